@@ -65,7 +65,7 @@ test-quick: lint ## Check style and types, and run quick tests without images an
 	@# They make and remove files by the thousand, at which some disks' file systems are slow.
 	@folder=$$(mktemp -d -p "$$(test -w /dev/shm && echo /dev/shm || echo /tmp)"); \
 	trap 'chmod -R u+w "$$folder"; rm -rf "$$folder"' EXIT; trap 'exit 130' INT TERM; \
-	$(BIN)/pytest tests/unit tests/golden -m "not quiet and not alone and not slow and not container" --numprocesses 3 \
+	$(BIN)/pytest tests/unit tests/images tests/golden -m "not quiet and not alone and not slow and not container" --numprocesses 3 \
 	    --dist worksteal --basetemp="$$folder/tests"
 
 .PHONY: schema

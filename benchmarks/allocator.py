@@ -21,7 +21,7 @@ from taking_turns import (
     side_by_side,
 )
 
-from argosy.images.store.store import Store
+from argosy_images.store.store import Store
 
 SIZES: Mapping[str, Program] = {
     "digits": replace(

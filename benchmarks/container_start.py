@@ -17,11 +17,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from argosy.images.engines import container
-from argosy.images.engines.choice import choose_engine
-from argosy.images.engines.models import Container
-from argosy.images.store.lockfile import read_lock
-from argosy.images.store.store import Store
+from argosy_images.engines import container
+from argosy_images.engines.choice import choose_engine
+from argosy_images.engines.models import Container
+from argosy_images.store.lockfile import read_lock
+from argosy_images.store.store import Store
 
 ROOT = Path(__file__).parents[1]
 ROUNDS = 10
@@ -63,8 +63,8 @@ def available(store: Store, digest: str, scratch: Path) -> dict[str, Way]:
             return container.run(store, inside, lambda data: None).status
 
         ways[f"engine {engine}, called from Python"] = by_engine
-    command = [sys.executable, "-m", "argosy.images.run", "--digest", digest]
-    ways["argosy.images.run"] = lambda: run(*command, "--log-dir", scratch, "--", *PROGRAM)
+    command = [sys.executable, "-m", "argosy_images.run", "--digest", digest]
+    ways["argosy_images.run"] = lambda: run(*command, "--log-dir", scratch, "--", *PROGRAM)
     return ways
 
 

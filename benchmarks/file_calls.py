@@ -17,9 +17,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from argosy.images import start
-from argosy.images.store.lockfile import read_lock
-from argosy.images.store.store import Store, remove_tree
+from argosy_images import start
+from argosy_images.store.lockfile import read_lock
+from argosy_images.store.store import Store, remove_tree
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = ["python3", "-c", "import torch, horovod.torch"]

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from agent_job import jobs
 
-from argosy.images.store.lockfile import read_lock
-from argosy.images.store.store import Store
 from argosy.jobs.launchers import LAUNCHERS, stall_environment
+from argosy_images.store.lockfile import read_lock
+from argosy_images.store.store import Store
 
 ROOT = Path(__file__).parents[1]
 PROGRAMS = Path(__file__).with_name("silent_programs.py")

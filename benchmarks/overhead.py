@@ -24,12 +24,12 @@ from taking_turns import (
     side_by_side,
 )
 
-from argosy.images.engines import container
-from argosy.images.engines.choice import engine_of_host
-from argosy.images.engines.models import Bind, Container
-from argosy.images.native import make_environment
-from argosy.images.store.lockfile import ImageLock, read_lock
-from argosy.images.store.store import Store
+from argosy_images.engines import container
+from argosy_images.engines.choice import engine_of_host
+from argosy_images.engines.models import Bind, Container
+from argosy_images.native import make_environment
+from argosy_images.store.lockfile import ImageLock, read_lock
+from argosy_images.store.store import Store
 
 ROOT = Path(__file__).parents[1]
 RUNTIME = ROOT / "workflow/src/argosy/runtime"

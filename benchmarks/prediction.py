@@ -24,7 +24,7 @@ from known_network import (  # noqa: E402
     predicted,
 )
 
-from argosy.images.store.store import Store  # noqa: E402
+from argosy_images.store.store import Store  # noqa: E402
 
 STUDIES = 3
 REPEATS = 2

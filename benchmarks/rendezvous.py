@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from argosy.images.store.store import Store
 from argosy.runtime.agent.coordination.coordinator import Coordinator
 from argosy.runtime.agent.coordination.server import BEAT_PATH, NEWS_PATH, PUT_PATH, serve_head
 from argosy.runtime.agent.rendezvous.kv_codec import (
@@ -40,6 +39,7 @@ from argosy.runtime.agent.settings import Settings, read_settings
 from argosy.runtime.agent.transport.client import HeadClient
 from argosy.runtime.agent.transport.messages import Report
 from argosy.runtime.agent.transport.signing import Nonces, Signer
+from argosy_images.store.store import Store
 
 ADDRESS = "127.0.0.1"
 PER_NODE = 8

@@ -42,7 +42,7 @@ from taking_turns import (
     undisturbed,
 )
 
-from argosy.images.store.store import Store
+from argosy_images.store.store import Store
 
 ROOT = Path(__file__).parents[1]
 PAIRS = 10

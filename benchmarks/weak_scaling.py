@@ -37,8 +37,8 @@ from taking_turns import (
     undisturbed,
 )
 
-from argosy.images.store.store import Store
 from argosy.report.statistics.estimates import paired_ratio_estimate
+from argosy_images.store.store import Store
 
 PROGRAMS = {
     "digits": replace(SIZES["digits"], turns=Turns(10, 2.0 + SETTLING_S)),

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from agent_job import Job, jobs
 
-from argosy.images.builder.recipe import plan
-from argosy.images.store.store import Store, remove_tree
-from argosy.images.tools import ensure_udocker
+from argosy_images.builder.recipe import plan
+from argosy_images.store.store import Store, remove_tree
+from argosy_images.tools import ensure_udocker
 
 PROJECT = Path(__file__).parents[1]
 BASE = "docker.io/library/debian:bookworm-slim"
@@ -37,7 +37,7 @@ def torch_digest(
     project: Path, project_store: Store, tmp_path_factory: pytest.TempPathFactory
 ) -> str:
     """The digest of the frozen torch-cpu image, built if it is not."""
-    from argosy.images.builder.builder import build_image
+    from argosy_images.builder.builder import build_image
 
     folder = tmp_path_factory.mktemp("torch-cpu")
     image = project / "containers" / "torch-cpu"

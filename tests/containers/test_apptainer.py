@@ -11,11 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from argosy.images.engines import apptainer, container
-from argosy.images.engines.choice import choose_engine, try_engine
-from argosy.images.engines.models import APPTAINER, Bind, Container
-from argosy.images.engines.trusted_root import trusted_root
-from argosy.images.store.store import Store
+from argosy_images.engines import apptainer, container
+from argosy_images.engines.choice import choose_engine, try_engine
+from argosy_images.engines.models import APPTAINER, Bind, Container
+from argosy_images.engines.trusted_root import trusted_root
+from argosy_images.store.store import Store
 
 pytestmark = [
     pytest.mark.container,
@@ -29,9 +29,9 @@ pytestmark = [
 RUNNER = """
 import sys
 from pathlib import Path
-from argosy.images.engines import container
-from argosy.images.engines.models import Container
-from argosy.images.store.store import Store
+from argosy_images.engines import container
+from argosy_images.engines.models import Container
+from argosy_images.store.store import Store
 program = "trap 'echo saved; exit 9' TERM; echo began; while :; do read -r line < /proc/uptime; done"
 inside = Container(Path(sys.argv[2]), ["/bin/sh", "-c", program], engine="apptainer")
 outcome = container.run(

@@ -16,12 +16,12 @@ import psutil
 import pytest
 from image_programs import BASE, built, contained
 
-from argosy.errors import ArgosyError
-from argosy.images.builder.builder import build_image
-from argosy.images.builder.workspace import MOST_LAYERS, OverlayWorkspace
-from argosy.images.engines.models import Container
-from argosy.images.store.lockfile import ImageLock, read_lock
-from argosy.images.store.store import Store, remove_tree
+from argosy_common.errors import ArgosyError
+from argosy_images.builder.builder import build_image
+from argosy_images.builder.workspace import MOST_LAYERS, OverlayWorkspace
+from argosy_images.engines.models import Container
+from argosy_images.store.lockfile import ImageLock, read_lock
+from argosy_images.store.store import Store, remove_tree
 
 pytestmark = pytest.mark.container
 
@@ -396,8 +396,8 @@ def test_a_killed_build_goes_on_at_the_last_whole_step(
 BUILD = """
 import sys
 from pathlib import Path
-from argosy.images.builder.builder import build_image
-from argosy.images.store.store import Store
+from argosy_images.builder.builder import build_image
+from argosy_images.store.store import Store
 folder = Path(sys.argv[2])
 build_image(Store(Path(sys.argv[1])), folder, folder / "image.lock", folder / "build.log")
 """

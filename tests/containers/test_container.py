@@ -14,10 +14,10 @@ import psutil
 import pytest
 from image_programs import contained
 
-from argosy.errors import ArgosyError
-from argosy.images.engines import container
-from argosy.images.engines.models import Bind, Container, Outcome
-from argosy.images.store.store import Store
+from argosy_common.errors import ArgosyError
+from argosy_images.engines import container
+from argosy_images.engines.models import Bind, Container, Outcome
+from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.container
 PATH = {"PATH": "/opt/venv/bin:/usr/bin:/bin"}
@@ -133,7 +133,7 @@ def test_nothing_is_left_when_the_runner_is_ended(
 ) -> None:
     marker = f"argosy-test-{os.getpid()}-{number}"
     program = f"import time; print('{marker}', flush=True); time.sleep(60)"
-    command = [sys.executable, "-m", "argosy.images.run", "--digest", torch_digest]
+    command = [sys.executable, "-m", "argosy_images.run", "--digest", torch_digest]
     runner = subprocess.Popen(
         [*below, *command, "--log-dir", tmp_path, "--", "python3", "-c", program],
         env={**os.environ, "TMPDIR": str(tmp_path), "ARGOSY_STORE": str(project_store.path)},

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from image_programs import root_of, run_python
 
-from argosy.images.engines.models import Bind
-from argosy.images.store.store import Store
+from argosy_images.engines.models import Bind
+from argosy_images.store.store import Store
 
 pytestmark = [pytest.mark.thorough, pytest.mark.container, pytest.mark.slow]
 

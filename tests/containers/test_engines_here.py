@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from no_namespaces import CHOOSE, without_namespaces
 
-from argosy.images import tools
-from argosy.images.engines.choice import choose_engine, engine_of_host, try_engine
-from argosy.images.engines.models import ISOLATING_ENGINES
-from argosy.images.engines.trusted_root import trusted_root
-from argosy.images.store.store import Store
+from argosy_images import tools
+from argosy_images.engines.choice import choose_engine, engine_of_host, try_engine
+from argosy_images.engines.models import ISOLATING_ENGINES
+from argosy_images.engines.trusted_root import trusted_root
+from argosy_images.store.store import Store
 
 pytestmark = [pytest.mark.alone, pytest.mark.container, pytest.mark.udocker]
 
@@ -93,8 +93,8 @@ def test_engines_are_tried_where_programs_may_be_started(store: Store, tmp_path:
 CRUN = """
 import sys
 from pathlib import Path
-from argosy.images.engines.choice import try_engine
-from argosy.images.store.store import Store
+from argosy_images.engines.choice import try_engine
+from argosy_images.store.store import Store
 trial = try_engine(Store(Path(sys.argv[1])), Path(sys.argv[2]), "crun")
 print(trial)
 sys.exit(trial.start_s is None)
@@ -114,8 +114,8 @@ def test_crun_works_where_control_groups_are_not_mixed(tmp_path: Path, root: Pat
 NO_NAMESPACES = """
 import sys
 from pathlib import Path
-from argosy.images.engines.choice import try_engine
-from argosy.images.store.store import Store
+from argosy_images.engines.choice import try_engine
+from argosy_images.store.store import Store
 print(repr(try_engine(Store(Path(sys.argv[1])), Path(sys.argv[2]), "runc").said))
 """
 
@@ -131,7 +131,7 @@ def run_program(
     project: Path, store: Store, digest: str, logs: Path, *options: str
 ) -> subprocess.CompletedProcess[str]:
     """What a batch script starts on each node."""
-    command = [sys.executable, "-m", "argosy.images.run", "--digest", digest, "--log-dir", logs]
+    command = [sys.executable, "-m", "argosy_images.run", "--digest", digest, "--log-dir", logs]
     return subprocess.run(
         [*command, *options, "--", "sh", "-c", "echo inside; exit 4"],
         cwd=project,

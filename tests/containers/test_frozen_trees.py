@@ -6,13 +6,13 @@ import pytest
 from image_programs import contained
 from trees import describe_tree
 
-from argosy.errors import ArgosyError
-from argosy.images import tools
-from argosy.images.engines.models import UNISOLATED_ENGINES, Bind, Container
-from argosy.images.engines.trusted_root import trusted_root
-from argosy.images.rootfs.freeze import make_frozen
-from argosy.images.rootfs.layers import Layer
-from argosy.images.store.store import Store, remove_tree
+from argosy_common.errors import ArgosyError
+from argosy_images import tools
+from argosy_images.engines.models import UNISOLATED_ENGINES, Bind, Container
+from argosy_images.engines.trusted_root import trusted_root
+from argosy_images.rootfs.freeze import make_frozen
+from argosy_images.rootfs.layers import Layer
+from argosy_images.store.store import Store, remove_tree
 
 pytestmark = pytest.mark.container
 

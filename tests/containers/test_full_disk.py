@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from argosy.images.store.store import Store
-from argosy.images.tools import require_runtime
+from argosy_images.store.store import Store
+from argosy_images.tools import require_runtime
 
 pytestmark = pytest.mark.container
 
 BUILD = """
 import subprocess, sys
 from pathlib import Path
-from argosy.errors import ArgosyError
-from argosy.images.builder.builder import build_image
-from argosy.images.store.store import Store
+from argosy_common.errors import ArgosyError
+from argosy_images.builder.builder import build_image
+from argosy_images.store.store import Store
 
 disk, folder, tools = map(Path, sys.argv[1:])
 store = Store(disk / "store")

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from image_programs import run_python
 
-from argosy.images.engines.models import Bind
-from argosy.images.store.store import Store
+from argosy_images.engines.models import Bind
+from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.container
 

@@ -16,9 +16,9 @@ import psutil
 import pytest
 from agent_job import RUNTIME
 
-from argosy.images import tools
-from argosy.images.engines.models import UNISOLATED_ENGINES, Bind
-from argosy.images.store.store import Store
+from argosy_images import tools
+from argosy_images.engines.models import UNISOLATED_ENGINES, Bind
+from argosy_images.store.store import Store
 
 pytestmark = [pytest.mark.container, pytest.mark.udocker]
 
@@ -131,9 +131,9 @@ def binds_of(run_dir: Path, runtime: Path, workloads: Path) -> list[Bind]:
 RUN = """
 import json, sys
 from pathlib import Path
-from argosy.images.engines import container
-from argosy.images.engines.models import Bind, Container
-from argosy.images.store.store import Store
+from argosy_images.engines import container
+from argosy_images.engines.models import Bind, Container
+from argosy_images.store.store import Store
 store, root, engine, binds, command = json.loads(sys.argv[1])
 binds = [Bind(Path(source), target, writable) for source, target, writable in binds]
 path = {"PATH": "/opt/venv/bin:/usr/bin:/bin"}

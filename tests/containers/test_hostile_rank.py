@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from agent_job import RUNTIME, Job, jobs
 
-from argosy.images.store.store import Store
+from argosy_images.store.store import Store
 
 pytestmark = [pytest.mark.container, pytest.mark.udocker]
 
@@ -86,7 +86,7 @@ def seen_by(program: str, folder: Path, store: Store, digest: str) -> dict[str, 
     with jobs(folder) as make:
         job: Job = make(["python3", "/job/hostile.py"], nodes=1)
         (folder / "hostile.py").write_text(program)
-        command = [sys.executable, "-m", "argosy.images.run", "--digest", digest]
+        command = [sys.executable, "-m", "argosy_images.run", "--digest", digest]
         command += ["--bind-writable", f"{folder}:/job", "--bind", f"{RUNTIME}:/argosy"]
         command += ["--log-dir", str(job.logs), "--engine", "runc"]
         done = subprocess.run(

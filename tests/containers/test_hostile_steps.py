@@ -6,8 +6,8 @@ import pytest
 from canaries import holds_secret, make_canaries, state
 from image_programs import BASE, built
 
-from argosy.errors import ArgosyError
-from argosy.images.store.store import Store
+from argosy_common.errors import ArgosyError
+from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.container
 

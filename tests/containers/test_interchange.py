@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 from podman import Podman, own_podman
 
-from argosy.errors import ArgosyError
-from argosy.images.builder import cache
-from argosy.images.builder.builder import build_image
-from argosy.images.gc.inventory import find_layers
-from argosy.images.interchange.exporting import export_image
-from argosy.images.interchange.importing import import_image, tag_folder
-from argosy.images.rootfs.flatten import flatten
-from argosy.images.rootfs.layers import Change, mark_for_overlay, read_overlay
-from argosy.images.store.lockfile import ImageLock
-from argosy.images.store.store import Store
+from argosy_common.errors import ArgosyError
+from argosy_images.builder import cache
+from argosy_images.builder.builder import build_image
+from argosy_images.gc.inventory import find_layers
+from argosy_images.interchange.exporting import export_image
+from argosy_images.interchange.importing import import_image, tag_folder
+from argosy_images.rootfs.flatten import flatten
+from argosy_images.rootfs.layers import Change, mark_for_overlay, read_overlay
+from argosy_images.store.lockfile import ImageLock
+from argosy_images.store.store import Store
 
 pytestmark = [
     pytest.mark.container,

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from killed_builds import Builds
 
-from argosy.images.builder.builder import build_image
-from argosy.images.store.lockfile import ImageLock
-from argosy.images.store.store import Store
+from argosy_images.builder.builder import build_image
+from argosy_images.store.lockfile import ImageLock
+from argosy_images.store.store import Store
 
 pytestmark = [pytest.mark.thorough, pytest.mark.container, pytest.mark.timeout(1200)]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from packed_images import is_whole, make_packed, pack, start_holder
 
-from argosy.images.archive.unpacking import read_index
-from argosy.images.staging.stage import Place, staged
-from argosy.images.store.lockfile import read_lock
-from argosy.images.store.store import Store
+from argosy_images.archive.unpacking import read_index
+from argosy_images.staging.stage import Place, staged
+from argosy_images.store.lockfile import read_lock
+from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.thorough
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from argosy.errors import ArgosyError
-from argosy.images.builder.builder import build_image
-from argosy.images.native import make_environment
-from argosy.images.store.lockfile import ImageLock, read_lock
-from argosy.images.store.store import Store
+from argosy_common.errors import ArgosyError
+from argosy_images.builder.builder import build_image
+from argosy_images.native import make_environment
+from argosy_images.store.lockfile import ImageLock, read_lock
+from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.container
 

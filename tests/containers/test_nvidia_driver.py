@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from image_programs import contained
 
-from argosy.errors import ArgosyError
-from argosy.images import run
-from argosy.images.engines.models import Bind, Container
-from argosy.images.engines.nvidia import (
+from argosy_common.errors import ArgosyError
+from argosy_images import run
+from argosy_images.engines.models import Bind, Container
+from argosy_images.engines.nvidia import (
     DRIVER_DIR,
     Host,
     driver_mount,
@@ -19,7 +19,7 @@ from argosy.images.engines.nvidia import (
     nvml_module,
     with_driver,
 )
-from argosy.images.store.store import Store
+from argosy_images.store.store import Store
 
 pytestmark = [pytest.mark.container, pytest.mark.udocker]
 VERSION = "999.10.01"

@@ -20,13 +20,13 @@ import traced
 from image_programs import contained
 from trees import describe_tree
 
-from argosy.errors import ArgosyError
-from argosy.images import tools
-from argosy.images.engines.models import UNISOLATED_ENGINES, Bind, Container, Outcome
-from argosy.images.rootfs.freeze import make_frozen
-from argosy.images.rootfs.layers import Layer
-from argosy.images.store.scratch import sweep
-from argosy.images.store.store import Store
+from argosy_common.errors import ArgosyError
+from argosy_images import tools
+from argosy_images.engines.models import UNISOLATED_ENGINES, Bind, Container, Outcome
+from argosy_images.rootfs.freeze import make_frozen
+from argosy_images.rootfs.layers import Layer
+from argosy_images.store.scratch import sweep
+from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.container
 PATH = {"PATH": "/usr/bin:/bin"}
@@ -238,9 +238,9 @@ def test_programs_that_start_others_as_make_does_go_on(
 RUNNER = """
 import sys
 from pathlib import Path
-from argosy.images.engines import container
-from argosy.images.engines.models import Container
-from argosy.images.store.store import Store
+from argosy_images.engines import container
+from argosy_images.engines.models import Container
+from argosy_images.store.store import Store
 script = "(setsid sleep 3333 &); sleep 3333 & echo began; wait"
 inside = Container(Path(sys.argv[2]), ["/bin/sh", "-c", script], engine="proot")
 container.run(Store(Path(sys.argv[1])), inside, sys.stdout.buffer.write)
@@ -344,8 +344,8 @@ def test_where_proot_cannot_trace_it_is_one_line(
 TRY = """
 import sys
 from pathlib import Path
-from argosy.images.engines.choice import try_engine
-from argosy.images.store.store import Store
+from argosy_images.engines.choice import try_engine
+from argosy_images.store.store import Store
 print(try_engine(Store(Path(sys.argv[1])), Path(sys.argv[2]), "proot").said)
 """
 

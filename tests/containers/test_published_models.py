@@ -10,8 +10,8 @@ import pytest
 import step_files
 from image_programs import root_of, run_python
 
-from argosy.images.engines.models import Bind, Outcome
-from argosy.images.store.store import Store
+from argosy_images.engines.models import Bind, Outcome
+from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.container
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from argosy.images.archive.packing import pack_image
-from argosy.images.builder.builder import build_image
-from argosy.images.store.lockfile import ImageLock
-from argosy.images.store.store import Store
+from argosy_images.archive.packing import pack_image
+from argosy_images.builder.builder import build_image
+from argosy_images.store.lockfile import ImageLock
+from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.container
 
@@ -77,7 +77,7 @@ def place(tmp_path: Path, store: Store) -> Project:
 def test_jobs_run_on_a_kind_of_node_that_is_not_noted_yet(place: Project) -> None:
     assert not place.store.engines.exists()
     options = ["--digest", place.lock.digest, "--log-dir", place.folder / "logs"]
-    done = place.read_only("argosy.images.run", *options, "--", "cat", "/made")
+    done = place.read_only("argosy_images.run", *options, "--", "cat", "/made")
     assert (done.returncode, done.stdout) == (0, "inside\n"), done.stderr
     # Nor does another's choice that may not be read stop a job.
     place.store.engines.mkdir()

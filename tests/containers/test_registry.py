@@ -10,15 +10,15 @@ import pytest
 from image_programs import built
 from registries import Layout, between, no_logins, push, registry, tar_of
 
-from argosy.errors import ArgosyError
-from argosy.images.builder.builder import build_image
-from argosy.images.gc.prune import prune
-from argosy.images.interchange.importing import import_from_registry, import_image
-from argosy.images.registry.reference import Reference
-from argosy.images.rootfs.archive import layer_tar
-from argosy.images.rootfs.layers import read_overlay
-from argosy.images.store.lockfile import ImageLock, read_lock
-from argosy.images.store.store import Store
+from argosy_common.errors import ArgosyError
+from argosy_images.builder.builder import build_image
+from argosy_images.gc.prune import prune
+from argosy_images.interchange.importing import import_from_registry, import_image
+from argosy_images.registry.reference import Reference
+from argosy_images.rootfs.archive import layer_tar
+from argosy_images.rootfs.layers import read_overlay
+from argosy_images.store.lockfile import ImageLock, read_lock
+from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.container
 

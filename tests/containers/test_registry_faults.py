@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from registries import Answer, Layout, Request, between, no_logins, push, registry, tar_of
 
-from argosy.errors import ArgosyError
-from argosy.images.registry.client import Client
-from argosy.images.registry.pulling import Pulled, pull
-from argosy.images.registry.reference import Reference
-from argosy.images.registry.retry import PassingError, Patience, UnreachableError
-from argosy.images.store import free_disk
-from argosy.images.store.store import Store
+from argosy_common.errors import ArgosyError
+from argosy_images.registry.client import Client
+from argosy_images.registry.pulling import Pulled, pull
+from argosy_images.registry.reference import Reference
+from argosy_images.registry.retry import PassingError, Patience, UnreachableError
+from argosy_images.store import free_disk
+from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.container
 
@@ -302,7 +302,7 @@ def test_a_damaged_download_of_an_earlier_pull_is_not_used(image: str, puller: P
 def test_progress_is_told_now_and_then(
     image: str, puller: Puller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("argosy.images.registry.pulling.SAY_EVERY_S", 0.0)
+    monkeypatch.setattr("argosy_images.registry.pulling.SAY_EVERY_S", 0.0)
     puller(image)
     assert ": 2 layers, 2.86 MiB" in puller.said[0]
     assert any("of 3 files whole, " in line and " of 2.86 MiB here" in line for line in puller.said)
@@ -326,7 +326,7 @@ def test_only_what_is_still_missing_has_to_fit(
 ) -> None:
     asked: list[int] = []
     monkeypatch.setattr(
-        "argosy.images.registry.pulling.why_no_room", lambda _, size: asked.append(size) or ""
+        "argosy_images.registry.pulling.why_no_room", lambda _, size: asked.append(size) or ""
     )
 
     def spoil(request: Request, number: int, ask: Ask) -> Answer:

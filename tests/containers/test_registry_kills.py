@@ -10,8 +10,8 @@ import pytest
 from killed_builds import Builds
 from registries import Answer, Layout, Request, between, no_logins, push, registry, tar_of
 
-from argosy.images.builder.builder import build_image
-from argosy.images.store.store import Store, remove_tree
+from argosy_images.builder.builder import build_image
+from argosy_images.store.store import Store, remove_tree
 
 pytestmark = [pytest.mark.thorough, pytest.mark.container, pytest.mark.timeout(300)]
 

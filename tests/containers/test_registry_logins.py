@@ -14,13 +14,13 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from registries import Answer, Layout, Request, Server, push, registry, serving, tar_of
 
-from argosy.errors import ArgosyError
-from argosy.images import tools
-from argosy.images.registry.client import Client
-from argosy.images.registry.pulling import Pulled, pull
-from argosy.images.registry.reference import Reference
-from argosy.images.registry.retry import Patience
-from argosy.images.store.store import Store
+from argosy_common.errors import ArgosyError
+from argosy_images import tools
+from argosy_images.registry.client import Client
+from argosy_images.registry.pulling import Pulled, pull
+from argosy_images.registry.reference import Reference
+from argosy_images.registry.retry import Patience
+from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.container
 

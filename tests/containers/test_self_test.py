@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from image_programs import contained
 
-from argosy.images.engines.models import Bind, Container
-from argosy.images.store.store import Store
+from argosy_images.engines.models import Bind, Container
+from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.container
 PATH = {"PATH": "/opt/venv/bin:/usr/bin:/bin"}

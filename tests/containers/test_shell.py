@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from no_namespaces import forbidding
 
-from argosy.images import tools
-from argosy.images.builder.builder import build_image
-from argosy.images.store.store import Store
+from argosy_images import tools
+from argosy_images.builder.builder import build_image
+from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.container
 

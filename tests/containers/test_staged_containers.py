@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from argosy.images.archive.packing import pack_image
-from argosy.images.builder.builder import build_image
-from argosy.images.staging.folder import NodeFolder
-from argosy.images.staging.stage import MEMORY
-from argosy.images.store.lockfile import ImageLock
-from argosy.images.store.store import Store
+from argosy_images.archive.packing import pack_image
+from argosy_images.builder.builder import build_image
+from argosy_images.staging.folder import NodeFolder
+from argosy_images.staging.stage import MEMORY
+from argosy_images.store.lockfile import ImageLock
+from argosy_images.store.store import Store
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 TEXT = "FROM docker.io/library/debian:bookworm-slim\nCOPY file /file\n"
@@ -40,7 +40,7 @@ def start(store: Store, image: ImageLock, tmp_path: Path) -> Runner:
     """Starts a command in the image, as a batch script does."""
 
     def run(stage: list[str | Path], *command: str) -> "subprocess.Popen[str]":
-        program = [sys.executable, "-m", "argosy.images.run", "--digest", image.digest]
+        program = [sys.executable, "-m", "argosy_images.run", "--digest", image.digest]
         return subprocess.Popen(
             [*program, "--log-dir", tmp_path, *stage, "--", *command],
             env={**os.environ, "ARGOSY_STORE": str(store.path)},
@@ -144,7 +144,7 @@ def test_a_missing_archive_is_told_with_the_command_that_makes_it(
 
 def test_a_store_behind_a_symbolic_link(store: Store, image: ImageLock, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(store.path)
-    command = [sys.executable, "-m", "argosy.images.run", "--digest", image.digest]
+    command = [sys.executable, "-m", "argosy_images.run", "--digest", image.digest]
     done = subprocess.run(
         [*command, "--log-dir", tmp_path, "--", "cat", "/file"],
         env={**os.environ, "ARGOSY_STORE": str(tmp_path / "link")},

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from udocker.config import Config
 
-from argosy.errors import ArgosyError
-from argosy.images import tools
-from argosy.images.store.store import Store
+from argosy_common.errors import ArgosyError
+from argosy_images import tools
+from argosy_images.store.store import Store
 
 pytestmark = [pytest.mark.container, pytest.mark.udocker]
 
@@ -84,8 +84,8 @@ def test_tools_are_put_together_where_home_and_tmpdir_are_gone(
 UNPACK = """
 import sys
 from pathlib import Path
-from argosy.images import tools
-from argosy.images.store.store import Store
+from argosy_images import tools
+from argosy_images.store.store import Store
 
 tools.SYSTEM_FOLDERS = ()
 print(tools.require(Store(Path(sys.argv[1])), "proot", print))
@@ -161,8 +161,8 @@ def test_programs_and_libraries_of_packages_are_found_in_and_outside_of_usr(tmp_
 
 
 NOT_ROOT = """
-from argosy.images import tools
-from argosy.images.builder import fetching
+from argosy_images import tools
+from argosy_images.builder import fetching
 print(tools._may_install(), fetching._as_ordinary_user())
 """
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from registries import Layout, push, registry, tar_of
 
-from argosy.errors import ArgosyError
-from argosy.images import tools
-from argosy.images.interchange.importing import import_image, tag_folder
-from argosy.images.store.store import Store
+from argosy_common.errors import ArgosyError
+from argosy_images import tools
+from argosy_images.interchange.importing import import_image, tag_folder
+from argosy_images.store.store import Store
 
 pytestmark = [pytest.mark.container, pytest.mark.udocker]
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from no_namespaces import forbidding
 
-from argosy.images import tools
-from argosy.images.builder.builder import build_image
-from argosy.images.gc.prune import prune
-from argosy.images.store.lockfile import ImageLock
-from argosy.images.store.store import Store
-from argosy.images.udocker_repository.registering import container_id, register
+from argosy_images import tools
+from argosy_images.builder.builder import build_image
+from argosy_images.gc.prune import prune
+from argosy_images.store.lockfile import ImageLock
+from argosy_images.store.store import Store
+from argosy_images.udocker_repository.registering import container_id, register
 
 pytestmark = [pytest.mark.container, pytest.mark.udocker]
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from no_namespaces import CHOOSE, without_namespaces
 
-from argosy.images import tools
-from argosy.images.builder.builder import build_image
-from argosy.images.engines.choice import choose_engine, engine_of_host
-from argosy.images.store.lockfile import ImageLock
-from argosy.images.store.store import Store
+from argosy_images import tools
+from argosy_images.builder.builder import build_image
+from argosy_images.engines.choice import choose_engine, engine_of_host
+from argosy_images.store.lockfile import ImageLock
+from argosy_images.store.store import Store
 
 pytestmark = [pytest.mark.alone, pytest.mark.container, pytest.mark.udocker]
 
@@ -41,7 +41,7 @@ def build(folder: Path, store: Store, name: str, text: str) -> ImageLock:
 
 def program(digest: str, logs: Path, *options: str) -> list[str | Path]:
     """What a batch script starts on each node."""
-    command = [sys.executable, "-m", "argosy.images.run", "--digest", digest, "--log-dir", logs]
+    command = [sys.executable, "-m", "argosy_images.run", "--digest", digest, "--log-dir", logs]
     return [*command, *options, "--", "/bin/dash", "-c", "echo inside $ARGOSY_ENTRYPOINT; exit 4"]
 
 

@@ -4,13 +4,13 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from argosy.images.builder import cache
-from argosy.images.builder.cache import CachedStep
-from argosy.images.oci import ImageConfig
-from argosy.images.rootfs.freeze import GrowingTree
-from argosy.images.rootfs.layers import Change, read_overlay
-from argosy.images.store.lockfile import ImageLock, LockedBase, LockedStep, write_lock
-from argosy.images.store.store import Store
+from argosy_images.builder import cache
+from argosy_images.builder.cache import CachedStep
+from argosy_images.oci import ImageConfig
+from argosy_images.rootfs.freeze import GrowingTree
+from argosy_images.rootfs.layers import Change, read_overlay
+from argosy_images.store.lockfile import ImageLock, LockedBase, LockedStep, write_lock
+from argosy_images.store.store import Store
 
 
 def make_layer(store: Store, key: str, files: Mapping[str, str]) -> CachedStep:

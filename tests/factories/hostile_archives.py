@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from argosy.images.oci import architecture
+from argosy_images.oci import architecture
 
 BLOCK = tarfile.BLOCKSIZE
 

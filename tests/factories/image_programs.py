@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from argosy.images.builder.builder import build_image
-from argosy.images.engines import container
-from argosy.images.engines.models import Bind, Container, Outcome
-from argosy.images.store.lockfile import ImageLock
-from argosy.images.store.store import Store
+from argosy_images.builder.builder import build_image
+from argosy_images.engines import container
+from argosy_images.engines.models import Bind, Container, Outcome
+from argosy_images.store.lockfile import ImageLock
+from argosy_images.store.store import Store
 
 PROJECT = Path(__file__).parents[2]
 VARIABLES = {

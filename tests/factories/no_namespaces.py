@@ -7,8 +7,8 @@ from pathlib import Path
 CHOOSE = """
 import sys
 from pathlib import Path
-from argosy.images.engines.choice import choose_engine
-from argosy.images.store.store import Store
+from argosy_images.engines.choice import choose_engine
+from argosy_images.store.store import Store
 print(choose_engine(Store(Path(sys.argv[1]))).engine)
 """
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from frozen_images import make_image, make_layer
 
-from argosy.images.archive.packing import pack_image
-from argosy.images.staging.folder import Wanted
-from argosy.images.store.lockfile import ImageLock
-from argosy.images.store.store import Store
+from argosy_images.archive.packing import pack_image
+from argosy_images.staging.folder import Wanted
+from argosy_images.store.lockfile import ImageLock
+from argosy_images.store.store import Store
 
 
 def make_packed(store: Store, project: Path, name: str, size: int = 2000) -> Wanted:
@@ -41,9 +41,9 @@ def is_whole(root: Path, name: str, size: int = 2000) -> bool:
 HOLDER = """
 import json, sys
 from pathlib import Path
-from argosy.errors import ArgosyError
-from argosy.images.staging.folder import Wanted
-from argosy.images.staging.stage import Place, staged
+from argosy_common.errors import ArgosyError
+from argosy_images.staging.folder import Wanted
+from argosy_images.staging.stage import Place, staged
 digest, name, archive, folder, room = json.loads(sys.argv[1])
 said = []
 try:

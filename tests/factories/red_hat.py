@@ -12,10 +12,10 @@ from pathlib import Path
 
 from registries import Layout, push, registry
 
-from argosy.images import tools
-from argosy.images.rootfs.archive import layer_tar
-from argosy.images.rootfs.layers import read_overlay
-from argosy.images.store.store import Store
+from argosy_images import tools
+from argosy_images.rootfs.archive import layer_tar
+from argosy_images.rootfs.layers import read_overlay
+from argosy_images.store.store import Store
 
 DEBIANS_OWN = ("apt", "apt-get", "apt-cache", "apt-config", "dpkg", "dpkg-deb", "mmdebstrap")
 

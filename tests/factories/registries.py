@@ -19,9 +19,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from argosy.images import tools
-from argosy.images.oci import architecture
-from argosy.images.store.store import Store
+from argosy_images import tools
+from argosy_images.oci import architecture
+from argosy_images.store.store import Store
 
 OCI = "application/vnd.oci.image"
 

@@ -14,8 +14,6 @@ import yaml
 from site_cases import SITES, Case, cases
 
 import argosy
-from argosy.images.oci import ImageConfig
-from argosy.images.store.lockfile import ImageLock, LockedBase
 from argosy.jobs import planning
 from argosy.jobs.building import Build, write_script
 from argosy.jobs.planning import Project, Target, plan_runs, write_runs
@@ -24,6 +22,8 @@ from argosy.schedulers.slurm.shared_jobs import script_text
 from argosy.site.models import read_site
 from argosy.study.models import Checkpoints, Resources
 from argosy.study.runs import Run
+from argosy_images.oci import ImageConfig
+from argosy_images.store.lockfile import ImageLock, LockedBase
 
 LOCK = ImageLock(
     name="torch",

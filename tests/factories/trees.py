@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from argosy.images.rootfs.freeze import make_frozen
-from argosy.images.rootfs.layers import Layer, read_overlay
+from argosy_images.rootfs.freeze import make_frozen
+from argosy_images.rootfs.layers import Layer, read_overlay
 
 
 def make_odd_tree(frozen: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from site_cases import ODD_FOLDER, SITES, Case, Kept, cases
 from site_scripts import script_of, write_all
 
-from argosy.errors import ArgosyError
+from argosy_common.errors import ArgosyError
 
 GOLDEN = Path(__file__).parent
 UPDATE = os.environ.get("UPDATE_GOLDEN") == "1"

@@ -7,7 +7,7 @@ import pytest
 from cluster import Cluster, missing
 from cluster_workspace import ClusterWorkspace
 
-from argosy.images.store.store import Store
+from argosy_images.store.store import Store
 
 
 @pytest.fixture(scope="session", autouse=True)

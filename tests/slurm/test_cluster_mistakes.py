@@ -12,8 +12,8 @@ from cluster import Cluster
 from cluster_workspace import ClusterWorkspace, edit_site
 from workspace import BIN, Workspace
 
-from argosy.images.oci import ImageConfig
-from argosy.images.store.lockfile import ImageLock, LockedBase, lock_path, write_lock
+from argosy_images.oci import ImageConfig
+from argosy_images.store.lockfile import ImageLock, LockedBase, lock_path, write_lock
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
 RUN = "nodes2-ranks1-repeat1"

@@ -124,7 +124,7 @@ def failure_by_hand(study: ClusterWorkspace, script: Path) -> dict[str, Any]:
 def test_an_image_that_is_not_in_the_store(study: ClusterWorkspace) -> None:
     """As when it was pruned between planning and the job's start."""
     digest = f"sha256:{'0' * 64}"
-    words = f'"$python" -m argosy.images.run --digest {digest} --log-dir "$logs" -- true'
+    words = f'"$python" -m argosy_images.run --digest {digest} --log-dir "$logs" -- true'
     failure = failure_by_hand(study, planned(study, node_command=f"({words})"))
     assert failure["cause"].startswith("it did not start: ")
     assert "this image is not here; build it with: argosy image build" in failure["cause"]

@@ -11,8 +11,8 @@ from cluster import Cluster
 from cluster_workspace import COUNT, ClusterWorkspace
 from workspace import BIN
 
-from argosy.images.store.lockfile import read_lock
-from argosy.images.store.store import Store
+from argosy_images.store.lockfile import read_lock
+from argosy_images.store.store import Store
 
 pytestmark = [pytest.mark.slurm, pytest.mark.container, pytest.mark.timeout(600)]
 

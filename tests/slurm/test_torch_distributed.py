@@ -15,8 +15,8 @@ from cluster import Cluster
 from cluster_workspace import ClusterWorkspace
 from workspace import BIN
 
-from argosy.images.builder.builder import build_image
-from argosy.images.store.store import Store
+from argosy_images.builder.builder import build_image
+from argosy_images.store.store import Store
 
 pytestmark = [
     pytest.mark.thorough,

@@ -7,26 +7,19 @@ from pathlib import Path
 
 import pytest
 
-import argosy.images
+import argosy_images
 
 PREFIX = "argosy"
-SHARED = {
-    *(
-        "errors",
-        "files",
-        "reading",
-        "terminal",
-        "units",
-        "validation",
-        "yaml_file",
-    ),
-    "__version__",
-}
+BESIDE = ("argosy_common", "argosy_images")
+"""Packages beside it that are rooms as well."""
+SHARED = {"argosy_common", "terminal", "validation", "yaml_file", "__version__"}
 
 
 def table(project: Path) -> dict[str, set[str]]:
     """Room to what it may import, as the page says."""
-    rows = re.findall(r"^\| `(\w+)/` \|.*\|([^|]*)\|$", page(project), flags=re.MULTILINE)
+    rows = re.findall(
+        r"^\| `(\w+)/` (?:\(beside it\) )?\|.*\|([^|]*)\|$", page(project), flags=re.MULTILINE
+    )
     return {
         room: set(re.findall(r"\w+", allowed)) & {name for name, _ in rows}
         for room, allowed in rows
@@ -48,6 +41,7 @@ def imported_rooms(path: Path) -> set[str]:
         else:
             continue
         found |= {name.split(".")[1] for name in names if name.startswith(f"{PREFIX}.")}
+        found |= {name.split(".")[0] for name in names} & {*BESIDE}
     return found
 
 
@@ -56,7 +50,7 @@ def imported_rooms(path: Path) -> set[str]:
     [
         "study",
         "site",
-        "images",
+        "argosy_images",
         "run_folder",
         "schedulers",
         "probe",
@@ -72,8 +66,29 @@ def imported_rooms(path: Path) -> set[str]:
 )
 def test_no_arrow_but_those_in_the_table(project: Path, room: str) -> None:
     allowed = table(project)[room] | SHARED | {room}
-    for path in (project / "workflow/src/argosy" / room).rglob("*.py"):
+    paths = [*folder_of(project, room).rglob("*.py")]
+    assert paths
+    for path in paths:
         assert imported_rooms(path) <= allowed, path
+
+
+@pytest.mark.parametrize("package", BESIDE)
+def test_packages_beside_argosy_import_nothing_of_it(project: Path, package: str) -> None:
+    known = modules(project)
+    imported = {
+        base.split(".")[0]
+        for name, path in known.items()
+        if name.split(".")[0] == package
+        for base, _, _ in imports(name, path)
+    }
+    assert package in imported
+    assert imported & {*(name.split(".")[0] for name in known)} <= {package, "argosy_common"}
+
+
+def folder_of(project: Path, room: str) -> Path:
+    """Return the folder of a room."""
+    source = project / "workflow/src"
+    return source / room if room in BESIDE else source / "argosy" / room
 
 
 def test_what_runs_in_containers_is_used_outside_only_to_know_the_same(
@@ -119,7 +134,7 @@ def test_slurm_is_known_in_its_own_folder_alone(project: Path) -> None:
 def test_the_table_names_every_room(project: Path) -> None:
     folders = (project / "workflow/src/argosy").iterdir()
     rooms = {path.name for path in folders if path.is_dir() and path.name != "__pycache__"}
-    assert set(table(project)) == rooms
+    assert set(table(project)) == rooms | {*BESIDE}
 
 
 BY_PATH = {
@@ -139,7 +154,7 @@ BY_PATH = {
 
 
 def test_copy_and_add_reach_files_of_images_by_rooted_alone(project: Path) -> None:
-    text = (project / "workflow/src/argosy/images/builder/copying.py").read_text()
+    text = (project / "workflow/src/argosy_images/builder/copying.py").read_text()
     nodes = [*ast.walk(ast.parse(text))]
     assert not {node.attr for node in nodes if isinstance(node, ast.Attribute)} & BY_PATH
     imported = {a.name for n in nodes if isinstance(n, ast.Import) for a in n.names}
@@ -256,7 +271,7 @@ def test_modules_import_each_other_in_no_circle(project: Path) -> None:
     arrows = {name: imported_modules(name, known) for name in known}
     assert sum(map(len, arrows.values())) > len(known)
     assert not first_circle(arrows)
-    assert first_circle({**arrows, "argosy.errors": {"argosy.cli"}})
+    assert first_circle({**arrows, "argosy_common.errors": {"argosy.cli"}})
 
 
 def test_no_module_uses_private_names_of_another(project: Path) -> None:
@@ -272,10 +287,10 @@ def test_no_module_uses_private_names_of_another(project: Path) -> None:
 
 
 def test_the_rest_uses_images_by_its_interface_alone(project: Path) -> None:
-    interface = {name for names in argosy.images.MODULES.values() for name in names.split()}
-    assert all(hasattr(argosy.images, name) for name in interface)
+    interface = {name for names in argosy_images.MODULES.values() for name in names.split()}
+    assert all(hasattr(argosy_images, name) for name in interface)
     known = modules(project)
-    package = "argosy.images"
+    package = "argosy_images"
     typed = {member for base, member, _ in imports(package, known[package]) if package in base}
     assert typed == interface
     others = {name: path for name, path in known.items() if not name.startswith(package)}
@@ -326,7 +341,8 @@ def test_the_table_of_changes_leads_to_files_that_exist(project: Path) -> None:
     assert len(rows) >= 12
     for change, places in rows:
         for place in re.findall(r"`([^`]+)`", places):
-            below = (project / "workflow/src/argosy" / place, project / place)
+            source = project / "workflow/src"
+            below = (source / "argosy" / place, source / place, project / place)
             assert any(path.exists() for path in below), f"{change}: {place}"
 
 
@@ -334,7 +350,7 @@ def test_the_page_is_an_introduction(project: Path) -> None:
     """Two pages: reasons belong to the README.md of their folder."""
     assert len(page(project).splitlines()) <= 130
     for room in table(project):
-        folder = project / "workflow/src/argosy" / room
+        folder = folder_of(project, room)
         assert (folder / "README.md").is_file() or (folder / "__init__.py").is_file()
 
 
@@ -343,17 +359,19 @@ def test_what_a_readme_or_the_security_page_names_exists(project: Path) -> None:
     source = project / "workflow/src/argosy"
     pages = [
         *source.glob("*/README.md"),
+        *source.parent.glob("argosy_*/README.md"),
         project / "workflow/rules/README.md",
         project / "SECURITY.md",
     ]
     for path in pages:
         for name in re.findall(r"`([\w./-]+\.(?:py|j2|js|sh))`", path.read_text()):
-            folders = (path.parent, source, project, source / "runtime", source / "images")
+            folders = (path.parent, source, source.parent, project, source / "runtime")
             assert any((folder / name).exists() for folder in folders), f"{path.name}: {name}"
 
 
 def test_every_package_says_what_it_is_for(project: Path) -> None:
     source = project / "workflow/src/argosy"
     packages = {path.parent for path in source.glob("*/__init__.py")}
+    packages |= {folder_of(project, room) for room in BESIDE}
     assert packages
     assert [path.name for path in packages if not (path / "README.md").is_file()] == []

@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from argosy.errors import ArgosyError, coloured, plain, plain_texts
+from argosy_common.errors import ArgosyError, coloured, plain, plain_texts
 
 BAD = [
     "\x1b[2J", "\x1b]0;title\x07", "\x1b]52;c;cm0=\x1b\\", "\x1bPq#0\x1b\\", "\x1bc", "\x1b(0",

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from planted_files import SECRET, Outside, plant
 
-from argosy import reading
-from argosy.reading import NotReadError, open_below
+from argosy_common import reading
+from argosy_common.reading import NotReadError, open_below
 
 FILES = ("control characters", "deep JSON", "wrong types", "wide JSON")
 """Kinds of what is planted that are files to be read."""

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from argosy.errors import ArgosyError
-from argosy.files import UMASK_VARIABLE, apply_umask, umask
+from argosy_common.errors import ArgosyError
+from argosy_common.files import UMASK_VARIABLE, apply_umask, umask
 
 
 @pytest.fixture(params=[0o002, 0o022, 0o077])

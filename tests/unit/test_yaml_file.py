@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from argosy.errors import ArgosyError
 from argosy.yaml_file import read_yaml
+from argosy_common.errors import ArgosyError
 
 
 def test_values_and_merged_keys(tmp_path: Path) -> None:

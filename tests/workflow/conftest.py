@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from workspace import Workspace
 
-from argosy.images.store.store import Store
+from argosy_images.store.store import Store
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ import pytest
 from no_namespaces import forbidding
 from workspace import BIN, Workspace
 
-from argosy.images import tools
-from argosy.images.store.store import Store
+from argosy_images import tools
+from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.container
 RUN = "nodes2-ranks1-repeat1"

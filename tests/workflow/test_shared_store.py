@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from workspace import BIN, Workspace
 
-from argosy.images.store.store import Store
+from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.container
 

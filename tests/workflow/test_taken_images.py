@@ -11,8 +11,8 @@ import pytest
 from registries import push, registry
 from workspace import BIN, Workspace
 
-from argosy.images.store.lockfile import ImageLock, read_lock
-from argosy.images.store.store import Store
+from argosy_images.store.lockfile import ImageLock, read_lock
+from argosy_images.store.store import Store
 
 pytestmark = [pytest.mark.thorough, pytest.mark.container]
 RUN = "nodes1-ranks1-repeat1"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from workspace import BIN, Workspace
 
-PACKAGES = ("argosy", "snakemake_executor_plugin_argosy")
+PACKAGES = ("argosy", "argosy_common", "argosy_images", "snakemake_executor_plugin_argosy")
 BUILT = ("pyproject.toml", "README.md", "LICENSE")
 RUN = "nodes1-ranks2-repeat1"
 

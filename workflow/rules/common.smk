@@ -14,9 +14,9 @@ from snakemake.common.configfile import load_configfile
 from snakemake.exceptions import IncompleteCheckpointException, WorkflowError
 from snakemake.io import checkpoint_target, contains_wildcard
 
-from argosy.errors import ArgosyError
-from argosy.files import apply_umask, read_paths
-from argosy.images import check_taken, image_inputs, is_imported
+from argosy_common.errors import ArgosyError
+from argosy_common.files import apply_umask, read_paths
+from argosy_images import check_taken, image_inputs, is_imported
 from argosy.jobs.driver import (
     THIS_PROCESS,
     DriverLock,

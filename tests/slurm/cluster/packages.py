@@ -29,7 +29,7 @@ def fetch() -> str:
     # The cluster's own programs start without the environment's packages.
     from filelock import FileLock
 
-    from argosy.images.tools import unpack_packages
+    from argosy_images.tools import unpack_packages
 
     if _unpacked().is_dir():
         return ""

@@ -11,7 +11,7 @@ import pytest
 from bundled_studies import RUN, SITE, bundled, contents, make_project
 
 from argosy.bundle.bundling import Request, write_bundle
-from argosy.errors import ArgosyError
+from argosy_common.errors import ArgosyError
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from argosy.bundle import bundling
-from argosy.images.store.store import Store
-from argosy.images.tools import find_proot, machine
+from argosy_images.store.store import Store
+from argosy_images.tools import find_proot, machine
 
 
 @pytest.fixture

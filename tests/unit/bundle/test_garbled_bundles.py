@@ -13,7 +13,7 @@ from bundled_studies import RUN, bundled, contents, forged, make_project
 from garbled import garbled, garbled_lines
 
 from argosy.bundle.unbundling import unbundle
-from argosy.errors import ArgosyError
+from argosy_common.errors import ArgosyError
 
 CHANGED_BYTES, GARBLED_FILES, GARBLED_STUDIES = 20_000, 2_000, 40
 LOCK = "resources/images/x/image.lock"

@@ -11,10 +11,10 @@ import pytest
 from bundled_studies import RUN, bundled, contents, forged, make_project
 
 from argosy.bundle.unbundling import unbundle
-from argosy.errors import ArgosyError
-from argosy.images.oci import ImageConfig
-from argosy.images.store import free_disk
-from argosy.images.store.lockfile import ImageLock, LockedBase, write_lock
+from argosy_common.errors import ArgosyError
+from argosy_images.oci import ImageConfig
+from argosy_images.store import free_disk
+from argosy_images.store.lockfile import ImageLock, LockedBase, write_lock
 
 Files = dict[str, bytes]
 

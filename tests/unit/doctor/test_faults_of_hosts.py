@@ -13,9 +13,9 @@ from node_looks import folder, interface, look
 from argosy.doctor import login_checks
 from argosy.doctor.node_checks import check_nodes
 from argosy.doctor.queue_checks import Place
-from argosy.images.store.store import Store
 from argosy.probe.look_jobs import Looked
 from argosy.site.models import Site
+from argosy_images.store.store import Store
 
 SITE = Site.model_validate(
     {

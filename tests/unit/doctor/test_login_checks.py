@@ -8,10 +8,10 @@ from sites import content
 
 from argosy.doctor import login_checks
 from argosy.doctor.examination import Examination
-from argosy.images.oci import ImageConfig
-from argosy.images.store.lockfile import ImageLock, LockedBase, lock_path, write_lock
-from argosy.images.store.store import Store
 from argosy.schedulers import find_batch_system
+from argosy_images.oci import ImageConfig
+from argosy_images.store.lockfile import ImageLock, LockedBase, lock_path, write_lock
+from argosy_images.store.store import Store
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import yaml
 
-from argosy.errors import ArgosyError
 from argosy.jobs.planning import Project, Target, plan_runs, write_runs
 from argosy.run_folder.folder import allocation_folder
 from argosy.schedulers.slurm.options import ScriptOptions
 from argosy.schedulers.slurm.shared_jobs import runs_of, script_text, split_shared, write_script
 from argosy.study.config import parse_config
 from argosy.study.runs import Run, expand
+from argosy_common.errors import ArgosyError
 
 SLURM = Path(__file__).parents[3] / "slurm"
 

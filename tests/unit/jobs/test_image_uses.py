@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from run_files import run_spec
 
-from argosy.files import write_text
 from argosy.jobs.image_uses import crowd
+from argosy_common.files import write_text
 
 DIGEST = f"sha256:{'0' * 64}"
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from run_files import verdict
 
-from argosy.errors import ArgosyError
 from argosy.jobs.description import describe_run
 from argosy.jobs.outdated import OTHER_PLAN, Programs, describe_outdated
 from argosy.jobs.planning import Project, Target, plan_runs, write_runs
 from argosy.run_folder.folder import RunFolder
 from argosy.study.config import parse_config
 from argosy.study.runs import Run, expand
+from argosy_common.errors import ArgosyError
 
 SLURM = Path(__file__).parents[3] / "slurm"
 LONG_AGO = 1_700_000_000

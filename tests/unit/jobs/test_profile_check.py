@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from argosy.errors import ArgosyError
 from argosy.jobs.driver import check_profile
+from argosy_common.errors import ArgosyError
 
 
 @pytest.fixture(autouse=True)

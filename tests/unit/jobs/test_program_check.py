@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from argosy.errors import ArgosyError
 from argosy.jobs.program_check import check_programs
 from argosy.study.config import parse_config
 from argosy.study.runs import expand
+from argosy_common.errors import ArgosyError
 
 FILES = (
     *("train.py", "run.sh", "models/__init__.py", "models/resnet.py", "torch/digits.py"),

@@ -13,7 +13,6 @@ import pytest
 import yaml
 from run_files import verdict
 
-from argosy.errors import ArgosyError
 from argosy.jobs.description import Plan
 from argosy.jobs.driver import HandedOn
 from argosy.jobs.planning import Project, Target, plan_runs, write_runs
@@ -27,6 +26,7 @@ from argosy.jobs.study_file import (
 )
 from argosy.study.config import parse_config
 from argosy.study.runs import Run, expand
+from argosy_common.errors import ArgosyError
 
 ROOT = Path(__file__).parents[3]
 SLURM = ROOT / "slurm"

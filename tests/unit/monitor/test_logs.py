@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from live_study import FakeStudy, ended_in, starts
 
-from argosy.errors import ArgosyError
 from argosy.monitor.logs import Log, kind_of
 from argosy.monitor.sites import find_run
+from argosy_common.errors import ArgosyError
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,6 @@ from reports import reported
 from study_files import RunFiles, completed, plan, write_json
 
 from argosy.cli.results import summary
-from argosy.errors import ArgosyError
 from argosy.jobs import verdicts
 from argosy.monitor.failures import describe, failed_runs
 from argosy.monitor.logs import Log
@@ -29,6 +28,7 @@ from argosy.results.tables import fetch, open_tables, parquet
 from argosy.schedulers import slurm
 from argosy.schedulers.base import State, Status
 from argosy.terminal import make_console
+from argosy_common.errors import ArgosyError
 
 FAILURE = {"node": 0, "rank": 0, "cause": "exit code 1", "at": 1.0}
 FOR_DRIVER = ("pipe", "link to a secret", "link to a device", "endless file", "folder")
@@ -87,7 +87,7 @@ _looked_at: list[set[Path]] = []
 
 
 def _note(event: str, arguments: tuple[object, ...]) -> None:
-    if _looked_at and event in ("argosy.reading.open", "open"):
+    if _looked_at and event in ("argosy_common.reading.open", "open"):
         _looked_at[-1].add(Path(str(arguments[0])))
 
 

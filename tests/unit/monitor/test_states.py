@@ -8,10 +8,10 @@ import pytest
 from live_study import FakeStudy, ended_in, starts
 from study_files import RunFiles, write_json
 
-from argosy.errors import ArgosyError
 from argosy.monitor.run_state import RunState
 from argosy.schedulers.base import State
 from argosy.schedulers.slurm.commands import NoAnswerError
+from argosy_common.errors import ArgosyError
 
 
 def test_nothing_was_submitted(fake: FakeStudy) -> None:

@@ -9,10 +9,10 @@ from rich.console import Console
 
 from argosy.monitor.study import Snapshot
 from argosy.monitor.table import Layout, render, watch
-from argosy.reading import read_object
 from argosy.schedulers.base import State
 from argosy.schedulers.slurm.commands import NoAnswerError
 from argosy.terminal import rate, span
+from argosy_common.reading import read_object
 
 MOST_TIMES = 15
 """Generous; it takes half as many."""

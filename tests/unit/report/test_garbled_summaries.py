@@ -11,9 +11,9 @@ from garbled import garbled
 from study_files import sample_study
 
 from argosy.cli.results import badge, compare, figures, summary
-from argosy.errors import ArgosyError
 from argosy.report import write_report
 from argosy.results import collect
+from argosy_common.errors import ArgosyError
 
 SUMMARIES, DRAWN = 1000, 40
 

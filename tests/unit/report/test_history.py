@@ -13,7 +13,6 @@ from xml.etree import ElementTree
 import pytest
 from study_files import STARTED, plan, write_json
 
-from argosy.errors import ArgosyError
 from argosy.report import write_report
 from argosy.report.kept_reports import report_called
 from argosy.report.outputs.badge import badge_of
@@ -24,6 +23,7 @@ from argosy.report.topics import to_know
 from argosy.report.topics.history import says as words
 from argosy.report.topics.history.measure import past_summary, with_history
 from argosy.results import collect
+from argosy_common.errors import ArgosyError
 
 DAY = 86_400.0
 

@@ -10,7 +10,6 @@ import pytest
 from planned_studies import ALPHA_S, BYTE_S, STEP_S, network, training, training_of_ranks
 from study_files import completed
 
-from argosy.errors import ArgosyError
 from argosy.report import Rates, write_report
 from argosy.report.runs.measurements import Point, measurements
 from argosy.report.runs.study_tables import open_study
@@ -24,6 +23,7 @@ from argosy.report.topics.prediction.predicted import predicted
 from argosy.report.topics.prediction.says import sentences
 from argosy.report.topics.prediction.training import slowest_of
 from argosy.results import collect
+from argosy_common.errors import ArgosyError
 
 RANKS_ARE_ALIKE = (
     "No steps of two ranks or more say what was the phase `communication`, so the slowest of many ranks is "

@@ -9,9 +9,9 @@ import pytest
 from study_files import completed, plan, sample_study
 
 from argosy.cli.results import report
-from argosy.errors import ArgosyError
 from argosy.results import collect, own_tables
 from argosy.results.tables import COLUMNS, TABLES_VERSION, fetch, open_tables
+from argosy_common.errors import ArgosyError
 
 
 @pytest.fixture

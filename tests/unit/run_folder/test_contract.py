@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_files import run_spec
 
-from argosy.files import write_json
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.job_file import add_job, change_job, read_jobs
 from argosy.run_folder.models import (
@@ -32,6 +31,7 @@ from argosy.run_folder.models import (
 )
 from argosy.runtime.contract import files
 from argosy.runtime.contract.layout import SCHEMA_VERSION
+from argosy_common.files import write_json
 
 TEXTS = st.text(max_size=20)
 WHOLE = st.integers(0, (1 << 31) - 1)

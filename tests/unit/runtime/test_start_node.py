@@ -52,7 +52,7 @@ def test_a_node_that_does_not_see_the_results(records: Path) -> None:
 
 
 def test_a_node_without_the_python_that_planned_the_job(records: Path) -> None:
-    done = start(records, "/no/such/python", "-m", "argosy.images.run")
+    done = start(records, "/no/such/python", "-m", "argosy_images.run")
     assert done.returncode == 2
     assert said(done).startswith("it cannot run /no/such/python")
 

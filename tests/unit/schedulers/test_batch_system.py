@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from argosy.errors import ArgosyError
 from argosy.schedulers import BatchSystem, find_batch_system, local, slurm
+from argosy_common.errors import ArgosyError
 
 BROUGHT: list[BatchSystem] = [local, slurm]
 SPOOL = Path(__file__).parents[2] / "schedulers"

@@ -14,7 +14,6 @@ import pytest
 from run_files import run_spec
 
 import argosy.runtime
-from argosy.errors import ArgosyError
 from argosy.jobs.verdicts import read_ending, settle
 from argosy.run_folder.job_file import add_job, newest_job, read_jobs
 from argosy.run_folder.models import Job
@@ -22,6 +21,7 @@ from argosy.schedulers.base import State, Status
 from argosy.schedulers.local import scheduler as local
 from argosy.schedulers.local import time_limit
 from argosy.schedulers.local.scheduler import LocalScheduler
+from argosy_common.errors import ArgosyError
 
 VERDICT = Path(argosy.runtime.__file__).parent / "verdict.py"
 

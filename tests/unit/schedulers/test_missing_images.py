@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 from slurm_answers import answering, queue
 
-from argosy.errors import ArgosyError
-from argosy.images.store.store import Store
 from argosy.run_folder.job_file import read_jobs
 from argosy.schedulers.base import State
 from argosy.schedulers.local.scheduler import LocalScheduler
 from argosy.schedulers.missing_images import check_images, missing_image
 from argosy.schedulers.slurm.preflight import check_scripts
 from argosy.schedulers.slurm.scheduler import SlurmScheduler
+from argosy_common.errors import ArgosyError
+from argosy_images.store.store import Store
 
 DIGEST = f"sha256:{'0123456789abcdef' * 4}"
 

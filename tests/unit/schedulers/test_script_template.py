@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from argosy.errors import ArgosyError
 from argosy.jobs.planning import TEMPLATE
 from argosy.schedulers import find_batch_system
 from argosy.schedulers.script_template import ScriptTemplate, lenient
+from argosy_common.errors import ArgosyError
 
 SLURM = find_batch_system("slurm")
 

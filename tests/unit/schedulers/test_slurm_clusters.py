@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from slurm_answers import answering
 
-from argosy.errors import ArgosyError
 from argosy.schedulers import slurm
 from argosy.schedulers.slurm.options import ScriptOptions
 from argosy.schedulers.slurm.submission import check_script
 from argosy.site.models import Site
+from argosy_common.errors import ArgosyError
 
 CONFIG = "Configuration data as of 1795836145\nClusterName             = bed\n"
 VARIABLES = (

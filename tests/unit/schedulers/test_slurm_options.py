@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from sites import site
 
-from argosy.errors import ArgosyError
 from argosy.jobs.planning import request_of
 from argosy.schedulers.job_request import JobRequest
 from argosy.schedulers.slurm.options import directive, script_options
@@ -13,6 +12,7 @@ from argosy.site.models import Site
 from argosy.site.placement import place
 from argosy.study.models import Checkpoints, Resources
 from argosy.study.runs import Run
+from argosy_common.errors import ArgosyError
 
 RUN_DIR = Path("/project/results/site/digits/nodes2-ranks4-repeat1")
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from argosy.errors import ArgosyError
 from argosy.site.costs import Costs, read_costs
+from argosy_common.errors import ArgosyError
 
 
 def read(folder: Path, text: str) -> Costs:

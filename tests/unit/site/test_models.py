@@ -7,9 +7,9 @@ import pytest
 import yaml
 from sites import content
 
-from argosy.errors import ArgosyError
-from argosy.images.engines.models import ENGINES
 from argosy.site.models import Images, Site, read_site
+from argosy_common.errors import ArgosyError
+from argosy_images.engines.models import ENGINES
 
 X86 = "architecture: x86_64"
 TO_BE_COPIED = "mycluster"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from argosy.errors import ArgosyError
 from argosy.site.overview import overview
+from argosy_common.errors import ArgosyError
 
 OURS = {"local", "testbed"}
 

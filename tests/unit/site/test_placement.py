@@ -3,9 +3,9 @@
 import pytest
 from sites import site
 
-from argosy.errors import ArgosyError
 from argosy.site.models import Site
 from argosy.site.placement import Placement, Request, place
+from argosy_common.errors import ArgosyError
 
 HOUR = 3600
 

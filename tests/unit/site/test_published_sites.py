@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from argosy.errors import ArgosyError
 from argosy.schedulers.job_request import JobRequest
 from argosy.schedulers.slurm.options import script_options
 from argosy.site.models import Site, read_site
 from argosy.site.placement import Request, place
+from argosy_common.errors import ArgosyError
 
 HOURS = 3600
 SITES = Path(__file__).parents[3] / "slurm"

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 import yaml
 
-from argosy.errors import ArgosyError
 from argosy.jobs.launchers import LAUNCHERS
 from argosy.study.config import Source, parse_config
 from argosy.study.image_names import archive_of, image_name
 from argosy.study.models import Config, Experiment
 from argosy.study.runs import Run, expand
+from argosy_common.errors import ArgosyError
 
 GOOD = """
 experiments:

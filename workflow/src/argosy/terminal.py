@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from argosy.errors import plain
+from argosy_common.errors import plain
 
 PIPED_WIDTH = 1000
 """Columns without a terminal: one line per row, for other programs."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, ValidationInfo
 from pydantic_core import ErrorDetails
 
-from argosy.units import mebibytes, seconds
+from argosy_common.units import mebibytes, seconds
 
 AS_WRITTEN = {"as_written": True}
 """The pydantic context for files that users write: each duration and size needs its unit.

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from argosy.errors import ArgosyError
-from argosy.units import amount
+from argosy_common.errors import ArgosyError
+from argosy_common.units import amount
 
 if TYPE_CHECKING or not yaml.__with_libyaml__:
     from yaml import SafeLoader as _SafeLoader

@@ -19,8 +19,6 @@ from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
 from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
 
-from argosy.errors import ArgosyError, plain
-from argosy.files import write_text
 from argosy.jobs.driver import DriverLock, LockedError
 from argosy.jobs.image_uses import end_uses, note_uses
 from argosy.jobs.verdicts import (
@@ -29,11 +27,13 @@ from argosy.jobs.verdicts import (
     settle,
     uncollected,
 )
-from argosy.reading import site_of
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.job_file import change_job, newest_job
 from argosy.schedulers import find_batch_system
 from argosy.schedulers.base import Scheduler, SchedulerError, State, Status, describe_queue
+from argosy_common.errors import ArgosyError, plain
+from argosy_common.files import write_text
+from argosy_common.reading import site_of
 from snakemake_executor_plugin_argosy.cache_folder import provide_cache_folder
 from snakemake_executor_plugin_argosy.timers import end_timers
 

@@ -18,10 +18,10 @@ from typing import IO, Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from argosy.bundle.contents import SHOWN_HIDDEN
-from argosy.errors import ArgosyError
-from argosy.images import Digest, ImageName
-from argosy.units import amount
 from argosy.validation import describe
+from argosy_common.errors import ArgosyError
+from argosy_common.units import amount
+from argosy_images import Digest, ImageName
 
 DESCRIPTION = "argosy-bundle.json"
 CHECKSUMS = "manifest-sha256.txt"

@@ -24,9 +24,16 @@ from argosy.bundle.archive import (
 )
 from argosy.bundle.contents import Contents, Member, find_contents, refuse_secrets
 from argosy.bundle.crate import Study, crate
-from argosy.errors import ArgosyError
-from argosy.files import json_text, replacing
-from argosy.images import (
+from argosy.report.runs.study_tables import open_study
+from argosy.report.topics.usage import Usage, usage
+from argosy.results.errors import ResultsError
+from argosy.run_folder.folder import RunFolder
+from argosy.run_folder.models import RunFolderError, RunSpec
+from argosy_common.errors import ArgosyError
+from argosy_common.files import json_text, replacing
+from argosy_common.reading import read_object
+from argosy_common.units import amount
+from argosy_images import (
     ImageLock,
     Store,
     export_image,
@@ -35,13 +42,6 @@ from argosy.images import (
     machine,
     read_lock,
 )
-from argosy.reading import read_object
-from argosy.report.runs.study_tables import open_study
-from argosy.report.topics.usage import Usage, usage
-from argosy.results.errors import ResultsError
-from argosy.run_folder.folder import RunFolder
-from argosy.run_folder.models import RunFolderError, RunSpec
-from argosy.units import amount
 
 WHEELS, TOOLS = "wheels", "container-tools.tar.gz"
 LOCK = "requirements.lock"

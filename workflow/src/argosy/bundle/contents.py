@@ -10,9 +10,9 @@ from pathlib import Path, PurePosixPath
 
 from pathspec import PathSpec
 
-from argosy.errors import ArgosyError
-from argosy.reading import NotReadError, descriptor_of, entries
 from argosy.results.hidden_values import SECRET_NAME
+from argosy_common.errors import ArgosyError
+from argosy_common.reading import NotReadError, descriptor_of, entries
 
 PROJECT_PARTS = (
     *("Snakefile", "Makefile", "pyproject.toml", "requirements.lock", "README.md", "LICENSE"),

@@ -32,7 +32,7 @@ app = Commands(
 
 def setup() -> None:
     """Make the container tools available in this project."""
-    from argosy.images import Store, ensure_tools
+    from argosy_images import Store, ensure_tools
 
     store = Store.of_project(Path.cwd())
     # What a bundle has brought (docs/carrying.md).

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
-from argosy.errors import ArgosyError, choices
+from argosy_common.errors import ArgosyError, choices
 
 STUDY = "A study"
 IMAGES = "Images"

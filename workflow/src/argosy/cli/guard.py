@@ -13,8 +13,8 @@ import typer
 from typer.exceptions import TyperException
 
 from argosy.cli.commands import OutputClosedError, explain_usage
-from argosy.errors import ArgosyError, explained, is_of_the_surroundings, plain
-from argosy.files import apply_umask
+from argosy_common.errors import ArgosyError, explained, is_of_the_surroundings, plain
+from argosy_common.files import apply_umask
 
 MISTAKE = 2
 INTERRUPTED = 130

@@ -9,10 +9,10 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from argosy.errors import plain
-from argosy.images import CALLS, Finding, FrozenImage, Inventory, Trial
 from argosy.terminal import Listing, shortened
-from argosy.units import amount, duration
+from argosy_common.errors import plain
+from argosy_common.units import amount, duration
+from argosy_images import CALLS, Finding, FrozenImage, Inventory, Trial
 
 _OF_IMAGES = ("image", "digest", "base", "size", "layers", "built, last used")
 UNREADABLE = "from another version of Argosy, or damaged"

@@ -9,10 +9,10 @@ import typer
 
 from argosy.cli.commands import BUILD, EXCHANGE, LOOK, PLUMBING, Commands
 from argosy.cli.output import say, show, show_json
-from argosy.errors import ArgosyError, choices, plain
+from argosy_common.errors import ArgosyError, choices, plain
 
 if TYPE_CHECKING:
-    from argosy.images import Store
+    from argosy_images import Store
 
 images = Commands(help="Build, list, prune, import and export images.")
 BuiltImage = Annotated[str, typer.Argument(metavar="IMAGE", help="Name of a built image.")]
@@ -36,7 +36,7 @@ def image_build(
     ] = None,
 ) -> None:
     """Build containers/IMAGE/Containerfile: the steps that are not cached."""
-    from argosy.images import build_image
+    from argosy_images import build_image
 
     store, name = _store(), _known(name)
     lock = lock or Path("resources/images") / name / "image.lock"
@@ -64,8 +64,8 @@ def image_pack(
     ] = None,
 ) -> None:
     """Pack a built image into one file, for sites whose nodes unpack images."""
-    from argosy.files import write_json
-    from argosy.images import pack_image, read_lock
+    from argosy_common.files import write_json
+    from argosy_images import pack_image, read_lock
 
     store = _store()
     image = read_lock(lock or _lock_of(name))
@@ -83,7 +83,7 @@ def image_native(
     ] = None,
 ) -> None:
     """Make a folder with a built image's Python and packages, for use without a container."""
-    from argosy.images import make_environment, native_dir, read_lock
+    from argosy_images import make_environment, native_dir, read_lock
 
     store = _store()
     image = read_lock(lock or _lock_of(name))
@@ -98,7 +98,7 @@ def image_shell(
     ] = None,
 ) -> None:
     """Open a shell in a built image, or run a program there."""
-    from argosy.images import look_inside
+    from argosy_images import look_inside
 
     store, name = _store(), _lock_of(name).parent.name
     raise typer.Exit(look_inside(store, Path.cwd(), name, command or [], say))
@@ -111,7 +111,7 @@ def image_list(
 ) -> None:
     """List the images in the store, and the size of the cache of build steps."""
     from argosy.cli.image_tables import described, of_inventory
-    from argosy.images import read_inventory
+    from argosy_images import read_inventory
 
     inventory = read_inventory(_store())
     if json:
@@ -124,7 +124,7 @@ def image_why(
 ) -> None:
     """Show which steps of an image are cached, and why the others must run."""
     from argosy.cli.image_tables import of_findings
-    from argosy.images import explain_build
+    from argosy_images import explain_build
 
     store, name = _store(), _known(name)
     show(*of_findings(name, explain_build(store, Path("containers") / name)))
@@ -144,7 +144,7 @@ def image_engines(
     host measures by itself. No image is needed.
     """
     from argosy.cli.image_tables import of_trials
-    from argosy.images import choose_engine
+    from argosy_images import choose_engine
 
     store = _store()
     choice = choose_engine(store, every=every)
@@ -172,8 +172,8 @@ def image_prune(
     Without an option it removes all of them. Notes in the store name the projects and runs that use
     images; --dry-run lists them.
     """
-    from argosy.images import prune
-    from argosy.units import mebibytes, seconds
+    from argosy_common.units import mebibytes, seconds
+    from argosy_images import prune
 
     age = _option("--older-than", older_than, seconds)
     size = _option("--keep", keep, lambda text: mebibytes(text) << 20)
@@ -186,7 +186,7 @@ def image_share() -> None:
     Layers, builds and downloads stay private, and files in images keep their modes. Others set
     ARGOSY_STORE to use them.
     """
-    from argosy.images import share
+    from argosy_images import share
 
     share(_store(), say)
 
@@ -196,8 +196,8 @@ def image_export(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Archive to write.")],
 ) -> None:
     """Write a built image as an OCI archive, which podman, docker and skopeo read."""
-    from argosy.images import export_image, read_lock
-    from argosy.units import amount
+    from argosy_common.units import amount
+    from argosy_images import export_image, read_lock
 
     store = _store()
     lock = read_lock(_lock_of(name))
@@ -219,7 +219,7 @@ def image_import(
     ],
 ) -> None:
     """Take an image of podman, docker, skopeo, udocker or a registry into the store."""
-    from argosy.images import take_image
+    from argosy_images import take_image
 
     lock = take_image(_store(), Path.cwd(), source, name, say)
     print(f"image {name} {lock.digest[:19]}: {len(lock.steps)} layers from {lock.base.reference}")
@@ -228,7 +228,7 @@ def image_import(
 def _store() -> "Store":
     """Return the store; raises ArgosyError outside of a project, so that a look creates none."""
     from argosy.cli.site_names import require_project
-    from argosy.images import STORE_VARIABLE, Store
+    from argosy_images import STORE_VARIABLE, Store
 
     if not os.environ.get(STORE_VARIABLE):
         require_project()

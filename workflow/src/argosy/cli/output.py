@@ -4,7 +4,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from argosy.errors import plain
+from argosy_common.errors import plain
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

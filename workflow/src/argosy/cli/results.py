@@ -7,7 +7,7 @@ import typer
 
 from argosy.cli.commands import CostsOption, SiteArgument
 from argosy.cli.output import say, show
-from argosy.errors import ArgosyError, plain
+from argosy_common.errors import ArgosyError, plain
 
 if TYPE_CHECKING:
     from argosy.report.summary.models import Summary
@@ -24,8 +24,8 @@ def tables(
 ) -> None:
     """Bring the Parquet tables of a site's results up to date; only new runs are read."""
     from argosy.cli.site_names import results_of
-    from argosy.files import read_paths
     from argosy.results import collect
+    from argosy_common.files import read_paths
 
     folder = results_of(site)
     collect(folder, folder / "tables", read_paths(runs) if runs else None, say)
@@ -116,9 +116,9 @@ def badge(
 ) -> None:
     """Write a badge (SVG) of an experiment: the advised size, its efficiency, or a loss of speed."""
     from argosy.cli.site_names import results_of
-    from argosy.files import write_text
     from argosy.report.kept_reports import read_report
     from argosy.report.outputs.badge import badge_of
+    from argosy_common.files import write_text
 
     _, found = read_report(results_of(site))
     write_text(file, badge_of(found, experiment))

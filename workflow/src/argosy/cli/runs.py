@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from argosy.cli.commands import SiteArgument
-from argosy.errors import ArgosyError
+from argosy_common.errors import ArgosyError
 
 RUN_HELP = "EXPERIMENT/RUN, its folder, or any unique part of it."
 
@@ -18,9 +18,9 @@ def plan_runs(
     output: Annotated[Path, typer.Option(help="Output, written last: the planned study.")],
 ) -> None:
     """Write run.json, provenance.json and job.sbatch of all runs."""
-    from argosy.files import write_text
     from argosy.jobs import planning
     from argosy.jobs.study_file import read_study
+    from argosy_common.files import write_text
 
     project = planning.Project(Path.cwd())
     text, plans = read_study(study, site, project)
@@ -54,10 +54,10 @@ def preflight(
     Standard output lists reasons why jobs will wait.
     """
     from argosy.cli.site_names import site_called
-    from argosy.files import read_paths, write_text
     from argosy.jobs.image_uses import crowd
     from argosy.schedulers import find_batch_system
     from argosy.site.models import read_site
+    from argosy_common.files import read_paths, write_text
 
     def tell(line: str) -> None:
         print(line, flush=True)

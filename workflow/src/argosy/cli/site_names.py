@@ -10,11 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from argosy.cli.output import say
-from argosy.errors import ArgosyError, choices, some
 from argosy.monitor.sites import RESULTS, has_results, site_folders
 from argosy.site.models import LOCAL
 from argosy.site.overview import site_names
 from argosy.yaml_file import read_yaml
+from argosy_common.errors import ArgosyError, choices, some
 
 SLURM = Path("slurm")
 CONFIG = Path("config/config.yaml")

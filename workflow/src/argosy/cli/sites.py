@@ -88,7 +88,7 @@ def doctor(
     from argosy.cli.site_names import site_called
     from argosy.doctor.examination import Examination
     from argosy.doctor.findings import print_findings
-    from argosy.units import span
+    from argosy_common.units import span
 
     wait_s = span("--wait", wait) if job else None
     findings = Examination(Path.cwd(), site_called(site), wait_s, say, trains=train).findings()
@@ -118,7 +118,7 @@ def probe(
     from argosy.doctor.findings import print_finding
     from argosy.doctor.queue_checks import check_places
     from argosy.probe.probing import Probe
-    from argosy.units import span
+    from argosy_common.units import span
 
     require_project()
     found = Probe(Path.cwd(), name, account, span("--wait", wait) if job else None)

@@ -20,14 +20,14 @@ from argosy.doctor.queue_checks import (
 )
 from argosy.doctor.trial import CHECK as TRIAL
 from argosy.doctor.trial import Trial
-from argosy.errors import ArgosyError
-from argosy.images import Store
 from argosy.probe.choices import choose_interface
 from argosy.probe.look_jobs import Planned, look_at
 from argosy.schedulers import find_batch_system
 from argosy.schedulers.base import NotAnsweredError
 from argosy.schedulers.batch_system import BatchSystem
 from argosy.site.models import Site, read_site
+from argosy_common.errors import ArgosyError
+from argosy_images import Store
 
 FOLDER = Path("logs")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from argosy.errors import plain
+from argosy_common.errors import plain
 
 Verdict = Literal["ok", "wrong", "warning", "unknown"]
 """warning: runs work, or wait; unknown: it could not be checked."""

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from argosy.doctor.findings import Finding, ok, warning, wrong
-from argosy.errors import ArgosyError
-from argosy.images import Store, read_lock
 from argosy.schedulers.batch_system import BatchSystem
 from argosy.schedulers.script_template import ScriptTemplate
-from argosy.units import amount
 from argosy.yaml_file import read_yaml
+from argosy_common.errors import ArgosyError
+from argosy_common.units import amount
+from argosy_images import Store, read_lock
 
 TEMPLATE = "job.sbatch.j2"
 LITTLE_BYTES = 1 << 30

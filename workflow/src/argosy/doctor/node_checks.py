@@ -11,7 +11,7 @@ from argosy.probe.look_jobs import Looked
 from argosy.probe.looks import NodeLook, Questions
 from argosy.site.models import Site
 from argosy.site.values import TO_FILL_IN
-from argosy.units import amount
+from argosy_common.units import amount
 
 MOST_WAYS = 3
 

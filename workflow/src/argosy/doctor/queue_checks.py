@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from argosy.doctor.findings import Finding, ok, warning, wrong
-from argosy.errors import ArgosyError
-from argosy.files import write_json, write_text
 from argosy.jobs.description import Plan
 from argosy.jobs.planning import Project, Target, plan_runs
 from argosy.run_folder.folder import SCRIPT
@@ -23,6 +21,8 @@ from argosy.study.config import Source, parse_config
 from argosy.study.models import Config
 from argosy.study.runs import expand
 from argosy.yaml_file import read_yaml
+from argosy_common.errors import ArgosyError
+from argosy_common.files import write_json, write_text
 
 SMALL_MEMORY = 500
 """MiB that a look asks for."""

@@ -12,17 +12,17 @@ from typing import Any
 
 from argosy.doctor.findings import Finding, ok, unknown, warning, wrong
 from argosy.doctor.queue_checks import Place
-from argosy.errors import ArgosyError
-from argosy.images import ImageLock, read_lock
 from argosy.jobs.planning import Project, Target, plan_runs, write_runs
 from argosy.jobs.verdicts import read_ending
 from argosy.probe.look_jobs import LONGEST_SILENCE_S
-from argosy.reading import read_object
 from argosy.run_folder.folder import RunFolder
 from argosy.schedulers.base import Scheduler, SchedulerError, State, Status, speaking
 from argosy.schedulers.batch_system import BatchSystem
 from argosy.study.models import Checkpoints, Resources
 from argosy.study.runs import Run
+from argosy_common.errors import ArgosyError
+from argosy_common.reading import read_object
+from argosy_images import ImageLock, read_lock
 
 CHECK, WARNED = "Horovod", "warning"
 LIMIT_S, WARNING_S = 120, 60

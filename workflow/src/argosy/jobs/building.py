@@ -14,11 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from argosy.errors import ArgosyError, coloured
-from argosy.files import write_text
-from argosy.images import ImageLock, build_image, built_lock, write_lock
 from argosy.jobs.planning import Project
-from argosy.reading import NotReadError, open_regular, read_end, site_of
 from argosy.run_folder.folder import SCRIPT, scheduler_log_of
 from argosy.schedulers import find_batch_system
 from argosy.schedulers.base import Say, Scheduler, SchedulerError, State, Status
@@ -26,6 +22,10 @@ from argosy.schedulers.job_request import JobRequest
 from argosy.schedulers.script_template import ScriptTemplate
 from argosy.site.models import Site
 from argosy.site.placement import Request, place
+from argosy_common.errors import ArgosyError, coloured
+from argosy_common.files import write_text
+from argosy_common.reading import NotReadError, open_regular, read_end, site_of
+from argosy_images import ImageLock, build_image, built_lock, write_lock
 
 GLANCE_S = 0.5
 """How often the job's log is looked at; that costs the scheduler no question."""

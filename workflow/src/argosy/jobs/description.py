@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import argosy
-from argosy.images import ImageLock, Store, container_runtime
 from argosy.jobs.launchers import LAUNCHERS, TIMELINE_ENVIRONMENT, stall_environment
 from argosy.run_folder.models import CheckpointPlan, Image, RunSpec, Variant
 from argosy.runtime.contract.layout import SCHEMA_VERSION
@@ -19,6 +18,7 @@ from argosy.site.models import Site
 from argosy.site.placement import Placement
 from argosy.study.models import Checkpoints
 from argosy.study.runs import Run
+from argosy_images import ImageLock, Store, container_runtime
 
 
 @dataclass(frozen=True)

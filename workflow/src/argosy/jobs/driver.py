@@ -20,7 +20,7 @@ from typing import IO
 
 from filelock import FileLock, Timeout
 
-from argosy.errors import ArgosyError
+from argosy_common.errors import ArgosyError
 
 VARIABLE = "SNAKEMAKE_PROFILE"
 

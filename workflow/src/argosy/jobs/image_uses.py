@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from argosy.errors import ArgosyError
-from argosy.images import Store, end_use, note_use
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import RunFolderError
 from argosy.schedulers.missing_images import uses_image_in_place
+from argosy_common.errors import ArgosyError
+from argosy_images import Store, end_use, note_use
 
 CALLS_PER_NODE = 16_000
 """Calls on files, from a container's start to PyTorch and Horovod loaded, where the image is used in place;

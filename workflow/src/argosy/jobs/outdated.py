@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from argosy.errors import plain
-from argosy.reading import site_of
 from argosy.run_folder.models import (
     FileModel,
     OtherVersionError,
@@ -16,6 +14,8 @@ from argosy.run_folder.models import (
     read_model,
 )
 from argosy.runtime.program_files import Program, changed
+from argosy_common.errors import plain
+from argosy_common.reading import site_of
 
 OTHER_PLAN = "what is asked for has changed"
 DAMAGED = "its result cannot be read"

@@ -12,17 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import argosy
-from argosy.errors import ArgosyError
-from argosy.files import write_json, write_json_if_changed, write_text
-from argosy.images import (
-    ImageLock,
-    Store,
-    lock_path,
-    native_dir,
-    note_project,
-    nvml_module,
-    read_lock,
-)
 from argosy.jobs.description import (
     Plan,
     describe_provenance,
@@ -39,6 +28,17 @@ from argosy.site.models import Site, read_site
 from argosy.site.placement import Request, place
 from argosy.study.order import seed_of
 from argosy.study.runs import Run
+from argosy_common.errors import ArgosyError
+from argosy_common.files import write_json, write_json_if_changed, write_text
+from argosy_images import (
+    ImageLock,
+    Store,
+    lock_path,
+    native_dir,
+    note_project,
+    nvml_module,
+    read_lock,
+)
 
 
 def allocation_of(run: Run, site: Site) -> str | None:
@@ -112,7 +112,7 @@ class Project:
     @property
     def image_start(self) -> Path:
         """What starts a container on a node."""
-        return self.runtime_dir.parent / "images" / "start.py"
+        return Path(argosy.__file__).parents[1] / "argosy_images" / "start.py"
 
     def locks(self, images: Iterable[str]) -> dict[str, ImageLock]:
         """Read the locks of those images that have one.

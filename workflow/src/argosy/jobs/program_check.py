@@ -9,9 +9,9 @@ from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 
-from argosy.errors import ArgosyError
 from argosy.runtime.program_files import MODULE, PROGRAMS, Program, words_of
 from argosy.study.runs import Run
+from argosy_common.errors import ArgosyError
 
 _COMPLETED_LATER = re.compile(r"[*?$`{}\[\]\\]")
 """In a path that a shell or a rank completes."""

@@ -14,15 +14,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from argosy import reading
-from argosy.errors import ArgosyError
-from argosy.files import json_text
 from argosy.jobs.description import Plan, describe_run
 from argosy.jobs.outdated import Programs, why_outdated
 from argosy.jobs.planning import Project
 from argosy.site.models import Site
 from argosy.site.placement import Placement
 from argosy.study.runs import Run
+from argosy_common import reading
+from argosy_common.errors import ArgosyError
+from argosy_common.files import json_text
 
 SCHEMA_VERSION = 5
 

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import argosy
-from argosy.errors import plain
-from argosy.files import write_text
 from argosy.jobs.outdated import Programs, changed_programs
-from argosy.reading import read_text
 from argosy.run_folder.failures import describe_doubts, describe_verdict, last_words
 from argosy.run_folder.folder import SCRIPT, RunFolder
 from argosy.run_folder.job_file import newest_job, script_digest
 from argosy.run_folder.models import RunFolderError
 from argosy.schedulers.base import State, Status
+from argosy_common.errors import plain
+from argosy_common.files import write_text
+from argosy_common.reading import read_text
 
 ENDED_FROM_OUTSIDE = {
     State.TIMEOUT: "the time limit was reached; raise resources.time, or let the program save checkpoints",

@@ -6,18 +6,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from argosy.errors import plain
-from argosy.files import read_paths
 from argosy.jobs.driver import JobError, ToldErrors
 from argosy.monitor.jobs import newest_job
 from argosy.monitor.run_state import RunState
 from argosy.monitor.sites import run_folders
 from argosy.monitor.study import Study
-from argosy.reading import status_of
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.log_tail import last_lines
 from argosy.run_folder.models import Failure, Verdict
 from argosy.terminal import plural
+from argosy_common.errors import plain
+from argosy_common.files import read_paths
+from argosy_common.reading import status_of
 
 ENDED_EARLY = (RunState.CANCELLED, RunState.INTERRUPTED)
 STATES = (RunState.FAILED, RunState.GONE, RunState.UNREADABLE, *ENDED_EARLY)

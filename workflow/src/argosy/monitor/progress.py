@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from argosy import reading
-from argosy.reading import entries, open_regular, site_of, status_of
 from argosy.run_folder.log_tail import TAIL_BYTES, tail
 from argosy.runtime.contract.steps import Step, last_steps
+from argosy_common import reading
+from argosy_common.reading import entries, open_regular, site_of, status_of
 
 FAR = 1e15
 """Larger numbers, and NaN, are not measurements."""

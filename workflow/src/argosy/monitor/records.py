@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from argosy.errors import ArgosyError, plain
 from argosy.monitor.jobs import newest_job
 from argosy.monitor.sites import find_run
-from argosy.reading import NotReadError, entries, open_regular
 from argosy.run_folder.attempts import by_number
 from argosy.run_folder.folder import RunFolder
 from argosy.runtime.contract.steps import NoStepsError, Step, read_steps
+from argosy_common.errors import ArgosyError, plain
+from argosy_common.reading import NotReadError, entries, open_regular
 
 LONGEST_LINE = 8 << 20
 """Bytes; of records, no line has as many."""

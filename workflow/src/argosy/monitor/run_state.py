@@ -7,13 +7,13 @@ from pathlib import Path
 from argosy.jobs.verdicts import ENDED_FROM_OUTSIDE
 from argosy.monitor.jobs import Answer, Machine, NewestJob, label, newest_job
 from argosy.monitor.progress import NO_PROGRESS, Progress, read_progress, steps_done
-from argosy.reading import is_regular
 from argosy.run_folder.failures import describe_doubts, describe_verdict, last_words
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import NodeStatus, RunFolderError, RunSpec, Verdict
 from argosy.schedulers import BatchSystem
 from argosy.schedulers.base import State
 from argosy.terminal import span
+from argosy_common.reading import is_regular
 
 
 class RunState(StrEnum):

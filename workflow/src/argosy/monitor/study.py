@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from argosy.errors import ArgosyError, plain
 from argosy.monitor.jobs import Answer, Machine, Queue
 from argosy.monitor.progress import steps_done
 from argosy.monitor.run_state import ClusterState, RunState, RunView, look_at
@@ -16,6 +15,7 @@ from argosy.run_folder.models import RunFolderError, Verdict
 from argosy.schedulers import BatchSystem, find_batch_system
 from argosy.schedulers.base import job_name
 from argosy.site.models import LOCAL
+from argosy_common.errors import ArgosyError, plain
 
 FINAL = (RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED)
 """Final until something new is written into the run's folder."""

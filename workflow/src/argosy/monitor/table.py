@@ -11,10 +11,10 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from argosy.errors import plain
 from argosy.monitor.run_state import RunState, RunView
 from argosy.monitor.study import Snapshot, Study
 from argosy.terminal import make_table, plural, rate, span
+from argosy_common.errors import plain
 
 # The terminal's own colours are readable on its background, light or dark.
 STYLES = {

@@ -4,10 +4,10 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from argosy.errors import plain
 from argosy.jobs.outdated import Programs, why_outdated
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import RunFolderError, RunSpec, Verdict
+from argosy_common.errors import plain
 
 _DIGITS = 12
 """Digits of a digest that are shown."""

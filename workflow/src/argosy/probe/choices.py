@@ -9,7 +9,7 @@ from typing import Any
 from argosy.probe.look_jobs import Looked
 from argosy.probe.looks import SCRATCH, NodeLook, Scratch
 from argosy.site.values import FOLDER, TO_FILL_IN
-from argosy.units import amount
+from argosy_common.units import amount
 
 
 @dataclass(frozen=True)

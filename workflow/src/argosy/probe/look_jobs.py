@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from argosy.files import write_text
 from argosy.probe.looks import Marks, NodeLook, Questions, read_looks, read_problems
 from argosy.schedulers.base import (
     BusyError,
@@ -22,6 +21,7 @@ from argosy.schedulers.base import (
     speaking,
 )
 from argosy.schedulers.batch_system import LookJob, Surveyor
+from argosy_common.files import write_text
 
 POLL_S = 1.0
 SHOWN_LATE_S = 20.0

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from argosy.files import write_text
-from argosy.reading import read_text
+from argosy_common.files import write_text
+from argosy_common.reading import read_text
 
 SUFFIXES = ("i", "-ib", "ib", "-ib0", "-hsn", "-hsn0", "-opa", "-eth")
 """Suffixes that sites give the names of nodes on the fast network."""

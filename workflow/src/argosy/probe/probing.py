@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import argosy
-from argosy.errors import ArgosyError, plain
-from argosy.files import write_text
 from argosy.probe.look_jobs import Looked, Planned, look_at
 from argosy.probe.looks import of_any_cluster
 from argosy.probe.site_draft import SiteDraft, draft_site, site_text
@@ -19,6 +17,8 @@ from argosy.schedulers.batch_system import ClusterFacts, Surveyor
 from argosy.site.models import Site, read_site
 from argosy.site.values import KEY, TO_FILL_IN, keys_to_fill_in
 from argosy.yaml_file import read_yaml
+from argosy_common.errors import ArgosyError, plain
+from argosy_common.files import write_text
 
 
 def find_drift(written: Mapping[str, Any], today: Mapping[str, Any]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from argosy.probe.look_jobs import Looked
 from argosy.probe.looks import NodeLook
 from argosy.schedulers.batch_system import ClusterFacts, NodeKind, QueueFacts
 from argosy.site.values import TO_FILL_IN
-from argosy.units import duration
+from argosy_common.units import duration
 
 CLOCK_S = 1.0
 """Seconds of clock difference above which it is reported."""

@@ -9,11 +9,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from argosy.errors import ArgosyError, plain_texts, some
-from argosy.files import write_text
-from argosy.reading import NotReadError, entries, json_of, read_bytes, read_object
 from argosy.report.summary.models import SUMMARY_VERSION, Summary, read_summary
 from argosy.report.topics.history.measure import PastSummary, commits, measured_keys, past_summary
+from argosy_common.errors import ArgosyError, plain_texts, some
+from argosy_common.files import write_text
+from argosy_common.reading import NotReadError, entries, json_of, read_bytes, read_object
 
 SUMMARY = "summary.json"
 HISTORY = "history"

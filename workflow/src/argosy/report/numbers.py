@@ -4,7 +4,7 @@ import math
 from datetime import UTC, datetime
 
 from argosy.report.statistics.estimates import Estimate
-from argosy.units import amount
+from argosy_common.units import amount
 
 NONE = "–"
 MINUS = "\u2212"

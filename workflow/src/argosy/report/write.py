@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from argosy.files import write_text
 from argosy.report.kept_reports import SUMMARY, keep_replaced, past_reports
 from argosy.report.outputs.comparison import compare, findings
 from argosy.report.outputs.summary_csv import summary_csv
@@ -15,6 +14,7 @@ from argosy.report.summary.models import Summary, summary_json
 from argosy.report.summary.parts import NOT_KNOWN, Rates
 from argosy.report.summary.summarise import summarise
 from argosy.report.topics.history.measure import with_history
+from argosy_common.files import write_text
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import duckdb
 
-from argosy.reading import NotReadError
 from argosy.results.errors import ResultsError
 from argosy.results.long_lines import without_long_lines
 from argosy.results.own_tables import is_own, mark
@@ -35,6 +34,7 @@ from argosy.results.tables import (
 )
 from argosy.results.telemetry import gpu_rows, unread_rows, write_telemetry
 from argosy.results.timeline import timeline_rows
+from argosy_common.reading import NotReadError
 
 _MEMORY = "300MiB"
 """What DuckDB may take of a login node's memory; what needs more goes to a file."""

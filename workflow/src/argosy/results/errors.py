@@ -1,6 +1,6 @@
 """What is wrong with the files of a run, or with a table, in one line."""
 
-from argosy.errors import ArgosyError
+from argosy_common.errors import ArgosyError
 
 
 class ResultsError(ArgosyError):

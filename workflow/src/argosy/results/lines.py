@@ -8,8 +8,8 @@ from typing import Any
 
 import duckdb
 
-from argosy.reading import check_regular, open_regular
 from argosy.results.tables import literal
+from argosy_common.reading import check_regular, open_regular
 
 
 def lines(columns: Mapping[str, str], known: Mapping[str, str]) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from argosy.reading import site_of
 from argosy.results.fingerprint import Listing
 from argosy.results.hidden_values import without_secrets
 from argosy.run_folder.attempts import by_number, in_order
@@ -25,6 +24,7 @@ from argosy.run_folder.models import (
     read_model,
     read_object,
 )
+from argosy_common.reading import site_of
 
 NOT_FAILED = ("cancelled", "interrupted")
 """States of attempts that ended early without being at fault."""

@@ -9,8 +9,8 @@ import os
 import secrets
 from pathlib import Path
 
-from argosy.files import write_text
-from argosy.reading import open_regular, read_text
+from argosy_common.files import write_text
+from argosy_common.reading import open_regular, read_text
 
 STATE_VARIABLE = "XDG_STATE_HOME"
 KEY_BYTES = 32

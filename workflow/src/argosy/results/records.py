@@ -11,12 +11,12 @@ from typing import Any
 
 import duckdb
 
-from argosy.reading import json_of
 from argosy.results.errors import ResultsError
 from argosy.results.lines import is_amount, is_whole, lines, name_files, open_records
 from argosy.results.measured_run import MeasuredRun
 from argosy.results.tables import fetch
 from argosy.run_folder.models import check_version
+from argosy_common.reading import json_of
 
 COLLECTIVE = {"bytes": "DOUBLE", "repetition": "DOUBLE"}
 """Keys that the other lines do not have, with the types by which nothing in them is rounded."""

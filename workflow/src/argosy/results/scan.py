@@ -6,8 +6,6 @@ from pathlib import Path
 
 import duckdb
 
-from argosy.errors import ArgosyError, plain
-from argosy.reading import entries
 from argosy.results.errors import ResultsError
 from argosy.results.fingerprint import list_run
 from argosy.results.measured_run import MeasuredRun, read_run
@@ -17,6 +15,8 @@ from argosy.results.step_rows import StepFile, step_files
 from argosy.results.tables import Run
 from argosy.results.telemetry import TelemetryFile, telemetry_files
 from argosy.results.timeline import Timeline, run_timeline
+from argosy_common.errors import ArgosyError, plain
+from argosy_common.reading import entries
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 from arro3.core import Array, DataType, Field, RecordBatch, RecordBatchReader, Schema
 
-from argosy.reading import NotReadError, open_regular
 from argosy.results.errors import ResultsError
 from argosy.results.lines import site_of_records
 from argosy.results.measured_run import MeasuredRun, Piece
@@ -31,6 +30,7 @@ from argosy.runtime.contract.steps import (
     NoStepsError,
     header_of,
 )
+from argosy_common.reading import NotReadError, open_regular
 
 
 @dataclass(frozen=True)

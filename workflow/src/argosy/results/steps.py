@@ -8,10 +8,10 @@ from typing import Any
 
 import duckdb
 
-from argosy.reading import NotReadError
 from argosy.results.step_rows import StepBatches, StepFile
 from argosy.results.tables import PHASES, Run, fetch, set_view, write_table
 from argosy.runtime.contract.steps import MOST_STEP
+from argosy_common.reading import NotReadError
 
 VIEW = "new_steps"
 

@@ -15,11 +15,11 @@ from typing import Any
 import duckdb
 
 from argosy import __version__
-from argosy.errors import plain_texts
-from argosy.files import replacing, umask
-from argosy.reading import NotReadError, check_regular
 from argosy.results.errors import ResultsError
 from argosy.runtime.contract import steps as step_rows
+from argosy_common.errors import plain_texts
+from argosy_common.files import replacing, umask
+from argosy_common.reading import NotReadError, check_regular
 
 PHASES = step_rows.PHASES
 TABLES_VERSION = 14

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from argosy.reading import open_regular, site_of
 from argosy.results.measured_run import MeasuredRun
 from argosy.results.rows import Row
+from argosy_common.reading import open_regular, site_of
 
 Event = dict[str, Any]
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from argosy.errors import plain
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.log_tail import TAIL_BYTES, last_line, tail
 from argosy.run_folder.models import Failure, Verdict
+from argosy_common.errors import plain
 
 MOST_LINES_AFTER = 30
 """What programs print at their exit, after a traceback; an older traceback was handled, it seems."""

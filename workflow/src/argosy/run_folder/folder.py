@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from argosy.reading import entries, folders_in, read_text, site_of
 from argosy.run_folder.attempts import KINDS, MOST_ATTEMPTS, by_number, in_order, is_attempt
 from argosy.run_folder.job_file import read_jobs
 from argosy.run_folder.models import (
@@ -22,6 +21,7 @@ from argosy.run_folder.models import (
     try_model,
 )
 from argosy.runtime.contract import layout
+from argosy_common.reading import entries, folders_in, read_text, site_of
 
 SCRIPT = "job.sbatch"
 _NAME_BYTES = 4096

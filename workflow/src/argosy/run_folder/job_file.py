@@ -4,10 +4,10 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from argosy.files import write_json
-from argosy.reading import open_regular, site_of
 from argosy.run_folder.models import Job, JobFile, read_model
 from argosy.runtime.contract import layout
+from argosy_common.files import write_json
+from argosy_common.reading import open_regular, site_of
 
 
 def read_jobs(run_dir: Path) -> list[Job]:

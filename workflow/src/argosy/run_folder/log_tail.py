@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from argosy.errors import plain
-from argosy.reading import read_end
+from argosy_common.errors import plain
+from argosy_common.reading import read_end
 
 TAIL_BYTES = 32 * 1024
 """Some hundred lines or records."""

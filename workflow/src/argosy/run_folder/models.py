@@ -16,8 +16,6 @@ from pydantic import (
     model_validator,
 )
 
-from argosy.errors import ArgosyError, plain
-from argosy.reading import NotReadError, json_of, read_bytes
 from argosy.runtime.contract.layout import (
     MOST_NODES,
     MOST_RANKS,
@@ -26,6 +24,8 @@ from argosy.runtime.contract.layout import (
     SCHEMA_VERSION,
 )
 from argosy.validation import describe
+from argosy_common.errors import ArgosyError, plain
+from argosy_common.reading import NotReadError, json_of, read_bytes
 
 Version = Annotated[int, Field(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
 Whole = Annotated[int, Field(ge=0, lt=1 << 31)]

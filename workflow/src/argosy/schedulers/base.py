@@ -13,7 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-from argosy.errors import ArgosyError
+from argosy_common.errors import ArgosyError
 
 Say = Callable[[str], None]
 

@@ -12,9 +12,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
 
-from argosy.errors import ArgosyError
 from argosy.schedulers.base import Accepted, Listed, Reason, Say, Scheduler, Status
 from argosy.schedulers.job_request import JobRequest
+from argosy_common.errors import ArgosyError
 
 
 @dataclass(frozen=True)

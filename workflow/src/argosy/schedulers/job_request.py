@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from argosy.errors import ArgosyError
 from argosy.site.models import Site
 from argosy.site.placement import Placement, Request
 from argosy.site.values import Options
+from argosy_common.errors import ArgosyError
 
 GPU_FIELDS = ("{gpus}", "{gpus_total}", "{memory_per_gpu}")
 

@@ -23,11 +23,11 @@ from jinja2 import (
 )
 from markupsafe import Markup
 
-from argosy.errors import ArgosyError
-from argosy.files import umask
-from argosy.images import TRUSTED_VARIABLE
 from argosy.schedulers.batch_system import BatchSystem
 from argosy.site.values import FOLDER
+from argosy_common.errors import ArgosyError
+from argosy_common.files import umask
+from argosy_images import TRUSTED_VARIABLE
 
 BASE = "base.sbatch.j2"
 """The common part of all schedulers' scripts."""

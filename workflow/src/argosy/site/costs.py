@@ -8,10 +8,10 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from argosy.errors import ArgosyError
 from argosy.site.values import Text
 from argosy.validation import describe
 from argosy.yaml_file import read_yaml
+from argosy_common.errors import ArgosyError
 
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 

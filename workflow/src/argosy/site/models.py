@@ -19,7 +19,6 @@ from pydantic import (
     model_validator,
 )
 
-from argosy.errors import ArgosyError
 from argosy.site.values import (
     TO_FILL_IN,
     Argument,
@@ -33,6 +32,7 @@ from argosy.site.values import (
 )
 from argosy.validation import AS_WRITTEN, Count, Mebibytes, Seconds, describe
 from argosy.yaml_file import read_yaml
+from argosy_common.errors import ArgosyError
 
 LOCAL = "local"
 """The scheduler without a cluster: jobs are processes of this machine."""

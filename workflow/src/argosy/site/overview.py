@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from argosy.errors import ArgosyError
 from argosy.site.models import Site, read_site
+from argosy_common.errors import ArgosyError
 
 _DATE = re.compile(r"\d{4}(?:-\d\d){0,2}")
 NO_SITES = ("templates", "mycluster")

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from argosy.errors import ArgosyError
 from argosy.site.models import LOCAL, Hardware, Queue, Site
-from argosy.units import duration
+from argosy_common.errors import ArgosyError
+from argosy_common.units import duration
 
 
 @dataclass(frozen=True)

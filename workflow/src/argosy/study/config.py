@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from argosy.errors import ArgosyError
 from argosy.study.models import Config
 from argosy.validation import AS_WRITTEN, finding
+from argosy_common.errors import ArgosyError
 
 Location = tuple[int | str, ...]
 

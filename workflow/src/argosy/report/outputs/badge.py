@@ -2,13 +2,13 @@
 
 from xml.sax.saxutils import escape
 
-from argosy.errors import ArgosyError, choices
 from argosy.report import sizes
 from argosy.report.colours import FAIR, GOOD, POOR, UNKNOWN
 from argosy.report.numbers import number, percent
 from argosy.report.summary.models import ExperimentSummary, Summary
 from argosy.report.topics.answer import point_of
 from argosy.report.topics.history.says import is_slower
+from argosy_common.errors import ArgosyError, choices
 
 _GOOD_EFFICIENCY, _FAIR_EFFICIENCY = 0.8, 0.6
 _LETTER, _MARGIN = 6.6, 6

@@ -8,7 +8,6 @@ from typing import Any
 
 import vl_convert
 
-from argosy.files import replacing, write_text
 from argosy.report import sizes
 from argosy.report.drawing import Drawing
 from argosy.report.numbers import MINUS, number
@@ -20,6 +19,7 @@ from argosy.report.summary.models import ExperimentSummary, Summary
 from argosy.report.topics import drawings
 from argosy.report.topics.losses import factor_names
 from argosy.report.topics.stalls import part_names
+from argosy_common.files import replacing, write_text
 
 _NONE = "--"
 

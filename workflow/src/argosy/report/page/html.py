@@ -15,12 +15,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
-from argosy.files import write_text
 from argosy.report import numbers
 from argosy.report.colours import coloured
 from argosy.report.drawing import Drawing
 from argosy.report.statistics.estimates import scaled
-from argosy.units import amount
+from argosy_common.files import write_text
+from argosy_common.units import amount
 
 VEGA_LITE = "6.4"
 """The version in which charts are written, as vl-convert names it."""

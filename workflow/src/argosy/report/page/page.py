@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
-from argosy.reading import NotReadError, read_end
 from argosy.report import sizes
 from argosy.report.methods import methods
 from argosy.report.numbers import of_metric
@@ -36,6 +35,7 @@ from argosy.report.topics.phases import phase_names
 from argosy.report.topics.prediction import says as prediction
 from argosy.report.topics.runs import remarks
 from argosy.report.topics.scaling import measured_sizes
+from argosy_common.reading import NotReadError, read_end
 
 LINES = 20
 LINE_LENGTH = 240

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import duckdb
 
-from argosy.errors import plain_texts
 from argosy.results.tables import Run, fetch
+from argosy_common.errors import plain_texts
 
 Found = TypeVar("Found")
 

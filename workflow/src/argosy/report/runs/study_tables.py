@@ -12,7 +12,6 @@ from typing import Any
 
 import duckdb
 
-from argosy.files import replacing
 from argosy.report.runs.setups import NamedSetup, name_setups
 from argosy.report.runs.steady import RANK_COLUMNS, steady_states
 from argosy.report.runs.stragglers import Straggler, slow_ranks
@@ -30,6 +29,7 @@ from argosy.results.tables import (
     parquet,
     rows_of,
 )
+from argosy_common.files import replacing
 
 FINDINGS_VERSION = 7
 """Of the rules by which steps are looked at: what others found is looked for again."""

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from argosy.errors import plain_texts
-from argosy.reading import json_of
 from argosy.report.runs.measurements import ALLREDUCES_ALONE, Measurement, Point, measurements
 from argosy.report.runs.scaling import PointScaling, scaling, without_interval
 from argosy.report.runs.setups import NamedSetup, inputs_digest
@@ -47,6 +45,8 @@ from argosy.report.topics.prediction.inputs import Measured, everything
 from argosy.report.topics.prediction.predicted import prediction_of
 from argosy.report.topics.usage import Usage, unread, usage, usage_summary
 from argosy.results.tables import Run
+from argosy_common.errors import plain_texts
+from argosy_common.reading import json_of
 
 
 def summarise(tables_dir: Path, rates: Rates = NOT_KNOWN) -> Summary:

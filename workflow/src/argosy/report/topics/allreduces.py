@@ -10,7 +10,7 @@ from argosy.report.sizes import listed, name_among
 from argosy.report.statistics.estimates import total_estimate
 from argosy.report.summary.models import ExperimentSummary
 from argosy.report.summary.parts import AllreduceSummary
-from argosy.units import amount
+from argosy_common.units import amount
 
 _MEANS_OF_RUNS = """
 SELECT experiment, bytes, nodes, ranks_per_node, avg(collectives.seconds) AS seconds

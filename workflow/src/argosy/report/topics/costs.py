@@ -13,7 +13,7 @@ from argosy.report.statistics.estimates import Estimate, scaled, total_estimate
 from argosy.report.summary.models import ExperimentSummary, PointSummary
 from argosy.report.summary.parts import SAMPLES, CostSummary, Rates, UsageSummary
 from argosy.results.tables import Run
-from argosy.units import J_PER_KWH
+from argosy_common.units import J_PER_KWH
 
 # Throughput is by the slowest rank's seconds, so what it misses is what that rank did between them. Steps
 # of which any is not recorded would seem to lie far apart. Clocks tell no more than a millionth.

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc, gammaln
 
-from argosy.errors import some
 from argosy.report.numbers import number, percent
 from argosy.report.runs.scaling import days
 from argosy.report.runs.stragglers import SIGNIFICANCE
 from argosy.report.sizes import name_among, size
 from argosy.report.statistics.few_runs import slow_jobs
 from argosy.report.summary.models import ExperimentSummary, PointSummary, RunSummary, Summary
+from argosy_common.errors import some
 
 FALSELY_NAMED = 0.05
 """The chance that any of all hosts, or of all ranks, is named though all are alike."""

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from argosy.errors import ArgosyError
 from argosy.schedulers.base import Accepted, Reason, Say, Scheduler
 from argosy.schedulers.job_request import JobRequest
 from argosy.schedulers.local.scheduler import LocalScheduler
+from argosy_common.errors import ArgosyError
 
 NAME = "this machine"
 HAS_QUEUE = False

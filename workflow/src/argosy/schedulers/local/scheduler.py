@@ -14,13 +14,13 @@ from pathlib import Path
 import psutil
 
 import argosy
-from argosy.files import umask
 from argosy.run_folder.folder import SCRIPT
 from argosy.run_folder.job_file import add_job, newest_job, script_digest
 from argosy.run_folder.models import Job
 from argosy.schedulers.base import State, Status
 from argosy.schedulers.local.time_limit import Enforcer
 from argosy.schedulers.missing_images import missing_image
+from argosy_common.files import umask
 
 CANCEL_GRACE_S = 8.0
 """Seconds from SIGTERM to SIGKILL."""

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import psutil
 
-from argosy.files import write_text
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import RunFolderError
+from argosy_common.files import write_text
 
 KILL_WAIT_S = 30.0
 """From SIGTERM to SIGKILL; Slurm's default KillWait."""

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from argosy.errors import ArgosyError
-from argosy.reading import read_object, read_text, site_of
 from argosy.run_folder.folder import SCRIPT
 from argosy.schedulers.base import job_name
 from argosy.schedulers.job_request import JobRequest, as_text
@@ -17,6 +15,8 @@ from argosy.schedulers.slurm.answers import span_seconds
 from argosy.schedulers.slurm.given import GPU_OPTIONS, MEMORY_OPTIONS, read_options
 from argosy.site.models import Site, read_site
 from argosy.site.values import Options
+from argosy_common.errors import ArgosyError
+from argosy_common.reading import read_object, read_text, site_of
 
 LOOPBACK = "lo"
 

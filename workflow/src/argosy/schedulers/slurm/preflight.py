@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from argosy.errors import ArgosyError
 from argosy.schedulers.base import Accepted, NotAnsweredError, Say, speaking
 from argosy.schedulers.missing_images import check_images
 from argosy.schedulers.slurm.answers import columns, read_config, read_records, read_start
@@ -35,7 +34,8 @@ from argosy.schedulers.slurm.refusals import (
 )
 from argosy.schedulers.slurm.shared_jobs import split_shared, write_script
 from argosy.schedulers.slurm.submission import CONFIG, check_script, check_variables
-from argosy.units import duration
+from argosy_common.errors import ArgosyError
+from argosy_common.units import duration
 
 
 def other_partition(options: ScriptOptions, answer: str) -> str:

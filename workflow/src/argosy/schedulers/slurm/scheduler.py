@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from argosy.reading import read_text, site_of
 from argosy.run_folder.folder import SCRIPT, RunFolder
 from argosy.run_folder.job_file import add_job, newest_job, read_jobs, script_digest
 from argosy.run_folder.models import Job
@@ -36,6 +35,7 @@ from argosy.schedulers.slurm.shared_jobs import (
     submit_shared,
 )
 from argosy.schedulers.slurm.submission import LostJobs, find_new, script_of, submit
+from argosy_common.reading import read_text, site_of
 
 PARALLEL_SUBMISSIONS = 4
 LONGEST_PAUSE_S = 60.0

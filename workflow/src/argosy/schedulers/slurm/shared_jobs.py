@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import argosy
-from argosy.files import write_text
-from argosy.reading import site_of
 from argosy.run_folder.folder import SCRIPT, RunFolder, allocation_folder
 from argosy.run_folder.job_file import add_job, read_jobs, script_digest
 from argosy.run_folder.models import Job, RunFolderError
@@ -25,6 +23,8 @@ from argosy.schedulers.script_template import ScriptTemplate
 from argosy.schedulers.slurm.commands import Patience, call
 from argosy.schedulers.slurm.options import ScriptOptions
 from argosy.schedulers.slurm.submission import script_of, submit
+from argosy_common.files import write_text
+from argosy_common.reading import site_of
 
 TEMPLATE = "allocation.sbatch.j2"
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
-from argosy.errors import ArgosyError
-from argosy.reading import read_text
 from argosy.schedulers.base import Listed, job_name
 from argosy.schedulers.slurm.answers import read_config, read_submitted
 from argosy.schedulers.slurm.commands import NoAnswerError, Patience, SlurmError, call, shown
 from argosy.schedulers.slurm.options import ScriptOptions
+from argosy_common.errors import ArgosyError
+from argosy_common.reading import read_text
 
 CONFIG = ("scontrol", "show", "config")
 _VARIABLE = re.compile(r"(?:SLURM|SBATCH|SALLOC|SRUN|SQUEUE|SACCT|SINFO|SCANCEL|SCONTROL)_CLUSTERS")

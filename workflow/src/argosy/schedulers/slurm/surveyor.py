@@ -7,8 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from argosy.errors import ArgosyError
-from argosy.files import write_text
 from argosy.schedulers.base import BusyError, NotNowError, SchedulerError, State, Status
 from argosy.schedulers.batch_system import ClusterFacts, LookJob, NodeKind, QueueFacts
 from argosy.schedulers.slurm.answers import read_accounts, read_config, read_records
@@ -32,6 +30,8 @@ from argosy.schedulers.slurm.survey_answers import (
     refused_account,
     with_ways_in,
 )
+from argosy_common.errors import ArgosyError
+from argosy_common.files import write_text
 
 T = TypeVar("T")
 

@@ -38,7 +38,7 @@ from argosy.report.topics.prediction.training import (
     steps,
     unknown_networks,
 )
-from argosy.units import J_PER_KWH
+from argosy_common.units import J_PER_KWH
 
 MOST_NODES = 4096
 _ROUNDING = 1e-12

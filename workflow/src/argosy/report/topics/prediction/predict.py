@@ -25,7 +25,7 @@ from argosy.report.topics.prediction.training import (
     steps_at,
     unknown_networks,
 )
-from argosy.units import J_PER_KWH
+from argosy_common.units import J_PER_KWH
 
 DRAWS = 512
 EXPOSED_SD = 0.03

@@ -1,0 +1,42 @@
+"""What is said when the image that FROM names cannot be had."""
+
+from pathlib import Path
+
+import pytest
+
+from argosy_common.errors import ArgosyError
+from argosy_images.builder import builder, fetching
+from argosy_images.builder.builder import build_image
+from argosy_images.store.store import Store
+
+
+@pytest.mark.parametrize(
+    ("lines", "line", "reference"),
+    [
+        ("FROM registry.example.org/team/tool:1", 1, "registry.example.org/team/tool:1"),
+        ("# why\n\nFROM tool AS one\nFROM scratch\nCOPY --from=one / /", 3, "tool"),
+        ("FROM scratch\nCOPY --from=tool:2 / /", 2, "tool:2"),
+    ],
+)
+def test_file_line_reference_and_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: str, line: int, reference: str
+) -> None:
+    def fetch(*_: object) -> None:
+        raise ArgosyError("no network")
+
+    monkeypatch.setattr(fetching, "fetch", fetch)
+    monkeypatch.setattr(builder, "require_runtime", lambda *_: Path("runc"))
+    folder = tmp_path / "containers" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "Containerfile").write_text(f"{lines}\n")
+
+    def said() -> str:
+        with pytest.raises(ArgosyError) as problem:
+            build_image(Store(tmp_path / "store"), folder, tmp_path / "lock", tmp_path / "log")
+        return str(problem.value)
+
+    begin = f"{folder}/Containerfile:{line}: {reference}: no network; "
+    assert said().startswith(f"{begin}if it is out of reach here, build the image elsewhere")
+    assert "argosy image import" in said()
+    (tmp_path / "containers" / "tool").mkdir()
+    assert said() == f"{begin}FROM localhost/tool would be the image of containers/tool"

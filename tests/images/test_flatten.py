@@ -1,0 +1,140 @@
+"""Several layers come to one tree as an overlay shows them, and to tars that say the same."""
+
+import os
+import stat
+import tarfile
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from argosy_images.rootfs.archive import digest_of_layer, layer_tar
+from argosy_images.rootfs.flatten import copy, flatten, link
+from argosy_images.rootfs.layers import Change, Layer, find_below
+
+
+def layer(diff: Path, files: dict[str, str | None], change: Change | None = None) -> Layer:
+    """A layer with these files; None is an empty folder."""
+    diff.mkdir()
+    for name, content in files.items():
+        path = diff / name
+        if content is None:
+            path.mkdir(parents=True, exist_ok=True)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+    return Layer.of(diff, change or Change())
+
+
+def tree(root: Path) -> dict[str, str | None]:
+    return {
+        str(path.relative_to(root)): None if path.is_dir() else path.read_text()
+        for path in sorted(root.rglob("*"))
+    }
+
+
+def files(root: Path) -> dict[str, str | None]:
+    return {name: content for name, content in tree(root).items() if content is not None}
+
+
+def test_the_uppermost_layer_wins_and_folders_are_joined(tmp_path: Path) -> None:
+    low = layer(tmp_path / "low", {"etc/a": "1", "etc/b": "1", "usr/bin/x": "1"})
+    high = layer(tmp_path / "high", {"etc/b": "2", "etc/c": "2"})
+    flatten([low, high], tmp_path / "root")
+    expected = {"etc/a": "1", "etc/b": "2", "etc/c": "2", "usr/bin/x": "1"}
+    assert files(tmp_path / "root") == expected
+
+
+def test_what_a_layer_removed_is_gone_and_may_come_back(tmp_path: Path) -> None:
+    low = layer(tmp_path / "low", {"a/x": "1", "b": "1", "c/deep/y": "1"})
+    middle = layer(tmp_path / "middle", {"a": None}, Change(removed=("a/x", "b", "c")))
+    high = layer(tmp_path / "high", {"b": "3"})
+    flatten([low, middle], tmp_path / "two")
+    assert tree(tmp_path / "two") == {"a": None}
+    flatten([low, middle, high], tmp_path / "three")
+    assert tree(tmp_path / "three") == {"a": None, "b": "3"}
+
+
+def test_an_opaque_folder_hides_what_is_below_it(tmp_path: Path) -> None:
+    low = layer(tmp_path / "low", {"d/old": "1", "d/sub/older": "1", "e": "1"})
+    high = layer(tmp_path / "high", {"d/new": "2"}, Change(opaque=("d",)))
+    flatten([low, high], tmp_path / "root")
+    assert files(tmp_path / "root") == {"d/new": "2", "e": "1"}
+
+
+def test_a_file_in_place_of_a_folder_and_the_other_way_round(tmp_path: Path) -> None:
+    low = layer(tmp_path / "low", {"a/x": "1", "b": "1"})
+    high = layer(tmp_path / "high", {"a": "2", "b/y": "2"})
+    flatten([low, high], tmp_path / "root")
+    assert files(tmp_path / "root") == {"a": "2", "b/y": "2"}
+    lowest = layer(tmp_path / "lowest", {"b/hidden": "0"})
+    flatten([lowest, low, high], tmp_path / "three")
+    assert files(tmp_path / "three") == {"a": "2", "b/y": "2"}
+
+
+@pytest.mark.parametrize("place", [link, copy])
+def test_modes_times_and_links_are_kept(tmp_path: Path, place: Callable[[str, str], None]) -> None:
+    only = layer(tmp_path / "only", {"bin/tool": "x"})
+    (only.diff / "bin/tool").chmod(0o4755)
+    (only.diff / "bin").chmod(0o2750)
+    (only.diff / "way-out").symlink_to("/etc")
+    os.utime(only.diff / "bin/tool", (1000, 1000))
+    os.utime(only.diff / "bin", (2000, 2000))
+    flatten([only], tmp_path / "root", place)
+    root = tmp_path / "root"
+    assert stat.S_IMODE((root / "bin/tool").stat().st_mode) == 0o4755
+    assert stat.S_IMODE((root / "bin").stat().st_mode) == 0o2750
+    assert ((root / "bin/tool").stat().st_mtime, (root / "bin").stat().st_mtime) == (1000, 2000)
+    assert (root / "way-out").readlink() == Path("/etc")
+    shared = (root / "bin/tool").samefile(only.diff / "bin/tool")
+    assert shared == (place is link)
+
+
+def test_what_can_be_seen_through_layers(tmp_path: Path) -> None:
+    low = layer(tmp_path / "low", {"a/b/c": "1", "d/x": "1"})
+    middle = layer(tmp_path / "middle", {"d": None}, Change(removed=("a",), opaque=("d",)))
+    high = layer(tmp_path / "high", {"a/b": None})
+    below = [high, middle, low]
+    assert find_below(below, "a/b") == high.diff / "a/b"
+    assert find_below(below[1:], "a/b") is None
+    assert find_below(below[1:], "d/x") is None
+    assert find_below([low], "d/x") == low.diff / "d/x"
+
+
+def names(diff: Path, change: Change) -> list[str]:
+    with layer_tar(diff, change) as stream:
+        content = BytesIO(stream.read())
+    with tarfile.open(fileobj=content) as archive:
+        members = archive.getmembers()
+    assert {(member.uid, member.gid) for member in members} <= {(0, 0)}
+    return [member.name.removeprefix("./") for member in members]
+
+
+def test_the_tar_says_what_was_removed(tmp_path: Path) -> None:
+    change = Change(removed=("a/gone", "top"), opaque=("d",))
+    only = layer(tmp_path / "only", {"a/new": "1", "d/y": "1", "grüße\nline": "1"}, change)
+    found = names(only.diff, change)
+    assert found == [
+        "a",
+        "a/new",
+        "d",
+        "d/y",
+        "grüße\nline",
+        "a/.wh.gone",
+        ".wh.top",
+        "d/.wh..wh..opq",
+    ]
+
+
+def test_the_same_layer_is_the_same_digest(tmp_path: Path) -> None:
+    digests = set()
+    for name in ("one", "two"):
+        change = Change(removed=("gone",))
+        only = layer(tmp_path / name, {"a/new": "1"}, change)
+        for path in (only.diff / "a/new", only.diff / "a"):
+            os.utime(path, (1000, 1000))
+        digests.add(digest_of_layer(only.diff, change))
+    assert len(digests) == 1
+    (tmp_path / "two/a/new").write_text("2")
+    assert digest_of_layer(tmp_path / "two", Change(removed=("gone",))) not in digests

@@ -1,0 +1,193 @@
+"""Paths in an image are followed inside the image, and a frozen tree cannot be written to."""
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from argosy_images.rootfs.flatten import flatten, lay_over
+from argosy_images.rootfs.freeze import GrowingTree, make_frozen
+from argosy_images.rootfs.layers import Change, Layer, read_overlay
+from argosy_images.rootfs.rooted import inside
+from argosy_images.store.store import remove_tree
+
+
+def test_absolute_links_stay_in_the_image(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "run").mkdir(parents=True)
+    (root / "var").mkdir()
+    (root / "var/run").symlink_to("/run")
+    (root / "evil").symlink_to("../../../etc")
+    assert inside(root, "/var/run/x") == root / "run/x"
+    assert inside(root, "/evil/passwd") == root / "etc/passwd"
+    assert inside(root, "a/../../b") == root / "b"
+
+
+def test_a_circle_of_links_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(OSError, match="in a circle"):
+        inside(tmp_path, "/a/x")
+
+
+def test_a_frozen_tree_has_its_mount_points_and_no_folder_that_could_be_changed(
+    tmp_path: Path,
+) -> None:
+    layer, root = tmp_path / "layer", tmp_path / "root"
+    (layer / "bin").mkdir(parents=True)
+    (layer / "bin/tool").touch(0o755)
+    (layer / "link").symlink_to("bin/tool")
+    # Folders that are already there keep their modes, but for what they could be changed by.
+    (layer / "tmp").mkdir()
+    (layer / "tmp").chmod(0o1777)
+    (layer / "etc").mkdir(0o700)
+    (layer / "etc/hosts").write_text("of the image")
+    make_frozen([Layer.of(layer, read_overlay(layer))], root)
+    assert (root / "etc/hosts").readlink() == Path("/run/argosy/etc/hosts")
+    assert stat.S_IMODE((root / "tmp").stat().st_mode) == 0o1555
+    assert stat.S_IMODE((root / "etc").stat().st_mode) == 0o500
+    assert (layer / "etc/hosts").read_text() == "of the image"
+    for path in [root, *root.rglob("*")]:
+        if path.is_dir():
+            assert not stat.S_IMODE(path.stat().st_mode) & 0o222, path
+    # A file is a layer's, too, and keeps its mode.
+    assert stat.S_IMODE((root / "bin/tool").stat().st_mode) == 0o755
+    for target in ("run/argosy", "argosy", "workloads", "job", "tmp"):
+        assert (root / target).is_dir()
+    remove_tree(root)
+    assert not root.exists()
+
+
+def frozen(tmp_path: Path, workdir: str, *volumes: str) -> Path:
+    layer = tmp_path / "layer"
+    (layer / "usr").mkdir(parents=True)
+    (layer / "usr/file").touch()
+    (layer / "link").symlink_to("/made/by/link")
+    (layer / "up").symlink_to("../../../../usr")
+    (layer / "system").symlink_to("/proc/self/fd")
+    make_frozen([Layer.of(layer, read_overlay(layer))], tmp_path / "root", workdir, volumes)
+    return tmp_path / "root"
+
+
+@pytest.mark.parametrize(
+    ("workdir", "place"),
+    [
+        ("/srv/app", "srv/app"),
+        ("/usr/new", "usr/new"),
+        ("/link/below", "made/by/link/below"),
+        ("/up/new", "usr/new"),
+        ("/../new", "new"),
+        ("/dev/shm", "dev/shm"),
+    ],
+)
+def test_a_frozen_tree_has_its_working_directory_and_volumes(
+    tmp_path: Path, workdir: str, place: str
+) -> None:
+    in_the_way = (
+        "/usr/file",
+        "/usr/file/below",
+        "/etc/passwd",
+        "/etc/hosts",
+        "/a\0b",
+        "/" + "d/" * 999,
+    )
+    root = frozen(tmp_path, workdir, "/a/volume", *in_the_way)
+    for path in (place, "a/volume"):
+        assert stat.S_IMODE((root / path).lstat().st_mode) == 0o555
+    assert (root / "usr/file").is_file()
+    remove_tree(root)
+
+
+@pytest.mark.parametrize(
+    "workdir",
+    ["/usr/file", "/usr/file/below", "/proc/self/fd/3", "/system/3", "/sys/new", "/dev/x"],
+)
+def test_a_working_directory_that_cannot_be_made_is_refused(tmp_path: Path, workdir: str) -> None:
+    with pytest.raises(OSError, match="WORKDIR"):
+        frozen(tmp_path, workdir)
+    remove_tree(tmp_path / "root")
+
+
+def test_engines_find_an_account_of_root(tmp_path: Path) -> None:
+    root = frozen(tmp_path, "/")
+    assert (root / "etc/passwd").read_text() == "root:x:0:0:root:/root:/bin/sh\n"
+    assert stat.S_IMODE((root / "etc/passwd").stat().st_mode) == 0o444
+    remove_tree(root)
+
+
+def test_a_pipe_in_place_of_the_accounts_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "layer/etc").mkdir(parents=True)
+    os.mkfifo(tmp_path / "layer/etc/group")
+    layer = Layer.of(tmp_path / "layer", read_overlay(tmp_path / "layer"))
+    with pytest.raises(OSError, match="not a regular file"):
+        make_frozen([layer], tmp_path / "root")
+    remove_tree(tmp_path / "root")
+
+
+NAMES = st.sampled_from(["a", "b", "c"])
+PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
+
+
+@st.composite
+def stacks(draw: st.DrawFn) -> list[tuple[list[str], list[str], list[str]]]:
+    """Layers from the lowest: paths of files, of what is removed, of opaque folders."""
+    paths = st.lists(PATHS, max_size=6, unique=True)
+    return draw(st.lists(st.tuples(paths, paths, paths), min_size=2, max_size=4))
+
+
+def make_layer(diff: Path, paths: list[str], removed: list[str], opaque: list[str]) -> Layer:
+    diff.mkdir()
+    for number, path in enumerate(paths):
+        with suppress(FileExistsError, NotADirectoryError, IsADirectoryError):
+            (diff / path).parent.mkdir(parents=True, exist_ok=True)
+            (diff / path).write_text(f"{diff.name} {path}")
+            (diff / path).parent.chmod(0o700 + number)
+    folders = [path for path in opaque if (diff / path).is_dir()]
+    gone = [path for path in removed if not os.path.lexists(diff / path)]
+    return Layer.of(diff, Change(tuple(gone), tuple(folders)))
+
+
+def described(root: Path) -> dict[str, object]:
+    return {
+        str(path.relative_to(root)): (
+            stat.S_IMODE(path.lstat().st_mode),
+            path.lstat().st_mtime_ns,
+            path.read_text() if path.is_file() else None,
+        )
+        for path in sorted(root.rglob("*"))
+    }
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None)
+@given(stack=stacks(), begun=st.integers(1, 3))
+def test_layers_laid_over_a_frozen_tree_come_to_the_same_as_all_at_once(
+    stack: list[tuple[list[str], list[str], list[str]]], begun: int
+) -> None:
+    with TemporaryDirectory() as folder:
+        place = Path(folder)
+        layers = [make_layer(place / f"layer{n}", *each) for n, each in enumerate(stack)]
+        flatten(layers, place / "whole", frozen=True)
+        flatten(layers[:begun], place / "grown", frozen=True)
+        for layer in layers[begun:]:
+            lay_over(layer, str(place / "grown"))
+        expected = described(place / "whole")
+        assert described(place / "grown") == expected
+        for root in ("whole", "grown"):
+            remove_tree(place / root)
+
+
+def test_a_tree_begun_with_other_layers_is_made_anew(tmp_path: Path) -> None:
+    layers = [make_layer(tmp_path / name, [name], [], []) for name in ("one", "two", "three")]
+    tree = GrowingTree(tmp_path / "making")
+    tree.begin(layers[:2])
+    tree.finish([layers[0], layers[2]], tmp_path / "roots/new")
+    names = {path.name for path in (tmp_path / "roots/new").iterdir()}
+    assert "two" not in names
+    assert {"one", "three"} <= names
+    remove_tree(tmp_path / "roots/new")

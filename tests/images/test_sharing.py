@@ -1,0 +1,111 @@
+"""A store that is shared, and setuid programs in layers."""
+
+import os
+import stat
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from argosy_common.errors import ArgosyError
+from argosy_images.builder import cache
+from argosy_images.rootfs.archive import digest_of_layer, layer_tar
+from argosy_images.rootfs.layers import Change
+from argosy_images.store.sharing import share
+from argosy_images.store.store import Store
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+@pytest.fixture
+def open_umask() -> Iterator[None]:
+    before = os.umask(0o002)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_a_shared_store_opens_images_and_tools_and_nothing_else(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    for name in (
+        "layers/k/diff",
+        "cache/pip",
+        "locks",
+        "builds",
+        "roots/sha256-a/etc",
+        "tools/bin",
+    ):
+        (store.path / name).mkdir(parents=True)
+    key, secret = store.path / "roots/sha256-a/etc/key", store.path / "layers/k/diff/key"
+    (store.path / "layers/k/layer.json").write_text("{}")
+    description, tool = store.path / "roots/sha256-a.json", store.path / "tools/bin/runc"
+    for path, mode in ((key, 0o600), (secret, 0o600), (description, 0o600), (tool, 0o770)):
+        path.write_text("x")
+        path.chmod(mode)
+    (store.path / "tools/link").symlink_to(key)
+    said: list[str] = []
+    share(store, said.append)
+    assert [mode_of(path) for path in (key, secret, description, tool)] == [
+        0o600,
+        0o600,
+        0o644,
+        0o755,
+    ]
+    opened = {path.name for path in store.path.iterdir() if mode_of(path) & 0o055}
+    assert opened == {"roots", "tools", "layers"}
+    assert [mode_of(path) for path in (secret.parent, secret.parents[1] / "layer.json")] == [
+        0o700,
+        0o644,
+    ]
+    assert mode_of(store.path) == 0o755
+    assert mode_of(store.path / "roots/sha256-a/etc") == 0o775, "the image's own"
+    assert said == [
+        f"{store.path}: whoever can reach this folder can run its images; do this again after a build"
+    ]
+
+
+def test_what_is_no_store_of_this_user_is_not_shared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ArgosyError, match="no store yet"):
+        share(Store(tmp_path / "none"), print)
+    me = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: me + 1)
+    with pytest.raises(ArgosyError, match="somebody else's"):
+        share(Store(tmp_path), print)
+
+
+def test_layers_note_setuid_programs_and_hold_none(tmp_path: Path) -> None:
+    def files(diff: Path) -> Change:
+        (diff / "bin").mkdir(parents=True)
+        (diff / "bin").chmod(0o755)
+        for name, mode in (("su", 0o4755), ("mail", 0o2711), ("ls", 0o755), ("b\udcff", 0o4755)):
+            (diff / "bin" / name).write_text(name.encode("utf-8", "replace").decode())
+            (diff / "bin" / name).chmod(mode)
+        os.link(diff / "bin/su", diff / "bin/sudo")
+        for path in (*(diff / "bin").iterdir(), diff / "bin"):
+            os.utime(path, (1, 1))
+        return Change(entries=6)
+
+    store = Store(tmp_path / "store")
+    step = cache.write_layer(store, "k", "RUN", {}, files)
+    # Images that earlier versions made and exported have the same digests.
+    with_modes_on_the_disk = files(tmp_path / "diff")
+    (tmp_path / "diff/bin/b\udcff").chmod(0o755)
+    assert step.diff_id == digest_of_layer(tmp_path / "diff", with_modes_on_the_disk)
+    assert step.setuid == {"bin/su": 0o4755, "bin/sudo": 0o4755, "bin/mail": 0o2711}
+    diff = store.layer("k") / "diff"
+    assert not [path for path in diff.rglob("*") if path.stat().st_mode & 0o6000]
+    assert mode_of(diff) == 0o700
+    again = cache.read_step(store, "k")
+    assert again == step
+
+    with layer_tar(diff, step.change) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
+        found = {member.name: (member.mode, member.mtime, member.linkname) for member in tar}
+    assert found["./bin/su"] == (0o4755, 1, "")
+    assert found["./bin/sudo"] == (0o4755, 1, "./bin/su")
+    assert found["./bin/mail"][0] == 0o2711
+    assert found["./bin/ls"][0] == 0o755

@@ -1,0 +1,82 @@
+"""Container images: built, stored, exchanged and run without root.
+
+The rest of Argosy uses these names alone. A name's module is loaded when the name is first used: every node
+imports this package to start a container.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from argosy_images.archive.packing import pack_image as pack_image
+    from argosy_images.builder.builder import build_image as build_image
+    from argosy_images.builder.builder import built_lock as built_lock
+    from argosy_images.builder.builder import explain_build as explain_build
+    from argosy_images.builder.history import Finding as Finding
+    from argosy_images.builder.recipe import image_inputs as image_inputs
+    from argosy_images.engines.choice import CALLS as CALLS
+    from argosy_images.engines.choice import Trial as Trial
+    from argosy_images.engines.choice import choose_engine as choose_engine
+    from argosy_images.engines.nvidia import nvml_module as nvml_module
+    from argosy_images.gc.inventory import FrozenImage as FrozenImage
+    from argosy_images.gc.inventory import Inventory as Inventory
+    from argosy_images.gc.inventory import read_inventory as read_inventory
+    from argosy_images.gc.prune import prune as prune
+    from argosy_images.interchange.exporting import export_image as export_image
+    from argosy_images.interchange.importing import check_taken as check_taken
+    from argosy_images.interchange.importing import import_image as import_image
+    from argosy_images.interchange.importing import take_image as take_image
+    from argosy_images.native import make_environment as make_environment
+    from argosy_images.shell import look_inside as look_inside
+    from argosy_images.store.free_disk import why_no_room as why_no_room
+    from argosy_images.store.lockfile import Digest as Digest
+    from argosy_images.store.lockfile import ImageLock as ImageLock
+    from argosy_images.store.lockfile import ImageName as ImageName
+    from argosy_images.store.lockfile import is_imported as is_imported
+    from argosy_images.store.lockfile import lock_path as lock_path
+    from argosy_images.store.lockfile import native_dir as native_dir
+    from argosy_images.store.lockfile import read_lock as read_lock
+    from argosy_images.store.lockfile import write_lock as write_lock
+    from argosy_images.store.sharing import share as share
+    from argosy_images.store.store import STORE_VARIABLE as STORE_VARIABLE
+    from argosy_images.store.store import Store as Store
+    from argosy_images.store.store import remove_tree as remove_tree
+    from argosy_images.store.strict_modes import TRUSTED_VARIABLE as TRUSTED_VARIABLE
+    from argosy_images.store.uses import end_use as end_use
+    from argosy_images.store.uses import note_project as note_project
+    from argosy_images.store.uses import note_use as note_use
+    from argosy_images.tools import container_runtime as container_runtime
+    from argosy_images.tools import ensure_tools as ensure_tools
+    from argosy_images.tools import find_proot as find_proot
+    from argosy_images.tools import machine as machine
+
+MODULES = {
+    "archive.packing": "pack_image",
+    "builder.builder": "build_image built_lock explain_build",
+    "builder.history": "Finding",
+    "builder.recipe": "image_inputs",
+    "engines.choice": "CALLS Trial choose_engine",
+    "engines.nvidia": "nvml_module",
+    "gc.inventory": "FrozenImage Inventory read_inventory",
+    "gc.prune": "prune",
+    "interchange.exporting": "export_image",
+    "interchange.importing": "check_taken import_image take_image",
+    "native": "make_environment",
+    "shell": "look_inside",
+    "store.free_disk": "why_no_room",
+    "store.lockfile": "Digest ImageLock ImageName is_imported lock_path native_dir read_lock write_lock",
+    "store.sharing": "share",
+    "store.store": "STORE_VARIABLE Store remove_tree",
+    "store.strict_modes": "TRUSTED_VARIABLE",
+    "store.uses": "end_use note_project note_use",
+    "tools": "container_runtime ensure_tools find_proot machine",
+}
+"""The names that the package gives to others, by their modules."""
+
+_MODULE_OF = {name: module for module, names in MODULES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

@@ -1,0 +1,186 @@
+"""Packs a frozen image into one file, which is there whole or not at all."""
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+import zstandard
+
+from argosy_common.errors import ArgosyError
+from argosy_common.files import replacing
+from argosy_common.units import amount
+from argosy_images.archive.unpacking import Folder, Frame, Index, read_index, verify, write_index
+from argosy_images.namespaces import unhindered
+from argosy_images.rootfs.archive import files_tar
+from argosy_images.store.lockfile import ImageLock
+from argosy_images.store.store import Store
+
+SHARE = 64 << 20
+"""Bytes of a share; a larger file is one of its own."""
+
+FILE_COST = 32 << 10
+"""Cost of making a file, in bytes that could be written meanwhile."""
+
+PAGE = 4096
+"""A file takes whole pages, on disk as in memory."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """Files of one frame, by their paths; `cost` is the work of unpacking them, in bytes."""
+
+    names: tuple[str, ...]
+    cost: int
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A frozen tree: its folders, the root first, its files in shares, and the room that it takes."""
+
+    folders: tuple[Folder, ...]
+    shares: tuple[Share, ...]
+    size: int
+
+
+@dataclass(frozen=True)
+class File:
+    """One file with all of its names, since a hard link is unpacked with what it leads to."""
+
+    names: list[str]
+    size: int
+
+
+def read_tree(root: Path) -> Tree:
+    """Return what is in the tree, shared out; the largest shares come first, since they take longest."""
+    folders: list[Folder] = []
+    files: dict[tuple[int, int], File] = {}
+    for path, status in _walk(str(root), ""):
+        if stat.S_ISDIR(status.st_mode):
+            folders.append(Folder(path, stat.S_IMODE(status.st_mode), status.st_mtime_ns))
+        # tar has no sockets, and nobody would listen at them.
+        elif not stat.S_ISSOCK(status.st_mode):
+            inode = (status.st_dev, status.st_ino)
+            files.setdefault(inode, File([], status.st_size)).names.append(path)
+    shares = sorted(share_out([*files.values()]), key=lambda share: -share.cost)
+    content = sum(-(-file.size // PAGE) * PAGE for file in files.values())
+    return Tree(tuple(folders), tuple(shares), content + PAGE * len(folders))
+
+
+def share_out(files: Sequence[File]) -> Iterator[Share]:
+    """Neighbours stay together, as far as a share holds them."""
+    names: list[str] = []
+    cost = 0
+    for file in files:
+        own = file.size + FILE_COST * len(file.names)
+        if names and cost + own > SHARE:
+            yield Share(tuple(names), cost)
+            names, cost = [], 0
+        names += file.names
+        cost += own
+    if names:
+        yield Share(tuple(names), cost)
+
+
+def _walk(folder: str, path: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield all below a folder, and itself before that, by names, so that a tree gives the same shares."""
+    yield path, os.stat(folder)
+    with os.scandir(folder) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    for entry in found:
+        inner = f"{path}/{entry.name}" if path else entry.name
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(entry.path, inner)
+        else:
+            yield inner, entry.stat(follow_symlinks=False)
+
+
+Say = Callable[[str], None]
+
+LEVEL = 3
+"""zstd's level: the next one takes twice the time for a twentieth of the size."""
+
+_CHUNK = 1 << 20
+
+
+def pack_image(store: Store, lock: ImageLock, say: Say) -> Path:
+    """Pack the image where it is not packed yet, or its file is damaged; the file.
+
+    Raises:
+        ArgosyError: when the frozen image is not in the store, or cannot be read.
+    """
+    path = store.archive(lock.digest)
+    if not store.is_writable and _is_whole(path, lock.digest):
+        say(f"image {lock.name} {lock.digest[:19]} is packed in {path}")
+        return path
+    # Two names may stand for one image.
+    with store.changing(lock.name), store.locked(f"pack-{lock.digest.replace(':', '-')}"):
+        if _is_whole(path, lock.digest):
+            say(f"image {lock.name} {lock.digest[:19]} is packed in {path}")
+            return path
+        root = store.root(lock.digest)
+        if not root.is_dir():
+            raise ArgosyError(
+                f"{root}: this image is not here", f"build it with: argosy image build {lock.name}"
+            )
+        say(f"packing image {lock.name}")
+        _remove_partials(path)
+        with replacing(path) as temporary:
+            unhindered(lambda: _pack(root, lock.digest, temporary))
+        # Files made since by the processes of a packing that was just killed.
+        _remove_partials(path)
+        said = f"{amount(path.stat().st_size)} of {amount(_index(path, lock.digest).size)}"
+        say(f"image {lock.name} {lock.digest[:19]} is packed in {path}: {said}")
+    return path
+
+
+def _is_whole(path: Path, image: str) -> bool:
+    try:
+        verify(path, _index(path, image), "")
+    except ArgosyError:
+        return False
+    return True
+
+
+def _index(path: Path, image: str) -> Index:
+    return read_index(path, image, "")
+
+
+def _remove_partials(path: Path) -> None:
+    """Take away what those who were killed have left; nobody else packs this image now."""
+    for partial in path.parent.glob(f".{path.name}.*"):
+        partial.unlink()
+
+
+def _pack(root: Path, image: str, target: Path) -> str:
+    tree = read_tree(root)
+    with target.open("wb") as file:
+        frames = [_write_frame(root, share, file) for share in tree.shares]
+        write_index(file, Index(image, tree.size, tree.folders, tuple(frames)))
+    return ""
+
+
+def _write_frame(root: Path, share: Share, file: BinaryIO) -> Frame:
+    offset = file.tell()
+    written = _Hashing(file)
+    compressor = zstandard.ZstdCompressor(level=LEVEL, threads=-1, write_checksum=True)
+    with files_tar(root, share.names) as stream:
+        compressor.copy_stream(
+            stream, cast(IO[bytes], written), read_size=_CHUNK, write_size=_CHUNK
+        )
+    return Frame(offset, file.tell() - offset, written.digest.hexdigest(), len(share.names))
+
+
+class _Hashing:
+    """Writes to a file, and takes the digest of what is written."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.digest = hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        self.digest.update(data)
+        return self._file.write(data)

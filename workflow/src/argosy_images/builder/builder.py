@@ -1,0 +1,350 @@
+"""Builds an image from its Containerfile, step by step, each step cached by what went into it.
+
+A finished step is a layer on disk, so an interrupted build goes on at the last step that was finished.
+"""
+
+import errno
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from pathlib import Path
+from typing import BinaryIO
+
+from argosy_common.errors import FULL, ArgosyError
+from argosy_common.files import umask
+from argosy_images.builder import cache, history
+from argosy_images.builder import recipe as recipes
+from argosy_images.builder.execution import Executor
+from argosy_images.builder.progress import Progress
+from argosy_images.builder.recipe import OWN_IMAGES, Chain, Recipe, Step
+from argosy_images.builder.runner import ProotRunner, RuncRunner, Runner
+from argosy_images.engines import proot
+from argosy_images.engines.choice import one_starts
+from argosy_images.engines.models import TRACING_PROOT
+from argosy_images.namespaces import in_own_namespaces, in_own_process
+from argosy_images.oci import ImageConfig
+from argosy_images.registry.reference import Reference
+from argosy_images.rootfs.freeze import GrowingTree
+from argosy_images.rootfs.layers import Layer
+from argosy_images.store.lockfile import ImageLock, LockedBase, LockedStep, write_lock
+from argosy_images.store.scratch import private_folder, sweep
+from argosy_images.store.store import Store
+from argosy_images.tools import find_proot, require, require_runtime
+from argosy_images.udocker_repository.registering import register
+
+
+def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> ImageLock:
+    """Build the image of `containers/<name>/` as far as it is not cached, freeze it and lock it.
+
+    People are told on standard error; everything that the steps print is in `log_path`.
+
+    Raises:
+        ArgosyError: naming the Containerfile's line when a step fails; finished steps stay cached.
+    """
+    name = folder.name
+    # runc takes no way by symbolic links, such as a store on a larger disk.
+    store = Store(store.path.resolve())
+    plan = _Plan.of(store, folder)
+    sweep()
+    log_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not store.is_writable:
+        return _find_built(plan, lock_path, log_path)
+    with store.changing(name), _log(log_path) as log:
+        progress = Progress(log)
+        plan = _Plan.of(store, folder)
+        # Written now, so that it explains a failure, too.
+        history.record(store, name, plan.recipe.final)
+        for note in plan.recipe.notes:
+            progress.say(note)
+        with store.workspace(name) as work:
+            tree = GrowingTree(work / "root")
+            if plan.missing():
+                _build_missing(_Build(store, folder, work, progress), plan, tree)
+                plan = _Plan.of(store, folder)
+                history.record(store, name, plan.recipe.final)
+            else:
+                progress.say(plan.all_cached())
+            lock = plan.lock()
+            if not store.root(lock.digest).is_dir():
+                with progress.step("freezing"):
+                    layers = cache.read_layers(store, plan.recipe.final.steps)
+                    _freeze(tree, layers, store.root(lock.digest), lock)
+        write_lock(store.description(lock.digest), lock)
+        write_lock(lock_path, lock)
+        progress.say(_frozen(store, lock))
+        progress.say(register(store, lock))
+    return lock
+
+
+def _log(path: Path) -> BinaryIO:
+    """Open a build's log anew, for the user alone or whom ARGOSY_UMASK lets: steps print what they like."""
+    path.touch(0o600)
+    log = path.open("wb", buffering=0)
+    # It may be /dev/null.
+    with suppress(PermissionError):
+        os.fchmod(log.fileno(), 0o666 & ~umask())
+    return log
+
+
+def _freeze(tree: GrowingTree, layers: Sequence[Layer], target: Path, lock: ImageLock) -> None:
+    try:
+        tree.finish(layers, target, lock.config.workdir, lock.config.volumes)
+    except OSError as problem:
+        if problem.errno in (*FULL, errno.EROFS):
+            raise
+        # For instance a /tmp that is a file.
+        raise ArgosyError(
+            f"image {lock.name} cannot be used: {problem.filename}: {problem.strerror}"
+        ) from None
+
+
+def _find_built(plan: "_Plan", lock_path: Path, log_path: Path) -> ImageLock:
+    """Lock an image that has been built, where its store cannot be changed."""
+    store, name = plan.store, plan.name
+    if missing := plan.missing():
+        first = _shortened(missing[0].entry.text)
+        raise store.read_only(f"image {name} has to be built ({first!r} is not cached)")
+    lock = plan.lock()
+    if not (store.root(lock.digest).is_dir() and store.description(lock.digest).is_file()):
+        raise store.read_only(f"image {name} has to be frozen")
+    with _log(log_path) as log:
+        progress = Progress(log)
+        progress.say(plan.all_cached())
+        write_lock(lock_path, lock)
+        progress.say(_frozen(store, lock))
+    return lock
+
+
+def _frozen(store: Store, lock: ImageLock) -> str:
+    return f"image {lock.name} {lock.digest[:19]} is frozen in {store.root(lock.digest)}"
+
+
+def built_lock(store: Store, folder: Path) -> ImageLock | None:
+    """Return the lock of an image all of whose steps are cached; None where steps have to run.
+
+    Raises:
+        ArgosyError: naming file and line, for what cannot be built.
+    """
+    plan = _Plan.of(store, folder)
+    return None if plan.missing() else plan.lock()
+
+
+def explain_build(store: Store, folder: Path) -> list[history.Finding]:
+    """Return for each step of an image whether it is cached, and if not, why it has to run.
+
+    Raises:
+        ArgosyError: naming file and line, for what cannot be built.
+    """
+    last, plan = history.read(store, folder.name), _Plan.of(store, folder)
+    return [*history.explain(plan.recipe.final, last, plan.is_cached)]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The recipe of an image, as far as the bases that it knows are in the store."""
+
+    store: Store
+    name: str
+    recipe: Recipe
+
+    @classmethod
+    def of(cls, store: Store, folder: Path) -> "_Plan":
+        """Plan the image of a folder; raises ArgosyError naming file and line, for what cannot be built."""
+
+        def base_config(key: str) -> ImageConfig | None:
+            found = cache.read_step(store, key)
+            return found.base.config if found and found.base else None
+
+        return cls(store, folder.name, recipes.plan(folder, base_config))
+
+    def is_cached(self, key: str) -> bool:
+        """Return whether the step with this key is finished."""
+        return cache.read_step(self.store, key) is not None
+
+    def missing(self) -> list[Step]:
+        """Return the steps that have to be carried out, in an order in which they can be."""
+        missing: dict[str, Step] = {}
+        self._add_missing(self.recipe.final, missing)
+        return list(missing.values())
+
+    def _add_missing(self, chain: Chain, missing: dict[str, Step]) -> None:
+        for step in chain.steps:
+            if step.key in missing or self.is_cached(step.key):
+                continue
+            for used in step.uses.values():
+                self._add_missing(used, missing)
+            missing[step.key] = step
+
+    def all_cached(self) -> str:
+        """Say that there is nothing to build."""
+        return f"image {self.name}: all {len(self.recipe.final.steps)} steps are cached"
+
+    def begin(self, tree: GrowingTree) -> None:
+        """Lay out the finished first steps: most of an image is there when only its last lines changed."""
+        steps = takewhile(lambda step: self.is_cached(step.key), self.recipe.final.steps)
+        tree.begin(cache.read_layers(self.store, steps))
+
+    def lock(self) -> ImageLock:
+        """Return the lock of an image all of whose steps are finished."""
+        chain = self.recipe.final
+        finished = [(step, cache.read_step(self.store, step.key)) for step in chain.steps]
+        done = [(step, found) for step, found in finished if found]
+        if len(done) < len(finished):
+            source = chain.steps[-1].context.source
+            raise ArgosyError(
+                f"{source.context}: files changed while they were built", "build it again"
+            )
+        diff_ids = [found.diff_id for _, found in done if found.diff_id]
+        bases = [found.base for _, found in done if found.base]
+        config = chain.settings.config
+        return ImageLock(
+            name=self.name,
+            digest=config.digest(diff_ids),
+            architecture=config.to_oci(())["architecture"],
+            base=LockedBase(
+                reference=bases[0].reference if bases else "scratch",
+                source=bases[0].source if bases else "scratch",
+                diff_id=diff_ids[0] if diff_ids else "",
+            ),
+            steps=tuple(
+                LockedStep(instruction=step.entry.text, diff_id=found.diff_id)
+                for step, found in done
+            ),
+            config=config,
+        )
+
+
+@dataclass(frozen=True)
+class _Build:
+    """A build under way: of `folder`'s image, with `work` for what it does."""
+
+    store: Store
+    folder: Path
+    work: Path
+    progress: Progress
+
+
+@dataclass(frozen=True)
+class _StepsWay:
+    """How this host carries out steps.
+
+    Args:
+        apart: calls its first function in a process of its own, and the second one meanwhile here.
+    """
+
+    runner: Runner
+    apart: Callable[[Callable[[], str], Callable[[], None] | None], str]
+
+
+def _find_way(store: Store, say: Callable[[str], None]) -> _StepsWay:
+    """Return the way by namespaces, or where they cannot be made the one by proot.
+
+    Raises:
+        ArgosyError: when what it takes is missing and cannot be had.
+    """
+    try:
+        in_own_namespaces(lambda: "")
+    except ArgosyError as problem:
+        say(f"{problem.problem}: proot runs the steps, and files are copied and compared")
+        if find_proot(store) is None:
+            require(store, "proot", say)
+        if not one_starts(store, [TRACING_PROOT]):
+            raise ArgosyError(
+                "proot runs no program on this host",
+                "to see why, run: argosy image engines",
+            ) from None
+        return _StepsWay(ProotRunner(proot.ready(store, store.engines)), in_own_process)
+    return _StepsWay(RuncRunner(require_runtime(store, say)), in_own_namespaces)
+
+
+def _build_missing(build: _Build, plan: _Plan, tree: GrowingTree) -> None:
+    """Fetch bases as the user, and do the rest in a process of its own."""
+    way = _find_way(build.store, build.progress.say)
+    missing = plan.missing()
+    for step in plan.recipe.unknown:
+        if step in missing:
+            _make_base(build, way, step)
+
+    def carry_out(executor: Executor) -> None:
+        _carry_out(executor, _Plan.of(build.store, build.folder), build.progress)
+
+    _with_executor(build, way, carry_out, lambda: plan.begin(tree))
+
+
+def _with_executor(
+    build: _Build,
+    way: _StepsWay,
+    function: Callable[[Executor], None],
+    meanwhile: Callable[[], None] | None = None,
+) -> None:
+    """Call the function in a process of its own, and `meanwhile` outside of it."""
+
+    def inside() -> str:
+        # The image must not depend on the user's umask.
+        os.umask(0o022)
+        with private_folder() as (scratch, _):
+            function(Executor(build.store, way.runner, build.work, scratch, build.progress))
+        return ""
+
+    way.apart(inside, meanwhile)
+
+
+def _make_base(build: _Build, way: _StepsWay, step: Step) -> None:
+    """Fetch a base and finish it; images that share it do so once, as with other steps."""
+    with build.store.locked(f"base-{step.key[:2]}"):
+        if cache.read_step(build.store, step.key):
+            return
+        assert step.base
+        own = replace(build, work=build.work / step.key)
+        own.work.mkdir(mode=0o700)
+        root = own.work / "root"
+        # Imported where it is needed: most builds have their bases, and would wait for it.
+        from argosy_images.builder.fetching import fetch
+
+        with build.progress.step(step.entry.text):
+            try:
+                fetched = fetch(build.store, step.base, root, build.progress.say)
+            except ArgosyError as problem:
+                raise _no_base(build.folder, step, problem) from None
+        _with_executor(own, way, lambda executor: executor.finish_base(step, fetched, root))
+
+
+def _no_base(folder: Path, step: Step, problem: ArgosyError) -> ArgosyError:
+    """Return what to say, and to do, where the image that FROM names cannot be had."""
+    assert step.base
+    name = Reference.parse(step.base).repository.rpartition("/")[2]
+    other = folder.resolve().parent / name
+    if other.is_dir():
+        hint = f"FROM {OWN_IMAGES}{name} would be the image of containers/{name}"
+    else:
+        hint = (
+            "if it is out of reach here, build the image elsewhere, and bring it here as a file "
+            "(argosy image export, argosy image import)"
+        )
+    if problem.hint:
+        hint = f"{problem.hint}; {hint}"
+    return step.context.source.error(step.entry.line, f"{step.base}: {problem.problem}", hint)
+
+
+def _carry_out(executor: Executor, plan: _Plan, progress: Progress) -> None:
+    chains, steps = plan.recipe.final.with_used(), plan.missing()
+    total = len({step.key for chain in chains for step in chain.steps})
+    done = total - len(steps)
+    if done:
+        progress.say(f"{done} of {total} steps are cached")
+    for number, step in enumerate(steps, start=done + 1):
+        chain = next(chain for chain in chains if step in chain.steps)
+        below = chain.steps[: chain.steps.index(step)]
+        # Images share steps, such as a long compilation: who builds another image waits for it.
+        with (
+            progress.step(f"[{number}/{total}] {_shortened(step.entry.text)}"),
+            plan.store.locked(f"step-{step.key[:2]}"),
+        ):
+            if not plan.is_cached(step.key):
+                executor.carry_out(step, below)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 90 else text[:89] + "…"

@@ -1,0 +1,158 @@
+"""The cache of build steps: a layer each, there whole or not at all."""
+
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from argosy_common.files import write_text
+from argosy_common.units import amount
+from argosy_images.builder.recipe import Step
+from argosy_images.oci import ImageConfig
+from argosy_images.rootfs.archive import digest_of_layer
+from argosy_images.rootfs.layers import Change, Layer, read_overlay, take_setuid, walk
+from argosy_images.store.store import Store, remove_tree
+
+LARGE = 4 << 30
+"""Bytes of a layer whose digest is waited for: 1 GiB takes seconds, be it of holes."""
+
+
+class CachedBase(BaseModel):
+    """Facts of a fetched base besides its files."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    reference: str
+    source: Literal["registry", "archive"]
+    config: ImageConfig
+
+
+class CachedStep(BaseModel):
+    """A finished step, in `layer.json` beside its `diff`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    instruction: str
+    inputs: dict[str, str]
+    diff_id: str | None
+    """Digest of the layer; None when the step changed no file."""
+    removed: tuple[str, ...] = ()
+    opaque: tuple[str, ...] = ()
+    entries: int = 0
+    size: int = 0
+    setuid: dict[str, int] = Field(default_factory=dict)
+    base: CachedBase | None = None
+
+    @property
+    def change(self) -> Change:
+        """The changes of the layer besides its files."""
+        return Change(self.removed, self.opaque, self.entries, self.size, self.setuid)
+
+
+def read_step(store: Store, key: str) -> CachedStep | None:
+    """Return the finished step with this key, if there is one."""
+    try:
+        text = (store.layer(key) / "layer.json").read_text(encoding="utf-8")
+        return CachedStep.model_validate_json(text)
+    except (FileNotFoundError, ValidationError):
+        return None
+
+
+def read_layer(store: Store, key: str) -> Layer:
+    """Return the files of a finished step."""
+    cached = read_step(store, key)
+    assert cached, key
+    return Layer.of(store.layer(key) / "diff", cached.change)
+
+
+def read_layers(store: Store, steps: Iterable[Step]) -> list[Layer]:
+    """Return the files of finished steps, as far as they changed any."""
+    found = ((step.key, read_step(store, step.key)) for step in steps)
+    return [
+        Layer.of(store.layer(key) / "diff", cached.change)
+        for key, cached in found
+        if cached and cached.diff_id
+    ]
+
+
+def write_step(
+    store: Store,
+    step: Step,
+    make_diff: Callable[[Path], Change],
+    say: Callable[[str], None],
+    base: CachedBase | None = None,
+) -> CachedStep:
+    """Put a step's layer into the cache: `make_diff` makes the folder that it is given."""
+    inputs = step.inputs
+    return write_layer(store, step.key, step.entry.text, inputs, make_diff, base=base, say=say)
+
+
+def write_layer(
+    store: Store,
+    key: str,
+    instruction: str,
+    inputs: Mapping[str, str],
+    make_diff: Callable[[Path], Change],
+    *,
+    base: CachedBase | None = None,
+    say: Callable[[str], None] | None = None,
+) -> CachedStep:
+    """Put a layer into the cache, whatever it comes from; `say` is told when its digest takes long."""
+    target = store.layer(key)
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    making = Path(tempfile.mkdtemp(prefix=".making-", dir=target.parent))
+    try:
+        change = make_diff(making / "diff")
+        change = replace(change, setuid=take_setuid(making / "diff"))
+        if say and change.size > LARGE:
+            say(_largest_in(making / "diff", change))
+        finished = CachedStep(
+            instruction=instruction,
+            inputs=dict(inputs),
+            diff_id=digest_of_layer(making / "diff", change) if change else None,
+            removed=change.removed,
+            opaque=change.opaque,
+            entries=change.entries,
+            size=change.size,
+            setuid=dict(change.setuid),
+            base=base,
+        )
+        # The store may be shared: then others read what the steps were, and not their files.
+        (making / "diff").chmod(0o700)
+        write_text(making / "layer.json", finished.model_dump_json())
+        try:
+            making.rename(target)
+        except OSError:
+            # Another image's build finished the same step first; its layer is the one that counts.
+            existing = read_step(store, key)
+            if existing is None:
+                raise
+            return existing
+    finally:
+        remove_tree(making)
+    return finished
+
+
+def _largest_in(diff: Path, change: Change) -> str:
+    """Return a line that names the largest file of a layer, all of whose bytes are read, holes too."""
+    files = (
+        (entry.stat(follow_symlinks=False).st_size, path)
+        for path, entry in walk(diff)
+        if entry.is_file(follow_symlinks=False)
+    )
+    size, path = max(files)
+    told = f"reading {amount(change.size)} for the layer's digest"
+    return f"{told}; the largest file is /{path}, {amount(size)}"
+
+
+def move_diff(source: Path) -> Callable[[Path], Change]:
+    """Return a writer for `write_step` that takes a whole folder over as the layer."""
+
+    def move(diff: Path) -> Change:
+        source.rename(diff)
+        return read_overlay(diff)
+
+    return move

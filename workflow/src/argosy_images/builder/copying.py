@@ -1,0 +1,181 @@
+"""COPY and ADD: files of the image's folder, of another stage or of an address into a file system.
+
+All files are reached by `rooted`: what the image or the stage holds may be anything.
+"""
+
+import io
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from argosy_common.errors import ArgosyError
+from argosy_images.builder import archives
+from argosy_images.builder.downloads import DownloadError, downloaded
+from argosy_images.builder.inputs import is_url
+from argosy_images.builder.recipe import Step
+from argosy_images.containerfile.instructions import Copy
+from argosy_images.rootfs.layers import DEEPEST
+from argosy_images.rootfs.rooted import Folder, Names, Root, copy_file
+from argosy_images.store.free_disk import check_room
+
+
+class Copier:
+    """Carries out one step in the file system `root`.
+
+    Args:
+        stage: where `--from` copies from.
+        aside: a path of the store's where nothing is, for archives to be unpacked.
+    """
+
+    def __init__(self, step: Step, root: Root, stage: Root | None, aside: Path) -> None:
+        assert isinstance(step.entry, Copy)
+        self._step = step
+        self._entry = step.entry
+        self._root = root
+        self._stage = stage
+        self._aside = aside
+        self._written = step.settings.path(step.text(step.entry.target))
+
+    def run(self) -> None:
+        """Copy everything.
+
+        Raises:
+            ArgosyError: naming the line, when a source is missing, or cannot be had or unpacked.
+            OSError: when the disk is full, or names of the image stand in the way.
+        """
+        for heredoc in self._entry.heredocs:
+            content = io.BytesIO(self._step.content(heredoc).encode())
+            self._make(heredoc.name, content, 0o644)
+        for word in self._entry.sources:
+            source = self._step.text(word)
+            if self._entry.unpacks and is_url(source):
+                self._download(source)
+            elif self._stage is None:
+                self._copy_from_context(source)
+            else:
+                self._copy_from_stage(self._stage, source)
+
+    def _copy_from_context(self, word: str) -> None:
+        context = self._step.context
+        with Root(context.folder) as root:
+            for path in context.find(self._entry, word):
+                # A link that is named itself stands for its file; those in folders stay links.
+                try:
+                    names = path.resolve().relative_to(context.folder).parts
+                except ValueError:
+                    # Exchanged since it was found.
+                    raise self._error(f"{word} lies outside of {context.folder}") from None
+                wanted = None
+                if root.is_folder(names):
+                    files = context.files(path)
+                    wanted = frozenset(str(each.relative_to(path)) for each in files)
+                self._copy(root, names, path.name, wanted)
+
+    def _copy_from_stage(self, stage: Root, word: str) -> None:
+        found = stage.find(word)
+        if not found:
+            raise self._error(f"{word} is not in {self._entry.stage}")
+        for names, name in found:
+            self._copy(stage, names, name, None)
+
+    def _copy(self, root: Root, names: Names, as_name: str, wanted: frozenset[str] | None) -> None:
+        if root.is_folder(names):
+            with root.folder(names) as source:
+                self._copy_folder(source, wanted)
+            return
+        with root.folder(names[:-1]) as folder:
+            if self._entry.unpacks:
+                with folder.read(names[-1]) as content:
+                    if archives.is_archive(content):
+                        self._unpack(content, names[-1])
+                        return
+            with self._target(as_name) as (target, name):
+                self._copy_file(folder, names[-1], target, name)
+
+    def _copy_folder(self, source: Folder, wanted: frozenset[str] | None) -> None:
+        """Copy what is in the folder, not the folder itself."""
+        place = self._root.resolve(self._written)
+        self._root.make_folders(place).close()
+        self._fill(source, place, "", wanted)
+
+    def _fill(self, source: Folder, place: Names, path: str, wanted: frozenset[str] | None) -> None:
+        if path.count("/") > DEEPEST:
+            raise self._error(f"{path}: more than {DEEPEST} folders deep")
+        with self._root.folder(place) as target:
+            for name in source.names():
+                below = f"{path}/{name}" if path else name
+                if wanted is not None and below not in wanted:
+                    continue
+                status = source.status(name)
+                if status and stat.S_ISDIR(status.st_mode):
+                    with source.open(name) as inner:
+                        made = self._folder_in(target, (*place, name), stat.S_IMODE(status.st_mode))
+                        self._fill(inner, made, below, wanted)
+                else:
+                    self._copy_file(source, name, target, name)
+
+    def _folder_in(self, target: Folder, place: Names, mode: int) -> Names:
+        """Return where a folder's files go: to the one that is there, be it by a link, or a new one."""
+        there = self._root.resolve("/".join(place))
+        if not self._root.is_folder(there):
+            target.remove(place[-1])
+            check_room(self._root.path, 0)
+            target.make_folder(place[-1], mode)
+            there = place
+        if self._entry.mode is not None:
+            with self._root.folder(there) as folder:
+                folder.set_mode(self._entry.mode)
+        return there
+
+    def _copy_file(self, source: Folder, name: str, target: Folder, as_name: str) -> None:
+        status = source.status(name)
+        if status and stat.S_ISFIFO(status.st_mode):
+            raise self._error(f"{name} is not a file")
+        copy_file(source, name, target, as_name)
+        if self._entry.mode is not None and status and stat.S_ISREG(status.st_mode):
+            target.set_mode_of(as_name, self._entry.mode)
+
+    @contextmanager
+    def _target(self, name: str) -> Iterator[tuple[Folder, str]]:
+        """Open the folder that a file of this name goes to, with its name there: the target is either."""
+        several = len(self._entry.sources) + len(self._entry.heredocs) > 1
+        place = self._root.resolve(self._written)
+        if self._written.endswith("/") or several or self._root.is_folder(place):
+            folder, _, name = name.rpartition("/")
+            place = (*self._root.resolve("/".join((*place, folder))), name)
+        with self._root.make_folders(place[:-1]) as target:
+            yield target, place[-1]
+
+    def _make(self, name: str, content: BinaryIO, mode: int) -> None:
+        """Make a new file in place of what is there, with this mode unless the instruction has another."""
+        with self._target(name) as (target, as_name):
+            target.remove(as_name)
+            target.write(as_name, content, mode if self._entry.mode is None else self._entry.mode)
+
+    def _download(self, url: str) -> None:
+        """Fetch what ADD names, and refuse it when it is not what the checksum says."""
+        kind, _, wanted = (self._entry.checksum or "").partition(":")
+        name = url.rstrip("/").rpartition("/")[2]
+        try:
+            with downloaded(url, self._aside) as (content, digest):
+                found = digest if kind == "sha256" else ""
+                if found != wanted:
+                    raise self._error(
+                        f"{url}: its checksum is sha256:{found}, not {self._entry.checksum}"
+                    )
+                self._make(name, content, 0o600)
+        except DownloadError as problem:
+            raise self._error(f"{url}: {problem}") from None
+
+    def _unpack(self, archive: BinaryIO, name: str) -> None:
+        place = self._root.resolve(self._written)
+        try:
+            archives.unpack(archive, self._aside, self._root, place)
+        except archives.ArchiveError as problem:
+            raise self._error(f"{name} cannot be unpacked: {problem}") from None
+
+    def _error(self, message: str) -> ArgosyError:
+        source = self._step.context.source
+        return source.error(self._entry.line, f"{self._entry.name}: {message}")

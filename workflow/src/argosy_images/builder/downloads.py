@@ -1,0 +1,93 @@
+"""Download what ADD names: to a file, never into memory, and only as long as the disk and time allow."""
+
+import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPException
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+from urllib.parse import SplitResult, urlsplit
+
+from argosy_images.registry.reference import is_loopback
+from argosy_images.store.free_disk import why_no_room
+from argosy_images.store.store import remove_tree
+
+if TYPE_CHECKING:
+    from urllib.request import OpenerDirector
+
+TIMEOUT_S = 60
+"""Seconds in which something must come, and in which so many bytes must:"""
+LEAST = 64 << 10
+CHUNK = 1 << 20
+
+
+class DownloadError(Exception):
+    """A file that cannot be had; the message says why."""
+
+
+@contextmanager
+def downloaded(url: str, aside: Path) -> Iterator[tuple[BinaryIO, str]]:
+    """Download what an address gives, and take its SHA-256 in hexadecimal; it is kept in `aside` meanwhile.
+
+    Raises:
+        DownloadError: as `download`.
+    """
+    aside.mkdir(mode=0o700)
+    try:
+        digest = download(url, aside / "part")
+        with (aside / "part").open("rb") as content:
+            yield content, digest
+    finally:
+        remove_tree(aside)
+
+
+def download(url: str, part: Path) -> str:
+    """Write what an address gives to the new file `part`, and return its SHA-256, in hexadecimal.
+
+    Raises:
+        DownloadError: when it cannot be had, does not fit, or comes too slowly.
+    """
+    digest = hashlib.sha256()
+    try:
+        with _opener().open(url, timeout=TIMEOUT_S) as answer, part.open("xb") as stream:
+            length = answer.length
+            came, since, before = 0, time.monotonic(), 0
+            # read1 takes the bytes at hand: waiting for a whole chunk might take days.
+            while chunk := answer.read1(CHUNK):
+                if why := why_no_room(part.parent, len(chunk)):
+                    raise DownloadError(why)
+                stream.write(chunk)
+                digest.update(chunk)
+                came += len(chunk)
+                if time.monotonic() - since > TIMEOUT_S:
+                    if came - before < LEAST:
+                        raise DownloadError(f"less than {LEAST} bytes came in {TIMEOUT_S} s")
+                    since, before = time.monotonic(), came
+            if length is not None and came < length:
+                raise DownloadError(f"cut off: {length - came} of {length} bytes did not come")
+    except (OSError, HTTPException) as problem:
+        raise DownloadError(" ".join(str(problem).split()) or type(problem).__name__) from None
+    return digest.hexdigest()
+
+
+def _opener() -> "OpenerDirector":
+    """Return what opens addresses, and follows no redirect to less safety than was asked for."""
+    # Imported where it is needed: few images download a file.
+    from urllib.request import HTTPRedirectHandler, build_opener
+
+    class CarefulRedirects(HTTPRedirectHandler):
+        def redirect_request(self, req: Any, *others: Any) -> Any:
+            own, target = urlsplit(req.full_url), urlsplit(others[-1])
+            is_less_safe = target.scheme not in ("https", own.scheme)
+            if is_less_safe or (_is_here(target) and not _is_here(own)):
+                raise DownloadError(
+                    f"{own.netloc} redirects to {target.scheme}://{target.netloc}, which is not followed"
+                )
+            return super().redirect_request(req, *others)
+
+    return build_opener(CarefulRedirects)
+
+
+def _is_here(address: SplitResult) -> bool:
+    return is_loopback(address.hostname or "")

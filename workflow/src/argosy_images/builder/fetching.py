@@ -1,0 +1,252 @@
+"""Fetches the root file system that FROM names, and finishes it as a step of the build.
+
+A base comes from a registry, whose layers are unpacked to one tree. Where no registry is in reach, the tags
+of Debian (`debian:bookworm`, `debian:12`, `debian`) come from the Debian archive: mmdebstrap unpacks the
+minimal system, and dpkg configures it as a step of the build. Neither needs root or a range of subordinate
+ids. Most builds have their bases and do without this module, which loads the client of registries.
+"""
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import gettempdir
+
+from argosy_common.errors import ArgosyError, plain
+from argosy_images import tools
+from argosy_images.builder.cache import CachedBase
+from argosy_images.engines.models import DEFAULT_PATH
+from argosy_images.interchange.incoming import describe
+from argosy_images.interchange.opening import Archive, Folder
+from argosy_images.interchange.unpacking import config_of, unpack_layer
+from argosy_images.namespaces import count_ids, unhindered
+from argosy_images.oci import ImageConfig
+from argosy_images.registry.client import Client
+from argosy_images.registry.pulling import pull, reach
+from argosy_images.registry.reference import DOCKER_HUB, Reference
+from argosy_images.registry.retry import Patience, UnreachableError
+from argosy_images.rootfs.flatten import flatten
+from argosy_images.rootfs.layers import Layer
+from argosy_images.rootfs.rooted import Root
+from argosy_images.store.store import Store, remove_tree
+
+CONFIGURE = (
+    "dpkg --force-depends --force-unsafe-io --install /var/cache/apt/archives/*.deb"
+    " && apt-get clean"
+)
+"""Has dpkg install what mmdebstrap unpacked; the packages are still where apt put them."""
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A base whose files are in a folder.
+
+    Args:
+        downloads: files that have no use any more once the base is in the cache.
+    """
+
+    base: CachedBase
+    downloads: tuple[Path, ...] = ()
+
+
+SPECIAL_FOLDERS = {
+    **dict.fromkeys(("tmp", "var/tmp", "run/lock"), 0o1777),
+    **dict.fromkeys(("var/local", "var/mail"), 0o2775),
+    "root": 0o700,
+}
+"""Modes of folders of base-files: unpacked by an ordinary user they are plain, and dpkg leaves them so."""
+
+
+def tidy(root: Path) -> None:
+    """Take away what only the installation of the base system needed, and give folders their modes."""
+    remove_tree(root / "var/lib/apt/lists")
+    (root / "var/lib/apt/lists/partial").mkdir(parents=True)
+    for name, mode in SPECIAL_FOLDERS.items():
+        if (root / name).is_dir():
+            (root / name).chmod(mode)
+
+
+def empty_dev(root: Path) -> None:
+    """Take away device files, which only an administrator could make: every container gets its own.
+
+    The same image gives the same files, times included.
+    """
+    with Root(root) as tree:
+        before = tree.own_status()
+        # A link as well, whatever it leads to.
+        tree.remove("dev")
+        tree.make_folder("dev", 0o755)
+        os.utime(root / "dev", (0, 0))
+        tree.set_own_times(before)
+
+
+Say = Callable[[str], None]
+
+_TAG = re.compile(r"([a-z]+|[0-9]+)(-slim)?")
+SUITES = {
+    "8": "jessie",
+    "9": "stretch",
+    "10": "buster",
+    "11": "bullseye",
+    "12": "bookworm",
+    "13": "trixie",
+    "14": "forky",
+    "15": "duke",
+    "latest": "stable",
+}
+"""Names of releases in the archive, by the tags in registries."""
+_CODENAME = re.compile(r"^Codename: ([a-z]+)$", re.MULTILINE)
+_FULL = re.compile(r"^.*(?:No space left on device|Disk quota exceeded).*$", re.MULTILINE)
+
+MERGED_USR = (
+    'for folder in bin sbin lib lib64; do mkdir -p "$1/usr/$folder"; '
+    'ln -s "usr/$folder" "$1/$folder"; done'
+)
+
+
+def fetch(store: Store, reference: str, root: Path, say: Say) -> Fetched:
+    """Make the new folder `root`, the file system of `reference`.
+
+    From the archive it has yet to be configured (`base.CONFIGURE`, then `base.tidy`).
+
+    Raises:
+        ArgosyError: when neither a registry nor the archive can give it.
+    """
+    wanted = Reference.parse(reference)
+    suite = archive_suite(wanted)
+    say(f"asking {wanted.host} for {reference}")
+    try:
+        # If packets are dropped silently, a second try only waits longer.
+        client = reach(wanted, Patience(say=say), tries=1 if suite else None)
+    except UnreachableError as problem:
+        if not suite:
+            raise ArgosyError(
+                f"{problem}",
+                "without a registry only Debian can be made, from the Debian archive, by the "
+                "tags debian:bookworm, debian:12, debian:stable and the like, also with -slim",
+            ) from None
+        if not shutil.which("apt-get"):
+            raise ArgosyError(
+                f"no registry is in reach ({problem}), and without apt this host cannot make Debian from "
+                "its archive",
+                "name a registry that this host reaches",
+            ) from None
+        say(f"no registry in reach ({problem}): making Debian {suite} from the Debian archive")
+        codename = _bootstrap(store, suite, root, say)
+        config = ImageConfig(environment={"PATH": DEFAULT_PATH}, cmd=("bash",))
+        made = _name_release(reference, codename)
+        if made != reference:
+            say(f"{reference} is {made}")
+        return Fetched(CachedBase(reference=made, source="archive", config=config))
+    return _pull(store, client, root, say)
+
+
+def archive_suite(reference: Reference) -> str | None:
+    """Return the Debian archive's suite that a reference of Docker Hub stands for; None: of none."""
+    found = _TAG.fullmatch(reference.tag or "")
+    debian = (reference.host, reference.repository) == (DOCKER_HUB, "library/debian")
+    if not (debian and found) or reference.digest:
+        return None
+    return SUITES.get(found[1], None if found[1].isdigit() else found[1])
+
+
+def _name_release(reference: str, codename: str) -> str:
+    """Return the reference as it was written, with the suite that it came to."""
+    name = "debian-slim" if reference.endswith("-slim") else "debian"
+    folder, slash, _ = reference.rpartition("/")
+    return folder + slash + name.replace("debian", f"debian:{codename}")
+
+
+def _pull(store: Store, client: Client, root: Path, say: Say) -> Fetched:
+    pulled = pull(store, client, root.with_name(f"{root.name}.pulled"), say)
+    archive = Folder(pulled.folder, str(pulled.reference))
+    text = unhindered(lambda: _unpack(archive, root).model_dump_json())
+    config = ImageConfig.model_validate_json(text)
+    base = CachedBase(reference=str(pulled.reference), source="registry", config=config)
+    return Fetched(base, pulled.cached)
+
+
+def _unpack(archive: Archive, root: Path) -> ImageConfig:
+    """Make one tree of all layers; the image's configuration."""
+    image = describe(archive)
+    config = config_of(archive, image)
+    layers: list[Layer] = []
+    for number, layer in enumerate(image.layers):
+        diff = root.with_name(f"{root.name}.layer-{number}")
+        layers.append(Layer.of(diff, unpack_layer(archive, layer, diff, layers)))
+    flatten(layers, root)
+    return config
+
+
+def _bootstrap(store: Store, suite: str, root: Path, say: Say) -> str:
+    """Unpack the minimal system of a suite; the suite's own name, which `stable` and the like change."""
+    program = tools.require(store, "mmdebstrap", say)
+    command = [*_as_ordinary_user(), str(program), "--mode=chrootless", "--variant=extract"]
+    command += ["--include=?essential", "--include=?priority(required)"]
+    command += ["--include=apt,ca-certificates,usr-is-merged"]
+    command += [f"--setup-hook={MERGED_USR}"]
+    command += ["--skip=cleanup/apt,download/empty,extract/unlink", suite, str(root)]
+    # Folders of a strict umask would be nobody's but root's in the image.
+    done = subprocess.run(
+        command, env=tools.environment(store), capture_output=True, text=True, umask=0o022
+    )
+    if done.returncode != 0:
+        remove_tree(root)
+        raise ArgosyError(_why_not(suite, done.stderr))
+    if os.geteuid() == 0 and count_ids() > 1:
+        _make_own(root)
+    # dpkg's maintainer scripts look up users before the package with the lists is configured.
+    for name in ("passwd", "group"):
+        shutil.copyfile(root / f"usr/share/base-passwd/{name}.master", root / "etc" / name)
+    return _fix_suite(suite, root)
+
+
+def _as_ordinary_user() -> list[str]:
+    """Return how to be an ordinary user: root of a namespace alone cannot make files of other users."""
+    is_made_up = os.geteuid() == 0 and count_ids() == 1
+    return ["unshare", "--user", "--map-user=1000", "--map-group=1000"] if is_made_up else []
+
+
+def _why_not(suite: str, said: str) -> str:
+    """Return apt's words of all that mmdebstrap says; a full disk is told from a fault of the archive."""
+    if full := _FULL.search(plain(said)):
+        return (
+            f"a disk is full while Debian {suite} is made from the Debian archive ({full[0].strip()}): "
+            f"make room, for instance by `argosy image prune`, or in {gettempdir()}"
+        )
+    reason = tools.first_error(said) or "mmdebstrap failed"
+    return f"Debian {suite} cannot be made from the Debian archive: {reason.rstrip('.')}"
+
+
+def _fix_suite(suite: str, root: Path) -> str:
+    """Have the image keep to the release that a moving name stands for today; that release's name."""
+    lists = root / "var/lib/apt/lists"
+    release = next(iter(sorted(lists.glob(f"*_dists_{suite}_*Release"))), None)
+    found = _CODENAME.search(release.read_text(encoding="utf-8")) if release else None
+    codename = found[1] if found else suite
+    sources = root / "etc/apt/sources.list"
+    if codename != suite and sources.is_file():
+        text = re.sub(rf" {suite}(?=[ -])", f" {codename}", sources.read_text(encoding="utf-8"))
+        sources.write_text(text, encoding="utf-8")
+    return codename
+
+
+def _make_own(root: Path) -> None:
+    """Give root all that belongs to others, as it does where an ordinary user makes the base.
+
+    In a build there is one user and one group; what is another's could not be copied with its mode.
+    """
+    for folder, folders, files in os.walk(root):
+        for name in (*folders, *files):
+            path = Path(folder) / name
+            status = path.lstat()
+            if (status.st_uid, status.st_gid) == (0, 0):
+                continue
+            os.lchown(path, 0, 0)
+            if not path.is_symlink():
+                # Another owner costs a file its setuid and setgid bits.
+                path.chmod(stat.S_IMODE(status.st_mode))

@@ -1,0 +1,278 @@
+"""The inputs that decide the outcome of a step, by readable names, files included.
+
+`Context` is the image's own folder: which of its files COPY takes, and what they are.
+"""
+
+import hashlib
+import json
+import os
+import posixpath
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from pathspec import PathSpec, Pattern
+
+from argosy_images.builder.hostconfig import INSTALLERS
+from argosy_images.builder.settings import Settings
+from argosy_images.containerfile.instructions import Copy, Entry, Mount, Run, content_of, expanded
+from argosy_images.containerfile.text import Source
+from argosy_images.rootfs.rooted import matching
+
+IGNORE_FILES = (".containerignore", ".dockerignore")
+
+
+@dataclass(frozen=True)
+class Context:
+    """The image's folder, less what its ignore file leaves out."""
+
+    source: Source
+
+    @cached_property
+    def folder(self) -> Path:
+        """The folder's real path."""
+        return self.source.context.resolve()
+
+    @cached_property
+    def _ignored(self) -> PathSpec[Pattern]:
+        for name in IGNORE_FILES:
+            path = self.folder / name
+            if path.is_file():
+                lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+                return PathSpec.from_lines("gitignore", map(_anchored, lines))
+        return PathSpec.from_lines("gitignore", ())
+
+    def find(self, entry: Entry, pattern: str) -> list[Path]:
+        """Return the files and folders that a source of COPY means.
+
+        Raises:
+            ArgosyError: naming the line, when there is none, or it lies outside of the folder.
+        """
+        relative = os.path.normpath(pattern.lstrip("/") or ".")
+        if relative.split("/")[0] == "..":
+            raise self.source.error(entry.line, f"{pattern} lies outside of {self.folder}")
+        if relative == ".":
+            return [self.folder]
+        found = self._matches(entry, self.folder, relative.split("/"))
+        kept = [path for path in found if not self._leaves_out(path) or self._holds_some(path)]
+        for path in kept:
+            self._check(entry, path)
+        if not kept:
+            why = "is left out by the ignore file" if found else f"is not in {self.folder}"
+            raise self.source.error(entry.line, f"{pattern} {why}")
+        # Only the content of a folder is copied, so its name does not matter.
+        return [path.resolve() if path.is_dir() else path for path in kept]
+
+    def files(self, path: Path) -> Iterator[Path]:
+        """Everything in a folder that is not left out, folders too; or the file itself."""
+        if path.is_symlink() or not path.is_dir():
+            yield path
+            return
+        with os.scandir(path) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+        for each in found:
+            below = Path(each.path)
+            if each.is_dir(follow_symlinks=False):
+                inner = list(self.files(below))
+                # An empty folder, or one that has something left in it.
+                if inner or not (self._leaves_out(below) or any(below.iterdir())):
+                    yield below
+                    yield from inner
+            elif not self._leaves_out(below):
+                yield below
+
+    def left_out(self, folder: Path) -> Callable[[str, list[str]], set[str]] | None:
+        """Return what is left out of a folder, by folder and names as `copytree` asks; None: nothing is."""
+        if not self._ignored.patterns or not folder.is_dir():
+            return None
+        kept = {*self.files(folder)}
+        if kept.issuperset(folder.rglob("*")):
+            return None
+        return lambda where, names: {name for name in names if Path(where, name) not in kept}
+
+    def _holds_some(self, path: Path) -> bool:
+        """Return whether it is a folder of which the ignore file leaves something."""
+        is_folder = path.is_dir() and not path.is_symlink()
+        return is_folder and next(self.files(path), None) is not None
+
+    def _leaves_out(self, path: Path) -> bool:
+        relative = path.relative_to(self.folder)
+        names = [str(each) for each in (relative, *relative.parents) if each.parts]
+        left_out = False
+        # The last line that matches a file, or a folder above it, decides, as in Docker.
+        for pattern in self._ignored.patterns:
+            if any(pattern.match_file(name) for name in names):
+                left_out = bool(pattern.include)
+        return left_out
+
+    def _matches(self, entry: Entry, folder: Path, parts: list[str]) -> list[Path]:
+        """Return paths by a pattern as of Go's filepath.Match: `*` stays within one name."""
+        part, *rest = parts
+        if not any(character in part for character in "*?["):
+            found = [folder / part] if os.path.lexists(folder / part) else []
+        else:
+            self._check(entry, folder)
+            names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+            found = [folder / name for name in matching(names, part)]
+        if not rest:
+            return found
+        return [path for each in found for path in self._matches(entry, each, rest)]
+
+    def _check(self, entry: Entry, path: Path) -> None:
+        try:
+            inside = path.resolve().is_relative_to(self.folder)
+            readable = os.access(path, os.R_OK)
+        except (OSError, RuntimeError) as problem:
+            raise self.source.error(entry.line, f"{path}: {problem}") from None
+        if not inside:
+            raise self.source.error(
+                entry.line, f"{path.relative_to(self.folder)} lies outside of {self.folder}"
+            )
+        if not readable:
+            raise self.source.error(entry.line, f"{path} cannot be read by you")
+
+
+def _anchored(line: str) -> str:
+    """Return a line of an ignore file as git reads it: Docker's patterns all begin at the folder itself."""
+    text = line.strip()
+    if not text or text.startswith("#"):
+        return ""
+    negated, pattern = text.startswith("!"), text.removeprefix("!").strip()
+    pattern = os.path.normpath(pattern.lstrip("/"))
+    return f"{'!' if negated else ''}/{pattern}" if pattern != "." else ""
+
+
+def digest_of_file(path: Path) -> str:
+    """Return what of a file counts: its kind, its mode and its content or target; no times, no owner."""
+    status = path.lstat()
+    digest = hashlib.sha256(
+        f"{stat.S_IFMT(status.st_mode)} {stat.S_IMODE(status.st_mode):o} ".encode()
+    )
+    if stat.S_ISLNK(status.st_mode):
+        digest.update(os.fsencode(path.readlink()))
+    elif stat.S_ISREG(status.st_mode):
+        with path.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()
+
+
+Inputs = dict[str, str]
+Keys = Mapping[str, str]
+"""Keys of the chains that a step reads from, by their names in the instruction."""
+
+
+def inputs_of_run(
+    context: Context, entry: Run, settings: Settings, uses: Keys
+) -> tuple[Inputs, list[Path]]:
+    """Return the inputs of RUN: all variables count, as its command may read any of them.
+
+    Raises:
+        ArgosyError: naming the line, when a file to be mounted is missing.
+    """
+    command = entry.command
+    inputs = {
+        "instruction": "RUN",
+        "command": command if isinstance(command, str) else json.dumps(command),
+        "workdir": settings.config.workdir,
+        "user": settings.config.user,
+    }
+    if isinstance(command, str):
+        inputs["shell"] = json.dumps(settings.shell)
+    if INSTALLERS.search(entry.told) or any(mount.kind == "cache" for mount in entry.mounts):
+        # The layer may hold what other steps of this image left in its caches: no other image takes it.
+        inputs["name of the image"] = context.folder.name
+    inputs |= {f"variable {name}": value for name, value in settings.variables.items()}
+    inputs |= _heredocs([(heredoc.name, heredoc.content) for heredoc in entry.heredocs])
+    found: list[Path] = []
+    for number, mount in enumerate(entry.mounts):
+        inputs[f"mount {number}"] = _described(mount)
+        if mount.kind == "bind" and not mount.stage:
+            source = expanded(context.source, entry, mount.source, settings.variables)
+            found += [file for path in context.find(entry, source) for file in context.files(path)]
+    return {**inputs, **_digests(context, found, found), **_stages(uses)}, _only_files(found)
+
+
+def inputs_of_copy(
+    context: Context, entry: Copy, settings: Settings, uses: Keys
+) -> tuple[Inputs, list[Path]]:
+    """Return the inputs of COPY and ADD: what is copied and where to; variables only as what replaces them.
+
+    Raises:
+        ArgosyError: naming the line, when a source is missing, or may change without being noticed.
+    """
+    source, variables = context.source, settings.variables
+    words = [expanded(source, entry, word, variables) for word in entry.sources]
+    target = settings.path(expanded(source, entry, entry.target, variables))
+    contents = [(each.name, content_of(source, entry, each, variables)) for each in entry.heredocs]
+    inputs = {
+        "instruction": entry.name,
+        "sources": json.dumps(words),
+        "target": target,
+        "mode": "as it is" if entry.mode is None else f"{entry.mode:o}",
+        **_heredocs(contents),
+        **_stages(uses),
+    }
+    remote = [word for word in words if is_url(word)] if entry.unpacks else []
+    _check_remote(context, entry, remote)
+    if entry.unpacks:
+        inputs["archives are known by"] = "their content"
+    if remote:
+        inputs["checksum"] = entry.checksum or ""
+    local = [word for word in words if word not in remote and not entry.stage]
+    found = [path for word in local for path in context.find(entry, word)]
+    # A pattern may come to several files, too.
+    if max(len(words), len(found)) + len(contents) > 1 and not target.endswith("/"):
+        raise source.error(entry.line, f"{entry.name}: several sources need a folder: {target}/")
+    files = [file for path in found for file in context.files(path)]
+    return {**inputs, **_digests(context, files, found)}, _only_files(files)
+
+
+def is_url(word: str) -> bool:
+    """Return whether ADD fetches this."""
+    return word.startswith(("http://", "https://"))
+
+
+def _check_remote(context: Context, entry: Copy, remote: Sequence[str]) -> None:
+    if remote and not entry.checksum:
+        raise context.source.error(
+            entry.line,
+            f"ADD {remote[0]}: add --checksum=sha256:…; the file behind an "
+            "address may change, and the cache would not notice",
+        )
+    if entry.checksum and (len(remote) != 1 or len(entry.sources) != 1):
+        raise context.source.error(entry.line, "ADD --checksum is for one address, and no more")
+
+
+def _described(mount: Mount) -> str:
+    """Return what of a mount counts; not what a cache holds, which a step must not depend on."""
+    stage = f" of {mount.stage}" if mount.stage else ""
+    writable = "rw" if mount.writable else "ro"
+    return f"{mount.kind} {mount.target} {mount.source}{stage} {writable}"
+
+
+def _heredocs(contents: Sequence[tuple[str, str]]) -> Inputs:
+    found: dict[str, list[str]] = {}
+    for name, content in contents:
+        # One instruction may use a name twice.
+        found.setdefault(f"here-document {name}", []).append(content)
+    return {name: json.dumps(texts) for name, texts in found.items()}
+
+
+def _stages(uses: Keys) -> Inputs:
+    return {f"stage {name}": key for name, key in uses.items()}
+
+
+def _digests(context: Context, files: Sequence[Path], named: Sequence[Path]) -> Inputs:
+    found = {}
+    links = {path for path in named if path.is_symlink()}
+    for path in files:
+        name = posixpath.join(*path.relative_to(context.folder).parts)
+        # A link that is named itself stands for its file.
+        found[f"file {name}"] = digest_of_file(path.resolve() if path in links else path)
+    return found
+
+
+def _only_files(found: Sequence[Path]) -> list[Path]:
+    return [path for path in found if path.is_file()]

@@ -1,0 +1,284 @@
+"""File systems for steps: each begins as the layers below, and gives the step's changes.
+
+The kernel's overlay does that at once and without copying. Where it cannot be had (older kernels, network
+file systems), the files are copied and compared.
+"""
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+from argosy_images.namespaces import mount, unmount
+from argosy_images.rootfs.flatten import ROOT_MODE, Copies, flatten
+from argosy_images.rootfs.layers import (
+    Change,
+    Layer,
+    check_depth,
+    find_below,
+    is_opaque,
+    mark_for_overlay,
+    read_overlay,
+    walk,
+)
+from argosy_images.store.store import remove_tree
+
+MOST_LAYERS = 60
+"""Layers of one mount: their names have to fit into one page of memory."""
+
+_JOINED_AT_ONCE = 30
+"""Layers joined at a time: consecutive steps then share a joined tree."""
+
+MOST_TREES = 3
+"""Copied ones that are kept at a time: steps of an image's stages take turns."""
+
+
+class Tree(Protocol):
+    """A file system that a step may change."""
+
+    root: Path
+
+    def save(self, diff: Path) -> Change:
+        """Make `diff` of what was changed, and end the use of `root`."""
+
+
+class Workspace(Protocol):
+    """Makes such file systems, of layers from the lowest to the uppermost: one at a time to change.
+
+    `shares_files`: what is opened to be read shares its files with the layers.
+    """
+
+    shares_files: bool
+
+    def open(self, layers: Sequence[Layer]) -> AbstractContextManager[Tree]:
+        """Return the file system of these layers, to be changed."""
+
+    def read(self, layers: Sequence[Layer]) -> AbstractContextManager[Path]:
+        """Return the file system of these layers, to be read; any number at once."""
+
+
+class OverlayWorkspace:
+    """Uses the kernel's overlay; `folder` is for this build alone, on the file system of the store."""
+
+    shares_files = False
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._count = 0
+        self._joined: dict[tuple[Path, ...], Path] = {}
+
+    @staticmethod
+    def works(folder: Path) -> bool:
+        """Return whether the kernel does it on this file system, tried on the spot."""
+        place = folder / "overlay-probe"
+        try:
+            with OverlayWorkspace(place).open(()) as tree:
+                (tree.root / "file").touch()
+                return tree.save(place / "diff").entries == 1
+        except OSError:
+            return False
+        finally:
+            remove_tree(place)
+
+    @contextmanager
+    def open(self, layers: Sequence[Layer]) -> Iterator["_OverlayTree"]:
+        """Return the file system of these layers, to be changed."""
+        self._count += 1
+        place = self._folder / str(self._count)
+        for name in ("upper", "work", "root", "empty"):
+            (place / name).mkdir(parents=True)
+        (place / "upper").chmod(ROOT_MODE)
+        _mount(self._mountable(layers), place)
+        try:
+            yield _OverlayTree(place, layers)
+        finally:
+            unmount(place / "root")
+            remove_tree(place)
+
+    @contextmanager
+    def read(self, layers: Sequence[Layer]) -> Iterator[Path]:
+        """Return the file system of these layers, to be read."""
+        with self.open(layers) as tree:
+            yield tree.root
+
+    def _mountable(self, layers: Sequence[Layer]) -> list[Layer]:
+        """Return the layers; where one mount cannot have so many, the lowest as one, of the same files.
+
+        Joined trees stay until the build ends: a mount may still use one, and later steps will.
+        """
+        surplus = len(layers) + 1 - MOST_LAYERS
+        if surplus <= 1:
+            return list(layers)
+        number = -(-surplus // _JOINED_AT_ONCE) * _JOINED_AT_ONCE
+        lowest = layers[:number]
+        key = tuple(layer.diff for layer in lowest)
+        if key not in self._joined:
+            folder = self._folder / f"joined-{len(self._joined)}"
+            flatten(lowest, folder)
+            self._joined[key] = folder
+        return [Layer.of(self._joined[key], Change()), *layers[number:]]
+
+
+class _OverlayTree:
+    def __init__(self, place: Path, layers: Sequence[Layer]) -> None:
+        self.root = place / "root"
+        self._upper = place / "upper"
+        self._below = [*reversed(layers)]
+
+    def save(self, diff: Path) -> Change:
+        """Make `diff` of what was changed."""
+        self._drop_untouched("")
+        change = read_overlay(self._upper)
+        self._upper.rename(diff)
+        return change
+
+    def _drop_untouched(self, folder: str) -> None:
+        """Forget folders in which something came and went, and nothing stayed."""
+        check_depth(folder)
+        with os.scandir(self._upper / folder) as entries:
+            found = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        for name in found:
+            path = f"{folder}/{name}" if folder else name
+            upper = self._upper / path
+            if is_opaque(str(upper)):
+                continue
+            self._drop_untouched(path)
+            lower = find_below(self._below, path)
+            # The mode says as well that it is a folder.
+            if lower and lower.lstat().st_mode == upper.lstat().st_mode:
+                # One that is not empty stays.
+                with suppress(OSError):
+                    upper.rmdir()
+
+
+def _mount(layers: Sequence[Layer], place: Path) -> None:
+    """Short names, relative to the folder of all layers: their number is limited by their length."""
+    names = [layer.diff for layer in reversed(layers)] or [place / "empty"]
+    common = Path(os.path.commonpath([names[0].parents[1], place]))
+    before = Path.cwd()
+    os.chdir(common)
+    try:
+        lower = ":".join(str(name.relative_to(common)) for name in names)
+        upper, work = (place.relative_to(common) / name for name in ("upper", "work"))
+        options = f"lowerdir={lower},upperdir={upper},workdir={work},userxattr"
+        mount("overlay", place / "root", "overlay", options=options)
+    finally:
+        os.chdir(before)
+
+
+class CopyingWorkspace:
+    """Copies the layers' files once, and compares all files before and after each step."""
+
+    shares_files = True
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._count = 0
+        self._kept: list[_CopiedTree] = []
+
+    @contextmanager
+    def open(self, layers: Sequence[Layer]) -> Iterator["_CopiedTree"]:
+        """Return the file system of these layers, to be changed: that of an earlier step where it fits."""
+        tree = next((kept for kept in self._kept if kept.is_of(layers)), None)
+        if tree:
+            self._kept.remove(tree)
+        else:
+            tree = _CopiedTree(self._copied(layers), layers)
+        yield tree
+        # A step that has failed leaves nothing to go on with.
+        self._kept.append(tree)
+        if len(self._kept) > MOST_TREES:
+            remove_tree(self._kept.pop(0).root)
+
+    @contextmanager
+    def read(self, layers: Sequence[Layer]) -> Iterator[Path]:
+        """Return the file system of these layers, to be read."""
+        root = self._place()
+        try:
+            flatten(layers, root)
+            yield root
+        finally:
+            remove_tree(root)
+
+    def _copied(self, layers: Sequence[Layer]) -> Path:
+        root = self._place()
+        flatten(layers, root, Copies().place)
+        return root
+
+    def _place(self) -> Path:
+        self._count += 1
+        return self._folder / str(self._count)
+
+
+class _CopiedTree:
+    def __init__(self, root: Path, layers: Sequence[Layer]) -> None:
+        self.root = root
+        self._layers = [_identity(layer.diff) for layer in layers]
+        self._before = _snapshot(root)
+
+    def is_of(self, layers: Sequence[Layer]) -> bool:
+        """Return whether this is the file system of these layers."""
+        return self._layers == [_identity(layer.diff) for layer in layers]
+
+    def save(self, diff: Path) -> Change:
+        """Make `diff` of what was changed; the tree is then one of that layer as well."""
+        after = _snapshot(self.root)
+        changed = [path for path, state in after.items() if self._before.get(path) != state]
+        gone = {path for path in self._before if path not in after}
+        diff.mkdir(mode=0o755)
+        shutil.copystat(self.root, diff)
+        copies = Copies()
+        size = sum(self._move(path, diff, copies) for path in changed)
+        removed = tuple(path for path in sorted(gone) if self._shows_removal(path, after))
+        for path in removed:
+            self._make_parents(path, diff)
+        change = Change(removed, (), len(changed), size)
+        mark_for_overlay(diff, change)
+        self._before = after
+        if change:
+            self._layers.append(_identity(diff))
+        return change
+
+    def _shows_removal(self, path: str, after: dict[str, tuple[int, ...]]) -> bool:
+        """Return whether it is not gone already with the folder that it was in."""
+        folder = path.rpartition("/")[0]
+        return not folder or (folder in after and stat.S_ISDIR(after[folder][0]))
+
+    def _move(self, path: str, diff: Path, copies: Copies) -> int:
+        """Put a changed file into `diff`; its size."""
+        source, target = self.root / path, diff / path
+        self._make_parents(path, diff)
+        status = source.lstat()
+        if stat.S_ISDIR(status.st_mode):
+            target.mkdir(exist_ok=True)
+            shutil.copystat(source, target)
+            return 0
+        copies.place(str(source), str(target))
+        return status.st_size if stat.S_ISREG(status.st_mode) else 0
+
+    def _make_parents(self, path: str, diff: Path) -> None:
+        """Make the folders around a path, as they are below."""
+        for folder in reversed(Path(path).parents[:-1]):
+            if not (diff / folder).is_dir():
+                (diff / folder).mkdir()
+                shutil.copystat(self.root / folder, diff / folder)
+
+
+def _identity(diff: Path) -> tuple[int, int]:
+    """Return what stays the same when a layer's folder is moved to its place."""
+    status = diff.stat()
+    return (status.st_dev, status.st_ino)
+
+
+def _snapshot(root: Path) -> dict[str, tuple[int, ...]]:
+    """Path to what changes when the file does; the change time catches what mtime would not."""
+    return {path: _fingerprint(entry.stat(follow_symlinks=False)) for path, entry in walk(root)}
+
+
+def _fingerprint(status: os.stat_result) -> tuple[int, ...]:
+    if stat.S_ISDIR(status.st_mode):
+        return (status.st_mode,)
+    return (status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)

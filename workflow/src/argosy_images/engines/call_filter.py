@@ -1,0 +1,199 @@
+"""Answers system calls for programs below proot.
+
+proot rewrites the paths of the calls that it knows. Any other call would reach the host's files, so only
+two kinds are let through: those that proot 5.1 knows, and younger ones that name no file. The others are
+answered with ENOSYS, as by an older kernel, and the C library does without them. So are all calls of
+another architecture (`int 0x80`, x32): proot reads their numbers as those of other calls.
+
+Landlock limits what is opened, made and removed; this filter limits what Landlock does not: modes, owners,
+times, attributes, and what is named by a number. Some numbers only `judge` can tell; it answers those.
+In builds, what would give files to others or make devices is answered with success, as below runc.
+Source: linux/seccomp.h, linux/bpf_common.h. Standard library only.
+"""
+
+import ctypes
+import errno
+import os
+import platform
+import struct
+from collections.abc import Iterator, Sequence
+
+from argosy_images.engines import landlock
+from argosy_images.engines.call_numbers import ABSENT, CALLS, Calls
+
+NAME = "the filter of system calls (seccomp) that proot needs"
+"""Name of the filter in errors."""
+
+
+_TERMINAL_AND_FLAGS = (0x5412, 0x541C, 0x40086602, 0x401C5820)
+"""TIOCSTI, TIOCLINUX: input for the user's terminal. FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR: attributes."""
+_SIGNALLED_BY_IOCTL, _SIGNALLED_BY_FCNTL = (0x8901, 0x8902), (8, 15)
+"""FIOSETOWN, SIOCSPGRP; F_SETOWN, F_SETOWN_EX: who is sent a signal, of any kind, when there is input."""
+
+_A_PROCESS = {"setpriority": 0, "ioprio_set": 1}
+"""PRIO_PROCESS, IOPRIO_WHO_PROCESS. The others are groups and all that the user runs."""
+
+_DEVICE_KINDS, _FOLDER, _KIND = (0o020000, 0o060000), 0o040000, 0o170000
+
+_SET_SECCOMP, _FILTER = 22, 2
+_SET_MODE_FILTER, _NEW_LISTENER = 1, 8
+_LOAD_WORD, _AND, _RETURN = 0x20, 0x54, 0x06
+_JUMP_IF_EQUAL, _JUMP_IF_GREATER = 0x15, 0x25
+_ALLOW, _JUDGED, _ERROR = 0x7FFF0000, 0x7FC00000, 0x00050000
+_NUMBER_PLACE, _ARCHITECTURE_PLACE, _ARGUMENTS_PLACE = 0, 4, 16
+
+
+class _Program(ctypes.Structure):
+    """struct sock_fprog."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
+
+
+def filter_calls(*, owns_all: bool = False) -> int | None:
+    """Answer calls of this process and of all that it starts; on other machines, do nothing.
+
+    Args:
+        owns_all: whether it is a build: files have extended attributes, and calls that would give files to
+            others do nothing, with success.
+
+    Returns:
+        A descriptor where `judge` is asked; None without Landlock, since nothing holds there.
+
+    Raises:
+        OSError: when the kernel refuses.
+    """
+    calls = CALLS.get(platform.machine())
+    if calls is None:
+        return None
+    version = landlock.version()
+    code = program(calls, version, owns_all=owns_all)
+    instructions = ctypes.create_string_buffer(code, len(code))
+    described = _Program(len(code) // 8, ctypes.addressof(instructions))
+    landlock.forbid_new_privileges()
+    libc = ctypes.CDLL(None, use_errno=True)
+    if version:
+        done = libc.syscall(
+            ctypes.c_long(calls.seccomp), _SET_MODE_FILTER, _NEW_LISTENER, ctypes.byref(described)
+        )
+    else:
+        done = libc.prctl(_SET_SECCOMP, _FILTER, ctypes.byref(described), 0, 0)
+    if done < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), NAME)
+    return int(done) if version else None
+
+
+def program(calls: Calls, landlock_version: int, *, owns_all: bool) -> bytes:
+    """Return the filter in the kernel's form."""
+    judged = _JUDGED if landlock_version else _ALLOW
+    steps = [
+        _step(_LOAD_WORD, _ARCHITECTURE_PLACE),
+        _step(_JUMP_IF_EQUAL, calls.audit, yes=1),
+        _step(_RETURN, _ERROR | errno.ENOSYS),
+        _step(_LOAD_WORD, _NUMBER_PLACE),
+    ]
+    for number, error in _answers(calls, landlock_version, owns_all).items():
+        steps += _of(number, _step(_RETURN, _ERROR | error))
+    if owns_all:
+        for number, argument in calls.nodes.items():
+            steps += _of(number, *_no_devices(argument))
+    if not owns_all:
+        by_name, mode = (calls.fchmodat, 2) if calls.chmod == ABSENT else (calls.chmod, 1)
+        steps += _of(by_name, *_not_restored(mode, judged))
+    for number in (*calls.changing, *(calls.attributes if owns_all else ())):
+        steps += _of(number, _step(_RETURN, judged))
+    for number in calls.by_process:
+        steps += _of(number, *_own_or(judged, 0))
+    for name, what in _A_PROCESS.items():
+        steps += _of(getattr(calls, name), *_one_of(what), *_own_or(judged, 1))
+    if 0 < landlock_version < landlock.KNOWS_SIGNALS:
+        for number in calls.signals:
+            steps += _of(number, _step(_RETURN, _JUDGED))
+        steps += _of(calls.fcntl, *_without(_SIGNALLED_BY_FCNTL))
+    steps += _of(calls.ioctl, *_without((*_TERMINAL_AND_FLAGS, *_SIGNALLED_BY_IOCTL)))
+    for number in (*calls.younger, *calls.common):
+        steps += _of(number, _step(_RETURN, _ALLOW))
+    return b"".join(
+        [
+            *steps,
+            _step(_JUMP_IF_GREATER, calls.known, no=1),
+            _step(_RETURN, _ERROR | errno.ENOSYS),
+            _step(_RETURN, _ALLOW),
+        ]
+    )
+
+
+def _answers(calls: Calls, landlock_version: int, owns_all: bool) -> dict[int, int]:
+    """Return calls by their numbers to the error that answers each."""
+    answers = {**dict.fromkeys(calls.missing, errno.ENOSYS), **dict.fromkeys(calls.giving, 0)}
+    if owns_all:
+        return {**answers, **dict.fromkeys(calls.becoming, 0)}
+    # As on file systems that have none.
+    answers |= dict.fromkeys(calls.attributes, errno.EOPNOTSUPP)
+    if 0 < landlock_version < landlock.KNOWS_TRUNCATE:
+        # Landlock keeps files from being opened to be changed; truncate(2) needs no opening.
+        answers[calls.truncate] = errno.EACCES
+    return answers
+
+
+def _of(number: int, *steps: bytes) -> list[bytes]:
+    """Return steps for one call. They end it, so others come past them with the number still loaded."""
+    return [_step(_JUMP_IF_EQUAL, number, no=len(steps)), *steps]
+
+
+def _own_or(judged: int, argument: int) -> list[bytes]:
+    """Return steps that allow a call of the caller's own process, which is 0."""
+    return [
+        _load(argument),
+        _step(_JUMP_IF_EQUAL, 0, no=1),
+        _step(_RETURN, _ALLOW),
+        _step(_RETURN, judged),
+    ]
+
+
+def _one_of(kind: int) -> list[bytes]:
+    """Return steps that refuse a call that is for more than one process."""
+    return [_load(0), _step(_JUMP_IF_EQUAL, kind, yes=1), _step(_RETURN, _ERROR | errno.EPERM)]
+
+
+def _without(commands: Sequence[int]) -> Iterator[bytes]:
+    """Yield steps that refuse a call with such commands."""
+    yield _load(1)
+    for command in commands:
+        yield _step(_JUMP_IF_EQUAL, command, no=1)
+        yield _step(_RETURN, _ERROR | errno.EPERM)
+    yield _step(_RETURN, _ALLOW)
+
+
+def _not_restored(argument: int, judged: int) -> list[bytes]:
+    """Return steps that answer proot's own calls with success by which it gives folders their modes back.
+
+    They hold the kind of file, which those of programs do not; half of what `judge` would be asked.
+    """
+    return [
+        _load(argument),
+        _step(_AND, _KIND),
+        _step(_JUMP_IF_EQUAL, _FOLDER, no=1),
+        _step(_RETURN, _ERROR),
+        _step(_RETURN, judged),
+    ]
+
+
+def _no_devices(argument: int) -> list[bytes]:
+    """Return steps that answer a call with success where it would make a device."""
+    return [
+        _load(argument),
+        _step(_AND, _KIND),
+        _step(_JUMP_IF_EQUAL, _DEVICE_KINDS[0], yes=1),
+        _step(_JUMP_IF_EQUAL, _DEVICE_KINDS[1], no=1),
+        _step(_RETURN, _ERROR),
+        _step(_RETURN, _ALLOW),
+    ]
+
+
+def _load(argument: int) -> bytes:
+    return _step(_LOAD_WORD, _ARGUMENTS_PLACE + 8 * argument)
+
+
+def _step(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, yes, no, value)

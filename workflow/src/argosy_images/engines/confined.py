@@ -1,0 +1,172 @@
+"""Runs one command with Landlock, a filter of calls and a judge, and ends all that it has started.
+
+The description is a file (see `Confinement`). This process stays outside: it adopts what loses its
+parent, and kills whatever is left when the command has ended, or when the one that started it dies. It
+is started by `command`, without the packages of Python's environment, since every container waits for it.
+Standard library only.
+"""
+
+import ctypes
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from argosy_images.engines import call_filter, judge, landlock
+
+_SET_PARENT_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36
+_FAILED = 127
+
+STATUS_DESCRIPTOR = 9
+"""Where the command may write its exit status, in digits: it ends then, whatever it has started."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """A command, and what it may reach where the kernel has Landlock.
+
+    Args:
+        owns_all: whether calls that would give files to other users do nothing, with success.
+    """
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    readable: Sequence[str]
+    writable: Sequence[str]
+    owns_all: bool = False
+
+    def write(self, path: Path) -> None:
+        """Write what this process reads; for the user alone, as variables are."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(asdict(self), file)
+
+
+def command(description: Path) -> list[str | Path]:
+    """Return what runs the command that is described there, for this process to start."""
+    source = Path(__file__).parents[2]
+    start = (
+        f"import sys; sys.path.insert(0, {str(source)!r}); "
+        "from argosy_images.engines.confined import main; main(sys.argv[1], int(sys.argv[2]))"
+    )
+    return [sys.executable, "-I", "-S", "-c", start, description, str(os.getpid())]
+
+
+def main(description: str, parent: int) -> NoReturn:
+    """Run the command to its end and leave with its status, or with 128 and the signal that killed it."""
+    confinement = Confinement(**json.loads(Path(description).read_text(encoding="utf-8")))
+    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _kill_and_leave if number == signal.SIGHUP else signal.SIG_IGN)
+    _libc.prctl(_SET_SUBREAPER, 1, 0, 0, 0)
+    _libc.prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGHUP), 0, 0, 0)
+    if os.getppid() != parent:
+        # It was killed before this process asked to be told.
+        os._exit(128 + signal.SIGHUP)
+    said, tells = os.pipe()
+    here, there = socket.socketpair()
+    child = os.fork()
+    if child == 0:
+        os.dup2(tells, STATUS_DESCRIPTOR)
+        _become(confinement, there)
+    os.close(tells)
+    there.close()
+    _, listeners, _, _ = socket.recv_fds(here, 1, 1)
+    for listener in listeners:
+        asked = _judge(listener, confinement, child)
+        threading.Thread(target=asked.serve, daemon=True).start()
+    status = _status_of(child, said)
+    _kill_all()
+    os._exit(status)
+
+
+def _judge(listener: int, confinement: Confinement, proot: int) -> judge.Judge:
+    return judge.Judge(
+        listener,
+        passed_over=0 if confinement.owns_all else proot,
+        readable=[os.path.realpath(path) for path in confinement.readable],
+        writable=[os.path.realpath(path) for path in confinement.writable],
+        modes=0o7777 if confinement.owns_all else 0o1777,
+    )
+
+
+def _become(confinement: Confinement, there: socket.socket) -> NoReturn:
+    """Be the command, in what it is confined to; send what its calls are judged by."""
+    try:
+        for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        # proot that is killed leaves what it has traced running, and no longer sees to its paths.
+        _libc.prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
+        # Builds move files between folders.
+        if landlock.version() >= (landlock.KNOWS_MOVES if confinement.owns_all else 1):
+            landlock.restrict(confinement.readable, confinement.writable)
+        listener = call_filter.filter_calls(owns_all=confinement.owns_all)
+        if listener is not None:
+            socket.send_fds(there, [b"1"], [listener])
+            os.close(listener)
+        os.execve(confinement.command[0], [*confinement.command], {**confinement.environment})
+    except OSError as problem:
+        what = problem.filename or confinement.command[0]
+        print(f"{what}: {problem.strerror}", file=sys.stderr, flush=True)
+    os._exit(_FAILED)
+
+
+def _status_of(child: int, said: int) -> int:
+    """Wait for what the command says of its status, or for its end where it says nothing.
+
+    What has lost its parent is ours to wait for, too.
+    """
+    woken, wakes = os.pipe2(os.O_NONBLOCK)
+    signal.set_wakeup_fd(wakes)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    status: int | None = None
+    while status is None:
+        # Reap children that ended before the signal.
+        for ended, code in _ended():
+            status = code if ended == child else status
+        ready, _, _ = select.select([said, woken], [], [], 0 if status is not None else None)
+        if woken in ready:
+            os.read(woken, 64)
+        if said in ready and (text := os.read(said, 16)):
+            # Whatever else stands there is the program's doing.
+            return int(text) if text.strip().isdigit() else _FAILED
+        if said in ready and status is None:
+            # Pipe closed: the child can report nothing more.
+            status = _code(os.waitpid(child, 0)[1])
+    return status
+
+
+def _ended() -> Iterator[tuple[int, int]]:
+    """Yield the children that have ended, and their status as a shell gives it."""
+    with suppress(ChildProcessError):
+        while (found := os.waitpid(-1, os.WNOHANG))[0]:
+            yield found[0], _code(found[1])
+
+
+def _code(status: int) -> int:
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+def _kill_and_leave(number: int, frame: object) -> NoReturn:
+    _kill_all()
+    os._exit(128 + number)
+
+
+def _kill_all() -> None:
+    """Kill all that descends from this process, until there is nothing: a child may just have forked."""
+    while below := judge.below():
+        for process in below:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.wait()

@@ -1,0 +1,179 @@
+"""How each engine is told of a container.
+
+runc, crun and proot are started by Argosy itself, which is quicker than by udocker and shows the root file
+system read-only.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from argosy_common.errors import ArgosyError
+from argosy_images import tools
+from argosy_images.engines import runc
+from argosy_images.engines.models import (
+    GUEST_DIR,
+    OWN_ENGINES,
+    UNISOLATED_ENGINES,
+    Bind,
+    Container,
+)
+from argosy_images.engines.runc import mount_flags, mounts_below
+from argosy_images.store.store import Store
+
+# The first process of the container. Its two streams become one, since runc carries two in no certain
+# order. It passes on what asks for an end, which a first process would
+# otherwise ignore, and writes the status itself, which an engine may lose. It opens
+# that file before the command can put a FIFO in its place.
+_FIRST_PROCESS = """
+exec 2>&1 3> /run/argosy/status
+: > /run/argosy/began
+trap 'kill -TERM "$command" 2>/dev/null' TERM HUP INT
+"$@" 3>&- & command=$!
+while :; do
+    wait "$command"; status=$?
+    kill -0 "$command" 2>/dev/null || break
+done
+echo "$status" >&3
+exit "$status"
+"""
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """The command of an engine, and its own environment, which is not the container's."""
+
+    command: list[str | Path]
+    environment: Mapping[str, str]
+
+
+def invocation(store: Store, container: Container, folder: Path) -> Invocation:
+    """Return how the container's engine is started; `folder` is private and takes what engines read.
+
+    Raises:
+        ArgosyError: when the engine is missing.
+    """
+    if container.engine in OWN_ENGINES:
+        return _by_runc(store, container, folder)
+    if container.engine in UNISOLATED_ENGINES:
+        return _by_proot(store, container, folder)
+    return _by_apptainer(container, folder)
+
+
+def is_ours(bind: Bind) -> bool:
+    """Return whether it goes into the folder that every container is given, not into the image's."""
+    return bind.target.startswith(f"{GUEST_DIR}/")
+
+
+def _by_runc(store: Store, container: Container, folder: Path) -> Invocation:
+    program = _program(store, container.engine)
+    bundle = subfolder(folder, "bundle")
+    specification = _specification(container, folder)
+    specification = replace(
+        specification,
+        mounts=[*specification.mounts, *_shields(specification.root, container.binds)],
+    )
+    (bundle / "config.json").write_text(json.dumps(specification.content()), encoding="utf-8")
+    # The first process of these namespaces is killed with unshare, and takes all others along.
+    command = [
+        *("unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child"),
+        *("--mount-proc", "--propagation", "slave"),
+        *runc.command(program, bundle),
+    ]
+    return Invocation(command, tools.runtime_environment(store))
+
+
+def _by_proot(store: Store, container: Container, folder: Path) -> Invocation:
+    # Imported here: each node waits for what it loads, from a file system that all share.
+    from argosy_images.engines import proot
+
+    command = proot.command(
+        proot.ready(store, subfolder(folder, "loader")),
+        _specification(container, folder),
+        subfolder(folder, "proot"),
+        traces_all=container.engine == "proot-ptrace",
+    )
+    return Invocation(command, {"PATH": os.defpath})
+
+
+def _by_apptainer(container: Container, folder: Path) -> Invocation:
+    from argosy_images.engines import apptainer
+
+    program = apptainer.find()
+    if program is None:
+        raise ArgosyError("apptainer is missing", "it is the site's to install")
+    specification = _specification(container, folder)
+    environment = {
+        "PATH": os.environ.get("PATH", os.defpath),
+        **dict(apptainer.variables(program, container.environment)),
+    }
+    return Invocation(apptainer.command(program, specification), environment)
+
+
+def _program(store: Store, name: str) -> Path:
+    program = tools.find(store, name)
+    if program is None:
+        raise ArgosyError(
+            f"{name} is missing", "make the container tools available with: argosy setup"
+        )
+    return program
+
+
+def _specification(container: Container, folder: Path) -> runc.Specification:
+    return runc.Specification(
+        # runc takes no way by symbolic links, such as a store on a larger disk.
+        container.root.resolve(),
+        _arguments(container),
+        container.environment,
+        container.workdir,
+        [
+            *(mount for bind in _volumes(container, folder) for mount in _mounts(bind)),
+            *runc.devices(),
+        ],
+        writable=False,
+        seccomp=runc.no_setuid(),
+        terminal=container.attached and os.isatty(0),
+    )
+
+
+def _arguments(container: Container) -> list[str]:
+    if container.attached:
+        return list(container.command)
+    return ["/bin/sh", "-c", _FIRST_PROCESS, "argosy", *container.command]
+
+
+def _volumes(container: Container, folder: Path) -> list[Bind]:
+    for bind in filter(is_ours, container.binds):
+        (folder / "guest" / bind.target.removeprefix(f"{GUEST_DIR}/")).mkdir(exist_ok=True)
+    own = [Bind(folder / "guest", GUEST_DIR, True), Bind(subfolder(folder, "tmp"), "/tmp", True)]
+    return [*own, *container.binds]
+
+
+def _mounts(bind: Bind) -> Iterator[runc.Mount]:
+    """Yield runc's mounts of a folder. `ro` is of one mount: what is mounted below would stay writable."""
+    source = bind.source.absolute()
+    yield runc.Mount(source, bind.target, bind.writable, mount_flags(source))
+    if not bind.writable:
+        yield from mounts_below(source.resolve(), bind.target)
+
+
+def _shields(root: Path, binds: Sequence[Bind]) -> Iterator[runc.Mount]:
+    """Yield what keeps the image read-only where it lies below a folder that is mounted.
+
+    runc mounts it upon itself first, so that it can be written to until all else is mounted, and a folder
+    is mounted with all that is mounted below it.
+    """
+    for bind in binds:
+        source = bind.source.resolve()
+        if root.is_relative_to(source):
+            place = root.relative_to(source)
+            yield runc.Mount(root, f"{bind.target}/{place}", False, mount_flags(root), alone=True)
+
+
+def subfolder(folder: Path, name: str) -> Path:
+    """Return a folder below another, made where it is missing."""
+    path = folder / name
+    path.mkdir(exist_ok=True)
+    return path

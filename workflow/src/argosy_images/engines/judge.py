@@ -1,0 +1,339 @@
+"""Judges system calls of confined programs that a filter cannot decide.
+
+The kernel holds the caller until it has an answer (seccomp_unotify(2)). A call for another process is
+allowed where that is the container's own; the caller then makes it, since nobody can change its registers.
+Modes, times and attributes of files are changed here: another thread of the caller may exchange a path, or
+what a descriptor stands for, as soon as it was looked at.
+Source: linux/seccomp.h. Standard library only.
+"""
+
+import ctypes
+import errno
+import fcntl
+import os
+import platform
+import select
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from argosy_images.engines.call_numbers import CALLS
+
+_HERE, _NO_FOLLOW, _NOW = -100, 0x100, 0x3FFFFFFF
+"""AT_FDCWD, AT_SYMLINK_NOFOLLOW, UTIME_NOW."""
+_TIMES = struct.Struct("=4q")
+"""Times of access and of change, each in seconds and nanoseconds."""
+_LONGEST_PATH, _LONGEST_NAME, _LONGEST_VALUE = 4096, 256, 65536
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_calls = CALLS.get(platform.machine(), CALLS["x86_64"])
+_SET, _SET_LINK, _SET_OPEN, _REMOVE, _REMOVE_LINK, _REMOVE_OPEN = _calls.attributes
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change that a program asks for.
+
+    Args:
+        path: of the file; empty where it is open.
+        descriptor: of the file, where it is open.
+        follows: whether a symbolic link stands for what it leads to.
+        mode: to set, if any.
+        times: to set, as `_TIMES` has them, if any.
+        attribute: to set or to remove, if any.
+        value: of the attribute; None where it is removed.
+    """
+
+    path: str
+    descriptor: int
+    follows: bool = True
+    mode: int | None = None
+    times: Sequence[int] = ()
+    attribute: str = ""
+    value: bytes | None = None
+    flags: int = 0
+
+    @property
+    def is_now(self) -> bool:
+        """Whether the times are the call's own, as programs ask that make a file if it is missing."""
+        return bool(self.times) and self.times[1] == self.times[3] == _NOW
+
+    def apply(self, path: str, modes: int) -> None:
+        """Change the file that `path` leads to; of a mode, the bits `modes`.
+
+        Raises:
+            OSError: as the call.
+        """
+        if self.mode is not None:
+            Path(path).chmod(self.mode & modes)
+        elif self.times:
+            if _libc.utimensat(_HERE, path.encode(), _TIMES.pack(*self.times), 0) != 0:
+                raise OSError(ctypes.get_errno(), "utimensat")
+        elif self.value is None:
+            os.removexattr(path, self.attribute)
+        else:
+            os.setxattr(path, self.attribute, self.value, self.flags)
+
+
+def change_of(caller: int, call: int, arguments: Sequence[int]) -> Change:
+    """Read what a call of `Calls.changing` or `Calls.attributes` asks for.
+
+    Raises:
+        OSError: EFAULT, ENAMETOOLONG, with which the call fails.
+    """
+    memory = Memory(caller)
+    first, second, third, fourth, fifth, _ = arguments
+    if call in (_calls.chmod, _calls.utime, _calls.utimes, _SET, _SET_LINK, _REMOVE, _REMOVE_LINK):
+        path, descriptor = memory.path(first), _HERE
+    elif call in (_calls.fchmod, _SET_OPEN, _REMOVE_OPEN):
+        path, descriptor = "", ctypes.c_int(first).value
+    else:
+        # Without a path it is of the descriptor.
+        path = memory.path(second) if second else ""
+        descriptor = ctypes.c_int(first).value
+    if call in _calls.attributes:
+        name = memory.text(second, _LONGEST_NAME)
+        follows = call not in (_SET_LINK, _REMOVE_LINK)
+        if call in (_REMOVE, _REMOVE_LINK, _REMOVE_OPEN):
+            return Change(path, descriptor, follows, attribute=name)
+        if fourth > _LONGEST_VALUE:
+            raise OSError(errno.E2BIG, "an extended attribute")
+        value = memory.content(third, fourth)
+        return Change(
+            path, descriptor, follows, attribute=name, value=value, flags=fifth & 0xFFFFFFFF
+        )
+    if call in (_calls.chmod, _calls.fchmod):
+        return Change(path, descriptor, mode=second)
+    if call == _calls.fchmodat:
+        return Change(path, descriptor, mode=third)
+    address = second if call in (_calls.utime, _calls.utimes) else third
+    follows = call != _calls.utimensat or not fourth & _NO_FOLLOW
+    return Change(path, descriptor, follows, times=_times(memory, call, address))
+
+
+def _times(memory: "Memory", call: int, address: int) -> Sequence[int]:
+    if not address:
+        return 0, _NOW, 0, _NOW
+    if call == _calls.utime:
+        used, changed = struct.unpack("=2q", memory.content(address, 16))
+        return used, 0, changed, 0
+    used, used_part, changed, changed_part = _TIMES.unpack(memory.content(address, _TIMES.size))
+    parts = 1 if call == _calls.utimensat else 1000
+    return used, used_part * parts, changed, changed_part * parts
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The memory of a process."""
+
+    process: int
+
+    def text(self, address: int, longest: int) -> str:
+        """Return a text that ends with a zero byte.
+
+        Raises:
+            OSError: EFAULT or ENAMETOOLONG where there is none.
+        """
+        text, end, _ = self._read_memory(address, longest).partition(b"\0")
+        if not end:
+            raise OSError(errno.ENAMETOOLONG if text else errno.EFAULT, "no text")
+        return os.fsdecode(text)
+
+    def path(self, address: int) -> str:
+        """Return a path that is not empty.
+
+        Raises:
+            OSError: as `text`, and ENOENT.
+        """
+        found = self.text(address, _LONGEST_PATH)
+        if not found:
+            raise OSError(errno.ENOENT, "an empty path")
+        return found
+
+    def content(self, address: int, size: int) -> bytes:
+        """Return so many bytes.
+
+        Raises:
+            OSError: EFAULT where there are fewer.
+        """
+        found = self._read_memory(address, size)
+        if len(found) < size:
+            raise OSError(errno.EFAULT, "too short")
+        return found
+
+    def _read_memory(self, address: int, most: int) -> bytes:
+        file = os.open(f"/proc/{self.process}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.pread(file, most, address)
+        except (OSError, OverflowError):
+            return b""
+        finally:
+            os.close(file)
+
+
+def is_ours(number: int) -> bool:
+    """Return whether a process, or the process of a thread, descends from this one.
+
+    Raises:
+        ProcessLookupError: when it is not there.
+    """
+    while number > 1 and (number := parent(number)) != os.getpid():
+        pass
+    return number == os.getpid()
+
+
+def parent(number: int) -> int:
+    """Return the parent of a process.
+
+    Raises:
+        ProcessLookupError: when it is not there.
+    """
+    try:
+        text = Path(f"/proc/{number}/stat").read_text(errors="replace")
+    except FileNotFoundError:
+        raise ProcessLookupError(errno.ESRCH, "no such process") from None
+    # Behind the program's name, which may hold anything.
+    return int(text.rpartition(")")[2].split()[1])
+
+
+def below() -> list[int]:
+    """Return the processes that descend from this one, those to be waited for among them."""
+    found: list[int] = []
+    parents = dict(_parents())
+    level = {os.getpid()}
+    while level := {process for process, above in parents.items() if above in level}:
+        found += level
+    return found
+
+
+def signal_group(group: int, signal: int) -> None:
+    """Send a signal to those of a group of processes that are the container's."""
+    members = [process for process in below() if _group(process) == group]
+    if not members:
+        raise PermissionError(errno.EPERM, "none is the container's")
+    for process in members:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal)
+
+
+def _group(process: int) -> int | None:
+    with suppress(ProcessLookupError):
+        return os.getpgid(process)
+    return None
+
+
+def _parents() -> Iterator[tuple[int, int]]:
+    for place in Path("/proc").iterdir():
+        if place.name.isdigit():
+            with suppress(OSError):
+                yield int(place.name), parent(int(place.name))
+
+
+_ASKED, _ANSWER = struct.Struct("=QIIiIQ6Q"), struct.Struct("=QqiI")
+_RECEIVE, _SEND, _SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082104
+_GO_ON, _WAKES_AT_ONCE = 1, 1
+"""The second since Linux 6.6: proot, which asks 80,000 times while PyTorch is imported, then waits less."""
+
+_BY_NAME = (_calls.chmod, _calls.fchmodat)
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Answers for one container, whose processes descend from this one.
+
+    Args:
+        listener: where the kernel asks.
+        passed_over: a process whose changes of modes by name do nothing, with success: proot, which gives
+            itself all rights to each folder on a path.
+        readable: what programs of the container see and may not change, without symbolic links.
+        writable: what they may change.
+        modes: the bits of modes that they may set. A program that changes its user would give the user's
+            rights to others of the host.
+    """
+
+    listener: int
+    passed_over: int
+    readable: Sequence[str]
+    writable: Sequence[str]
+    modes: int
+
+    def serve(self) -> None:
+        """Answer until nobody is left to ask."""
+        with suppress(OSError):
+            fcntl.ioctl(self.listener, _SET_FLAGS, _WAKES_AT_ONCE)
+        left = select.poll()
+        left.register(self.listener, select.POLLIN)
+        while True:
+            asked = bytearray(_ASKED.size)
+            try:
+                fcntl.ioctl(self.listener, _RECEIVE, asked)
+                fcntl.ioctl(self.listener, _SEND, self._answer(*_ASKED.unpack(asked)))
+            except OSError:
+                # Whoever asked was killed meanwhile, or was the last.
+                if any(event & select.POLLHUP for _, event in left.poll(0)):
+                    return
+
+    def _answer(
+        self, asked: int, caller: int, _: int, call: int, _audit: int, _at: int, *arguments: int
+    ) -> bytes:
+        if caller == self.passed_over and call in _BY_NAME:
+            return _ANSWER.pack(asked, 0, 0, 0)
+        error, flags = 0, 0
+        try:
+            if call in (*_calls.changing, *_calls.attributes):
+                self._change(caller, change_of(caller, call, arguments))
+            elif _may_go_on(caller, call, arguments):
+                flags = _GO_ON
+        except OSError as problem:
+            error = -(problem.errno or errno.EPERM)
+        except (ValueError, ArithmeticError, struct.error):
+            error = -errno.EINVAL
+        return _ANSWER.pack(asked, 0, error, flags)
+
+    def _change(self, caller: int, change: Change) -> None:
+        """Change a file where the container may.
+
+        Raises:
+            OSError: with the error that the call fails with.
+        """
+        if change.path and not _lies_in(change.path, (*self.writable, *self.readable)):
+            # A proot with a filter of its own has not rewritten it yet; a hostile program names a path of
+            # the host. Neither is changed, with success, but for those that make a file if that fails.
+            if change.is_now:
+                raise PermissionError(errno.EACCES, "not a path of this container")
+            return
+        flags = os.O_PATH | os.O_CLOEXEC | (0 if change.follows else os.O_NOFOLLOW)
+        try:
+            file = os.open(change.path or f"/proc/{caller}/fd/{change.descriptor}", flags)
+        except FileNotFoundError:
+            raise OSError(errno.ENOENT if change.path else errno.EBADF, "not there") from None
+        try:
+            path = f"/proc/self/fd/{file}"
+            place = str(Path(path).readlink())
+            if _lies_in(place, self.writable):
+                change.apply(path, self.modes)
+            elif _lies_in(place, self.readable):
+                raise OSError(errno.EROFS, "read-only")
+        finally:
+            os.close(file)
+
+
+def _lies_in(path: str, places: Sequence[str]) -> bool:
+    return any(path == place or path.startswith(f"{place}/") for place in places)
+
+
+def _may_go_on(caller: int, call: int, arguments: Sequence[int]) -> bool:
+    """Return whether the caller makes a call for a process itself; False where it is done.
+
+    Raises:
+        OSError: with the error that the call fails with.
+    """
+    first, second = (ctypes.c_int(each).value for each in arguments[:2])
+    if call == _calls.kill and first <= 0:
+        signal_group(os.getpgid(caller) if first == 0 else -first, second)
+        return False
+    if not is_ours(second if call in (_calls.setpriority, _calls.ioprio_set) else first):
+        raise PermissionError(errno.EPERM, "a process of another container, or of the host")
+    return True

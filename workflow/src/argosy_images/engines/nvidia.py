@@ -1,0 +1,167 @@
+"""Makes the host's NVIDIA driver visible in containers.
+
+What a program needs of the driver has to be of exactly the version that the host's kernel runs, so no
+image can hold it. It is copied into the store once for each version, on the first node that has it, and
+mounted into containers from there. What belongs to it is what the host says: every library in the
+linker's cache, or beside one of those, whose name ends in the driver's version. A list of names, such as
+udocker's, falls behind each new driver.
+"""
+
+import importlib.util
+import itertools
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from argosy_common.errors import ArgosyError
+from argosy_images.engines.models import GUEST_DIR, Bind
+from argosy_images.store.store import Store, remove_tree
+
+DRIVER_DIR = f"{GUEST_DIR}/driver"
+"""Folder of the driver's libraries in a container; its programs are in `bin` below."""
+
+NVML_VARIABLE = "ARGOSY_NVML"
+"""Tells the agent where NVML's Python module is."""
+
+PROGRAMS = ("nvidia-smi", "nvidia-debugdump")
+
+_ELF = b"\x7fELF"
+_VERSION = re.compile(r"Kernel Module(?: for \S+)?\s+(\d+(?:\.\d+)+)")
+_CACHED = re.compile(r"^\s*\S+ \(.*\) => (/.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Host:
+    """The places where a host describes its driver."""
+
+    version_file: Path = Path("/proc/driver/nvidia/version")
+    linker_cache: Sequence[str] = ("ldconfig", "-p")
+    programs: Sequence[Path] = (Path("/usr/bin"), Path("/usr/local/bin"), Path("/opt/bin"))
+
+
+def driver_version(host: Host) -> str | None:
+    """Return the version of the kernel's module, such as `570.86.15`; None on a host without one.
+
+    Raises:
+        ArgosyError: when the host says it in a way that is not known.
+    """
+    try:
+        text = host.version_file.read_text(encoding="utf-8")
+    except OSError:
+        return None
+    found = _VERSION.search(text)
+    if not found:
+        raise ArgosyError(f"{host.version_file}: no version of a driver in it: {text[:200]!r}")
+    return found[1]
+
+
+def driver_mount(store: Store, host: Host = Host()) -> Bind | None:
+    """Return the driver's folder, and where it goes in a container; None on a host without a driver.
+
+    Raises:
+        ArgosyError: when the host has the driver's module and none of its libraries, or they cannot be
+            copied into the store.
+    """
+    version = driver_version(host)
+    if version is None:
+        return None
+    folder = store.driver(version)
+    if not folder.is_dir():
+        if not store.is_writable:
+            raise store.read_only(
+                f"NVIDIA's driver {version} has to be copied into it from this node"
+            )
+        with store.locked(f"driver-{version}"):
+            if not folder.is_dir():
+                _copy_driver(host, version, folder)
+    return Bind(folder, DRIVER_DIR)
+
+
+def nvml_module() -> Path | None:
+    """NVML's Python module, one file, as it is installed beside Argosy; None where it is not."""
+    spec = importlib.util.find_spec("pynvml")
+    path = Path(spec.origin) if spec and spec.origin else None
+    # Another package of that name is a folder. A run goes on without either.
+    return path if path and path.name == "pynvml.py" and os.access(path, os.R_OK) else None
+
+
+def with_driver(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables by which programs find the driver, whatever the image sets."""
+    libraries = [DRIVER_DIR, *filter(None, [environment.get("LD_LIBRARY_PATH")])]
+    return {
+        **environment,
+        "LD_LIBRARY_PATH": ":".join(libraries),
+        "PATH": f"{environment['PATH']}:{DRIVER_DIR}/bin",
+    }
+
+
+def _copy_driver(host: Host, version: str, target: Path) -> None:
+    """Make the driver's folder, whole or not at all."""
+    libraries = sorted(set(_libraries(host, version)))
+    if not any(path.name.startswith("libcuda.so") for path in libraries):
+        raise ArgosyError(
+            f"{host.version_file}: the kernel runs NVIDIA's driver {version}, and its libcuda.so is not "
+            "in the linker's cache (ldconfig -p): ask the site for the driver's libraries"
+        )
+    making = target.with_name(f".making-{version}")
+    remove_tree(making)
+    (making / "bin").mkdir(parents=True, mode=0o700)
+    try:
+        for path in libraries:
+            shutil.copyfile(path, making / path.name)
+            for name in _other_names(path):
+                (making / name).symlink_to(path.name)
+        for program in _programs([*host.programs, *_program_folders(libraries)]):
+            shutil.copyfile(program, making / "bin" / program.name)
+            # Not the host's mode: nvidia-modprobe is setuid, and here it would be the user's own.
+            (making / "bin" / program.name).chmod(0o755)
+        making.rename(target)
+    except OSError as problem:
+        remove_tree(making)
+        raise ArgosyError(
+            f"{problem.filename}: the driver cannot be copied: {problem.strerror}"
+        ) from None
+
+
+def _libraries(host: Host, version: str) -> Iterator[Path]:
+    """Yield the driver's libraries for this machine's own architecture, by their full names."""
+    program = shutil.which(host.linker_cache[0], path="/sbin:/usr/sbin:/bin:/usr/bin") or "ldconfig"
+    command = [program, *host.linker_cache[1:]]
+    cache = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    bits = _CACHED.findall("\n".join(line for line in cache.splitlines() if "libc6," in line))
+    found = {Path(name).resolve() for name in bits}
+    folders = {path.parent for path in found if path.name.endswith(f".so.{version}")}
+    for folder in folders:
+        # Some are in no cache, since programs ask for them by their full names.
+        yield from (path for path in folder.glob(f"*.so.{version}") if path.is_file())
+
+
+def _other_names(library: Path) -> Iterator[str]:
+    """Yield the links beside a library that lead to it, such as libcuda.so.1."""
+    stem = library.name.partition(".so")[0]
+    for path in library.parent.glob(f"{stem}.so*"):
+        if path.is_symlink() and path.resolve() == library:
+            yield path.name
+
+
+def _program_folders(libraries: Sequence[Path]) -> list[Path]:
+    """Return where an installation of a prefix of its own has the programs of its libraries."""
+    return sorted({path.parent.with_name("bin") for path in libraries})
+
+
+def _programs(folders: Sequence[Path]) -> Iterator[Path]:
+    """Yield each of the programs; a script that starts one elsewhere would find nothing in a container."""
+    for name in PROGRAMS:
+        found = (folder / name for folder in folders if _is_binary(folder / name))
+        yield from itertools.islice(found, 1)
+
+
+def _is_binary(program: Path) -> bool:
+    with suppress(OSError), program.open("rb") as file:
+        return file.read(len(_ELF)) == _ELF
+    return False

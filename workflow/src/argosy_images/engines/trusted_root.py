@@ -1,0 +1,89 @@
+"""A small root file system of the host's own shell, by which engines are tried.
+
+An image's shell may do whatever it likes, and an engine that does not isolate would let it. So no image
+takes part in finding out which engines work, and none can sway what is chosen.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from argosy_common.errors import ArgosyError
+from argosy_images.rootfs.freeze import make_frozen
+from argosy_images.rootfs.layers import Layer
+from argosy_images.store.scratch import private_folder
+from argosy_images.store.store import Store, remove_tree
+
+SHELL = Path("/bin/sh")
+
+MEMORY = Path("/dev/shm")
+
+_LIBRARY = re.compile(r"^\s*(?:\S+ => )?(/\S+)(?: \(0x[0-9a-f]+\))?$", re.MULTILINE)
+"""`libc.so.6 => /lib/libc.so.6 (0x…)` and `/lib64/ld-linux-x86-64.so.2 (0x…)`, of glibc and of musl."""
+
+
+@contextmanager
+def trusted_root(store: Store, shell: Path = SHELL) -> Iterator[Path]:
+    """Make a frozen tree with /bin/sh, /etc/passwd and nothing else, gone afterwards.
+
+    Raises:
+        ArgosyError: when this host has no shell, or no folder from which programs may be started.
+    """
+    if not shell.exists():
+        raise ArgosyError(f"{shell}: this host has no shell, by which engines could be tried")
+    with private_folder(_writable_place(store)) as (folder, _):
+        try:
+            make_frozen(
+                [Layer(_shell_files(folder / "files", shell), {}, frozenset())], folder / "root"
+            )
+            yield folder / "root"
+        finally:
+            remove_tree(folder / "root")
+
+
+def _shell_files(tree: Path, shell: Path) -> Path:
+    _copy(shell, tree / "bin/sh")
+    for library in _libraries(shell):
+        _copy(Path(library), Path(f"{tree}{library}"))
+    (tree / "etc").mkdir(exist_ok=True)
+    (tree / "etc/passwd").write_text("root:x:0:0:root:/:/bin/sh\n", encoding="ascii")
+    return tree
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    target.chmod(0o555)
+
+
+def _libraries(program: Path) -> list[str]:
+    """Return the files that a program is started with, its loader among them; none if it needs none."""
+    ldd = shutil.which("ldd")
+    if ldd is None:
+        return []
+    # Without the user's variables, which may name other libraries.
+    done = subprocess.run(
+        [ldd, program], env={"PATH": os.defpath}, capture_output=True, text=True, errors="replace"
+    )
+    return _LIBRARY.findall(done.stdout) if done.returncode == 0 else []
+
+
+def _writable_place(store: Store) -> Path:
+    """Return a folder from which programs may be started: some sites forbid that for /tmp, or the store."""
+    with suppress(OSError):
+        store.engines.mkdir(exist_ok=True, parents=True, mode=0o700)
+    places = (Path(tempfile.gettempdir()), store.engines, MEMORY)
+    for place in places:
+        if os.access(place, os.W_OK) and not os.statvfs(place).f_flag & os.ST_NOEXEC:
+            return place
+    names = ", ".join(map(str, places))
+    raise ArgosyError(
+        f"engines cannot be tried on {os.uname().nodename}: from none of {names} programs may be started "
+        "(noexec)",
+        "let TMPDIR name a folder that allows it, or name images.engine in site.yaml",
+    )

@@ -1,0 +1,261 @@
+"""The inventory of a store: frozen images and layers of build steps, with their room on disk."""
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from argosy_common.errors import ArgosyError
+from argosy_images.builder import cache
+from argosy_images.builder.cache import CachedStep
+from argosy_images.store.lockfile import ImageLock, read_lock
+from argosy_images.store.store import Store
+
+BLOCK = 512
+
+Inode = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class File:
+    """One file, or folder: the room it takes, all of its names, and those of them that were found."""
+
+    size: int
+    links: int
+    found: int
+
+
+Usage = Mapping[Inode, File]
+
+
+def measure(tree: Path) -> Usage:
+    """Return what is in a tree, which may vanish meanwhile; unreadable folders count for themselves."""
+    files: dict[Inode, File] = {}
+    folders = [str(tree)]
+    try:
+        _add(files, tree.stat())
+    except OSError:
+        return files
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    _add(files, entry.stat(follow_symlinks=False))
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+        except OSError:
+            continue
+    return files
+
+
+def _add(files: dict[Inode, File], status: os.stat_result) -> None:
+    inode = (status.st_dev, status.st_ino)
+    # A folder's links are those of the folders in it.
+    links = 1 if stat.S_ISDIR(status.st_mode) else status.st_nlink
+    known = files[inode].found if inode in files else 0
+    files[inode] = File(status.st_blocks * BLOCK, links, known + 1)
+
+
+def total(usages: Iterable[Usage]) -> int:
+    """Return the room that trees take together."""
+    together: dict[Inode, int] = {}
+    for usage in usages:
+        together.update((inode, file.size) for inode, file in usage.items())
+    return sum(together.values())
+
+
+def freed(usages: Iterable[Usage]) -> int:
+    """Return the room that is free when trees are gone: that of the files that have no name elsewhere."""
+    found: Counter[Inode] = Counter()
+    files: dict[Inode, File] = {}
+    for usage in usages:
+        for inode, file in usage.items():
+            found[inode] += file.found
+            files[inode] = file
+    return sum(file.size for inode, file in files.items() if found[inode] >= file.links)
+
+
+@dataclass(frozen=True)
+class FrozenImage:
+    """A frozen root file system.
+
+    Args:
+        lock: its description; None where it is missing or from another version of Argosy.
+        built: when it was frozen, in seconds of Unix time, as `used`.
+        used: when a build or a container used it last.
+        usage: of the root and its description.
+        packed: of the file that nodes unpack; nothing where there is none.
+    """
+
+    digest: str
+    root: Path
+    lock: ImageLock | None
+    built: float
+    used: float
+    usage: Usage
+    packed: Usage
+
+    @property
+    def size(self) -> int:
+        """Bytes that the tree takes."""
+        return total([self.usage])
+
+    @property
+    def packed_size(self) -> int:
+        """Bytes of the file that nodes unpack; 0 where there is none."""
+        return total([self.packed])
+
+    @property
+    def layers(self) -> set[str]:
+        """The layers that it is made of; empty where its description is not known."""
+        return diff_ids(self.lock)
+
+
+@dataclass(frozen=True)
+class CachedLayer:
+    """A finished build step; `step` is None where it is damaged or from another version of Argosy."""
+
+    key: str
+    folder: Path
+    step: CachedStep | None
+    used: float
+    usage: Usage
+
+    @property
+    def diff_id(self) -> str | None:
+        """The layer's digest; None where the step changed no file."""
+        return self.step.diff_id if self.step else None
+
+
+@dataclass(frozen=True)
+class Download:
+    """A blob of an image whose pull did not come to its end, or a part of one."""
+
+    path: Path
+    used: float
+    usage: Usage
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """All of a store."""
+
+    images: tuple[FrozenImage, ...]
+    layers: tuple[CachedLayer, ...]
+    downloads: tuple[Download, ...] = ()
+
+    @property
+    def usages(self) -> list[Usage]:
+        """Usage of every part."""
+        images = [usage for image in self.images for usage in (image.usage, image.packed)]
+        parts: tuple[CachedLayer | Download, ...] = (*self.layers, *self.downloads)
+        return images + [part.usage for part in parts]
+
+    @property
+    def size(self) -> int:
+        """Bytes of everything, shared files counted once."""
+        return total(self.usages)
+
+    @property
+    def cache_size(self) -> int:
+        """Bytes of the layers of build steps."""
+        return total(layer.usage for layer in self.layers)
+
+    @property
+    def unused_size(self) -> int:
+        """Bytes that removing the unused layers would free."""
+        return freed(layer.usage for layer in self.unused)
+
+    @property
+    def unused(self) -> list[CachedLayer]:
+        """Layers with files that are in no frozen image: of other stages, or of images that are gone."""
+        used = {diff_id for image in self.images for diff_id in image.layers}
+        return [layer for layer in self.layers if layer.diff_id not in {*used, None}]
+
+    def shared(self, image: FrozenImage) -> set[str]:
+        """Return the layers of an image that another one has, too."""
+        others = [other.layers for other in self.images if other is not image]
+        return image.layers & {diff_id for layers in others for diff_id in layers}
+
+
+def read_inventory(store: Store) -> Inventory:
+    """Return what is in the store at this moment, those that were used last first."""
+    images = sorted(_images(store), key=lambda image: -image.used)
+    layers = sorted(_layers(store), key=lambda layer: -layer.used)
+    return Inventory(tuple(images), tuple(layers), tuple(_downloads(store)))
+
+
+def diff_ids(lock: ImageLock | None) -> set[str]:
+    """Return the layers that an image is made of."""
+    return {step.diff_id for step in lock.steps if step.diff_id} if lock else set()
+
+
+def find_layers(store: Store, lock: ImageLock) -> list[tuple[str, Path, CachedStep]]:
+    """Key, files and description of each layer of an image, the lowest first.
+
+    Raises:
+        ArgosyError: when one is not in the store any more.
+    """
+    known = {}
+    for folder in _folders(store.layer("")):
+        found = cache.read_step(store, folder.name)
+        if found and found.diff_id:
+            known[found.diff_id] = (folder.name, folder / "diff", found)
+    for step in lock.steps:
+        if step.diff_id and step.diff_id not in known:
+            raise ArgosyError(
+                f"image {lock.name}: the layer of '{step.instruction[:80]}' is not in {store.path} "
+                f"any more",
+                f"run: argosy image build {lock.name}",
+            )
+    return [known[step.diff_id] for step in lock.steps if step.diff_id]
+
+
+def _images(store: Store) -> Iterator[FrozenImage]:
+    for root in _folders(store.root("")):
+        digest = root.name.replace("-", ":", 1)
+        description = store.description(digest)
+        try:
+            # Nothing changes the folder after it was frozen.
+            built = root.stat().st_ctime
+            used = description.stat().st_mtime if description.exists() else built
+        except FileNotFoundError:
+            continue
+        usage = {**measure(root), **measure(description)}
+        packed = measure(store.archive(digest))
+        yield FrozenImage(digest, root, _read_or_none(description), built, used, usage, packed)
+
+
+def _layers(store: Store) -> Iterator[CachedLayer]:
+    for folder in _folders(store.layer("")):
+        step = cache.read_step(store, folder.name)
+        description = folder / "layer.json"
+        try:
+            used = (description if description.exists() else folder).stat().st_mtime
+        except FileNotFoundError:
+            continue
+        yield CachedLayer(folder.name, folder, step, used, measure(folder))
+
+
+def _downloads(store: Store) -> Iterator[Download]:
+    found = sorted(store.blobs.glob("[0-9a-f]*")) if store.blobs.is_dir() else []
+    for path in found:
+        with suppress(FileNotFoundError):
+            yield Download(path, path.stat().st_mtime, measure(path))
+
+
+def _read_or_none(description: Path) -> ImageLock | None:
+    try:
+        return read_lock(description)
+    except ArgosyError:
+        return None
+
+
+def _folders(place: Path) -> list[Path]:
+    """Return the finished ones; what is being made has a name with a dot."""
+    if not place.is_dir():
+        return []
+    return sorted(path for path in place.iterdir() if path.is_dir() and path.name[0] != ".")

@@ -1,0 +1,305 @@
+"""Removes frozen images and cached steps that are not needed, those that were not used for longest first.
+
+What an image.lock names stays, of all projects that share the store, with its layers and the steps of its
+last build. So do images that runs or containers use (`uses`), and everything while a build or an import is
+under way. A removal may be cut off at any instant: things are renamed into <store>/trash, which takes them
+away whole, and are deleted there.
+"""
+
+import os
+import secrets
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from argosy_common.errors import ArgosyError
+from argosy_common.units import amount
+from argosy_images.builder import history
+from argosy_images.gc.inventory import (
+    CachedLayer,
+    FrozenImage,
+    Inode,
+    Inventory,
+    Usage,
+    diff_ids,
+    freed,
+    measure,
+    read_inventory,
+    total,
+)
+from argosy_images.store.lockfile import ImageLock, read_lock
+from argosy_images.store.store import Store, remove_tree
+from argosy_images.store.uses import clear_notes, projects, uses
+from argosy_images.udocker_repository.registering import forget_gone
+
+Say = Callable[[str], None]
+
+IMAGE_LOCK = "image-"
+HIDDEN = ".gone-"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Something that may go."""
+
+    title: str
+    places: tuple[Path, ...]
+    used: float
+    usage: Usage
+    digest: str = ""
+    """Digest of an image; empty for other things."""
+    height: int = 0
+    """Layers above this one, at most; 0 for other things."""
+
+
+def prune(
+    store: Store,
+    project: Path,
+    say: Say,
+    *,
+    age: int | None = None,
+    size: int | None = None,
+    dry_run: bool = False,
+) -> None:
+    """Remove unneeded images and steps, and tell; without `age` and `size`, all of them.
+
+    Args:
+        age: remove everything unused for so many seconds.
+        size: remove the least recently used until the rest takes so many bytes.
+
+    Raises:
+        ArgosyError: when a build is under way, an image.lock of the project cannot be read, or the store
+            cannot be written to.
+    """
+    _Pruning(store, project, say).run(age, size, dry_run)
+
+
+class _Pruning:
+    """One call of `prune`."""
+
+    def __init__(self, store: Store, project: Path, say: Say) -> None:
+        self._store = store
+        self._project = project
+        self._say = say
+        self._trash = store.path / "trash"
+
+    def run(self, age: int | None, size: int | None, dry_run: bool) -> None:
+        """Remove what may go and is beyond the limits, and tell."""
+        # A look holds nothing, as a lock would be a file.
+        with nullcontext() if dry_run else self._alone():
+            locks = [read_lock(path) for path in self._lock_files()]
+            inventory = read_inventory(self._store)
+            found = [*self._not_in_use(self._candidates(inventory, locks))]
+            chosen = _beyond(age, size, inventory, found)
+            leftovers = self._leftovers()
+            for candidate in chosen:
+                self._say(f"{'would remove' if dry_run else 'removing'} {candidate.title}")
+            if dry_run:
+                room = freed([*(candidate.usage for candidate in chosen), *map(measure, leftovers)])
+                self._say(
+                    f"would free {amount(room + self._size_of_trash())}; {_summary(inventory, chosen)}"
+                )
+                return
+            clear_notes(self._store)
+            for path in [place for candidate in chosen for place in candidate.places] + leftovers:
+                self._throw_away(path)
+        forget_gone(self._store)
+        # From here on builds may begin: nothing that they could use is in the trash.
+        self._say(f"freed {amount(self._empty_trash())}; {_summary(inventory, chosen)}")
+
+    def _lock_files(self) -> Iterator[Path]:
+        """Yield the image.locks of all projects that use the store."""
+        here = self._project.absolute()
+        yield from _locks_below(here)
+        for other, host in projects(self._store).items():
+            if other.is_dir():
+                yield from _locks_below(other) if other != here else ()
+            elif host != socket.gethostname():
+                self._say(
+                    f"{other} on {host} uses the store but cannot be seen: only its runs are known"
+                )
+
+    def _not_in_use(self, found: Sequence[Candidate]) -> Iterator[Candidate]:
+        """Yield the candidates that nobody uses now, and say of the others who does."""
+        users = {use.digest: (path, use) for path, use in uses(self._store).items()}
+        for candidate in found:
+            if candidate.digest not in users:
+                yield candidate
+                continue
+            path, use = users[candidate.digest]
+            since, until = (
+                f"{datetime.fromtimestamp(at):%Y-%m-%d %H:%M}" for at in (use.since, use.until)
+            )
+            self._say(
+                f"keeping {candidate.title}: {use.user} uses it since {since} ({use.host}); "
+                f"if that is gone, remove {path}, which counts until {until}"
+            )
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep builds from beginning, and refuse where one is under way."""
+        from filelock import FileLock, Timeout
+
+        with ExitStack() as held:
+            held.enter_context(self._store.locked("prune"))
+            for path in sorted((self._store.path / "locks").glob(f"{IMAGE_LOCK}*.lock")):
+                try:
+                    held.enter_context(FileLock(path, timeout=0))
+                except Timeout:
+                    name = path.stem.removeprefix(IMAGE_LOCK)
+                    raise ArgosyError(
+                        f"{path}: a build of {name} is under way", "try again when it has ended"
+                    ) from None
+            yield
+
+    def _candidates(self, inventory: Inventory, locks: Sequence[ImageLock]) -> list[Candidate]:
+        """Return what no image.lock needs, those that were used least recently first."""
+        digests = {lock.digest for lock in locks}
+        needed = {diff_id for lock in locks for diff_id in diff_ids(lock)}
+        keys = {key for lock in locks for chain in self._chains(lock.name) for key in chain}
+        used = self._last_use(inventory)
+        found = [self._of_image(each) for each in inventory.images if each.digest not in digests]
+        found += [
+            _of_layer(each, *used[each.key])
+            for each in inventory.layers
+            if each.diff_id not in needed and each.key not in keys
+        ]
+        for part in inventory.downloads:
+            title = f"download {part.path.name[:12]} of a pull that was not finished"
+            found.append(Candidate(title, (part.path,), part.used, part.usage))
+        return sorted(found, key=lambda each: (each.used, each.height))
+
+    def _last_use(self, inventory: Inventory) -> dict[str, tuple[float, int]]:
+        """Return when a layer was used last, itself or one above it, and its place from above.
+
+        A layer without the ones below it must not stay: those would be made again, and not be the same.
+        """
+        images: dict[str, float] = {}
+        for image in inventory.images:
+            for diff_id in image.layers:
+                images[diff_id] = max(image.used, images.get(diff_id, 0.0))
+        # A container uses the image alone. Without its layers no room is won as long as it is there.
+        used = {
+            layer.key: (max(layer.used, images.get(layer.diff_id or "", 0.0)), 0)
+            for layer in inventory.layers
+        }
+        names = sorted(path.stem for path in self._store.history("").parent.glob("*.json"))
+        for chain in [chain for name in names for chain in self._chains(name)]:
+            latest, place = 0.0, 0
+            for key in reversed(chain):
+                if key in used:
+                    latest, place = max(latest, used[key][0]), max(place + 1, used[key][1])
+                    used[key] = (latest, place)
+        return used
+
+    def _chains(self, image: str) -> list[list[str]]:
+        """Return the keys of an image's last build."""
+        last = history.read(self._store, image)
+        return [[step.key for step in chain.steps] for chain in last.chains] if last else []
+
+    def _of_image(self, image: FrozenImage) -> Candidate:
+        name = image.lock.name if image.lock else "of another version of Argosy, or damaged,"
+        # The description goes first: without it nobody takes the root for a whole one.
+        places = (
+            self._store.description(image.digest),
+            self._store.archive(image.digest),
+            # Beside trees that earlier versions ran below proot.
+            image.root.with_name(f"{image.root.name}.attributes"),
+            image.root,
+        )
+        usage = {**image.usage, **image.packed}
+        return Candidate(
+            f"image {name} {image.digest[:19]}", places, image.used, usage, image.digest
+        )
+
+    def _leftovers(self) -> list[Path]:
+        """Return what those who were cut off left behind; to be asked for while nothing is being built."""
+        found = [*(self._store.path / "builds").glob("*"), *self._store.layer("").glob(".making-*")]
+        archives = self._store.archive("").parent
+        for folder in (self._store.root(""), self._store.layer(""), self._store.blobs, archives):
+            found += folder.glob(f"{HIDDEN}*")
+        # Files that were being written, and those whose image is gone.
+        found += archives.glob(".sha256-*")
+        known = {f"{root.name}.tar.zst" for root in self._store.root("").glob("sha256-*")}
+        found += (path for path in archives.glob("sha256-*") if path.name not in known)
+        return sorted(found)
+
+    def _throw_away(self, path: Path) -> None:
+        """Take a tree or file away at once; `_empty_trash` frees its room."""
+        if not os.path.lexists(path):
+            return
+        hidden = path.with_name(HIDDEN + secrets.token_hex(8))
+        # A frozen folder may not be moved to another folder, since its entry `..` changes with it; but as
+        # long as it has its name it must stay frozen.
+        path.rename(hidden)
+        if hidden.is_dir() and not hidden.is_symlink():
+            hidden.chmod(0o700)
+        self._trash.mkdir(exist_ok=True, mode=0o700)
+        hidden.rename(self._trash / hidden.name.removeprefix(HIDDEN))
+
+    def _empty_trash(self) -> int:
+        """Delete what has been thrown away, now or by one who was cut off; the bytes that are free now."""
+        return sum(map(_delete, sorted(self._trash.iterdir()))) if self._trash.is_dir() else 0
+
+    def _size_of_trash(self) -> int:
+        """Return what `_empty_trash` would free."""
+        return freed(map(measure, self._trash.iterdir())) if self._trash.is_dir() else 0
+
+
+def _beyond(
+    age: int | None, size: int | None, inventory: Inventory, found: Sequence[Candidate]
+) -> list[Candidate]:
+    """Return those of `found`, in their order, that are beyond the limits."""
+    if age is None and size is None:
+        return [*found]
+    oldest = time.time() - age if age is not None else float("-inf")
+    left, gone = total(inventory.usages), Counter[Inode]()
+    chosen = []
+    for candidate in found:
+        if candidate.used < oldest or (size is not None and left > size):
+            chosen.append(candidate)
+            for inode, file in candidate.usage.items():
+                gone[inode] += file.found
+                if gone[inode] - file.found < file.links <= gone[inode]:
+                    left -= file.size
+    return chosen
+
+
+def _locks_below(project: Path) -> list[Path]:
+    return sorted((project / "resources" / "images").glob("*/image.lock"))
+
+
+def _summary(inventory: Inventory, chosen: Sequence[Candidate]) -> str:
+    gone = {candidate.places[-1] for candidate in chosen}
+    images = sum(image.root not in gone for image in inventory.images)
+    layers = sum(layer.folder not in gone for layer in inventory.layers)
+    return f"left: {_count(images, 'image')}, {_count(layers, 'cached step')}"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _of_layer(layer: CachedLayer, used: float, height: int) -> Candidate:
+    title = layer.step.instruction if layer.step else "of another version of Argosy, or damaged"
+    shown = title if len(title) <= 70 else title[:69] + "…"
+    title = f"step {layer.key[:12]} {shown}"
+    return Candidate(title, (layer.folder,), used, layer.usage, height=height)
+
+
+def _delete(path: Path) -> int:
+    """Delete one; the room of what has no other name."""
+    if path.is_symlink():
+        path.unlink()
+        return 0
+    room = freed([measure(path)])
+    if path.is_dir():
+        remove_tree(path)
+    else:
+        path.unlink()
+    return room

@@ -1,0 +1,311 @@
+"""Takes an image of another tool, from an archive, a folder or a registry, into the store and locks it.
+
+What the archive says is proved before anything is used: each file by its digest, each layer by its
+diff_id. Owners and extended attributes are not kept, as in images built here, so that a layer may get
+another digest than it had, and an image of another tool does. One that was exported here has the digest
+that it had. `udocker load` takes the exported archives, too, as Docker's.
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from argosy_common.errors import ArgosyError
+from argosy_images.builder import cache
+from argosy_images.interchange.incoming import IncomingImage, IncomingLayer, describe
+from argosy_images.interchange.opening import Archive, Folder, opened
+from argosy_images.interchange.streams import Say, Seldom, silent
+from argosy_images.interchange.unpacking import config_of, unpack_layer
+from argosy_images.namespaces import unhindered
+from argosy_images.oci import ImageConfig
+from argosy_images.registry.pulling import Pulled, pull, reach
+from argosy_images.registry.reference import TRANSPORT, Reference
+from argosy_images.registry.retry import Patience
+from argosy_images.rootfs.freeze import make_frozen, put_in_place
+from argosy_images.rootfs.layers import Change, Layer
+from argosy_images.store.lockfile import (
+    NAME,
+    ImageLock,
+    LockedBase,
+    LockedStep,
+    lock_path,
+    read_lock,
+    write_lock,
+)
+from argosy_images.store.scratch import sweep
+from argosy_images.store.store import Store
+from argosy_images.udocker_repository.registering import register
+
+KEY_FORMAT = "argosy-import-1"
+
+
+@dataclass(frozen=True)
+class _Import:
+    """An import under way: into which store, in which folder of it, as which image."""
+
+    store: Store
+    work: Path
+    name: str
+    say: Say
+
+
+def import_image(
+    store: Store,
+    project: Path,
+    file: Path,
+    name: str,
+    *,
+    wanted: str = "",
+    say: Say = silent,
+) -> ImageLock:
+    """Make the image of an archive or OCI image layout the project's image `name`.
+
+    It may be one that the project builds elsewhere; the workflow builds it here only when a file that it
+    is made of is newer than its image.lock.
+
+    Args:
+        wanted: the name or digest of the image in the archive; nothing where there is only one.
+        say: is told every few seconds how far it is.
+
+    Raises:
+        ArgosyError: naming file and member, when the archive is damaged or not to be trusted. Nothing
+            is left in the store then.
+    """
+    with _importing(store, name, say) as to:
+        return _lock(store, project, lambda: _take_file(to, file, wanted))
+
+
+def import_from_registry(
+    store: Store, project: Path, reference: Reference, name: str, say: Say
+) -> ImageLock:
+    """Make an image of a registry the project's image `name`.
+
+    Raises:
+        ArgosyError: as `import_image`, and when it cannot be pulled. What was downloaded is kept then.
+    """
+    with _importing(store, name, say) as to:
+        client = reach(reference, Patience(say=say))
+        pulled = pull(store, client, to.work / "pulled", say)
+        say(f"unpacking {pulled.reference}")
+        lock = _lock(store, project, lambda: _take_pulled(to, pulled))
+        pulled.forget_downloads()
+    return lock
+
+
+@contextmanager
+def _importing(store: Store, name: str, say: Say) -> Iterator[_Import]:
+    """Make a folder to work in while nobody else changes the image."""
+    if not NAME.fullmatch(name):
+        raise ArgosyError(f"{name!r}: a name consists of letters, digits and . _ -")
+    sweep()
+    with store.changing(name), store.workspace(name) as work:
+        yield _Import(store, work, name, say)
+
+
+def _lock(store: Store, project: Path, take: Callable[[], ImageLock]) -> ImageLock:
+    """Have the image taken, and lock it."""
+    lock = ImageLock.model_validate_json(unhindered(lambda: take().model_dump_json()))
+    write_lock(store.description(lock.digest), lock)
+    write_lock(lock_path(project, lock.name), lock)
+    register(store, lock)
+    return lock
+
+
+def _take_file(to: _Import, file: Path, wanted: str) -> ImageLock:
+    with opened(file, to.work / "archive", to.say) as archive:
+        return _take(to, archive, "file", wanted)
+
+
+def _take_pulled(to: _Import, pulled: Pulled) -> ImageLock:
+    return _take(to, Folder(pulled.folder, str(pulled.reference)), "registry")
+
+
+def _take(
+    to: _Import, archive: Archive, source: Literal["file", "registry"], wanted: str = ""
+) -> ImageLock:
+    """Unpack the archive into the store and freeze it."""
+    image = describe(archive, wanted)
+    config = config_of(archive, image)
+    keys = _keys(image.layers)
+    _unpack_missing(to, archive, image, config)
+    steps = [cache.read_step(to.store, key) for key in keys]
+    diff_ids = [step.diff_id for step in steps if step and step.diff_id]
+    lock = ImageLock(
+        name=to.name,
+        digest=config.digest(diff_ids),
+        architecture=config.to_oci(())["architecture"],
+        base=LockedBase(
+            reference=image.reference, source=source, diff_id=diff_ids[0] if diff_ids else ""
+        ),
+        steps=tuple(
+            LockedStep(instruction=layer.instruction, diff_id=step.diff_id if step else None)
+            for layer, step in zip(image.layers, steps, strict=True)
+        ),
+        config=config,
+    )
+    if not to.store.root(lock.digest).is_dir():
+        put_in_place(to.work / "root", to.store.root(lock.digest))
+    return lock
+
+
+def _freeze(title: str, layers: Sequence[Layer], making: Path, config: ImageConfig) -> None:
+    try:
+        make_frozen(layers, making, config.workdir, config.volumes)
+    except OSError as problem:
+        # For instance an /etc that is a file.
+        raise ArgosyError(
+            f"{title}: the image cannot be used: {problem.filename}: {problem.strerror}"
+        ) from None
+
+
+def _keys(layers: Sequence[IncomingLayer]) -> list[str]:
+    """Return the layers' keys: each stands for its content and all that is below it."""
+    keys: list[str] = []
+    for layer in layers:
+        described = json.dumps([KEY_FORMAT, keys[-1] if keys else "", layer.diff_id])
+        keys.append(hashlib.sha256(described.encode()).hexdigest()[:40])
+    return keys
+
+
+def _unpack_missing(
+    to: _Import, archive: Archive, image: IncomingImage, config: ImageConfig
+) -> None:
+    """Unpack the layers that are not in the store, and freeze all of them in `work`.
+
+    They go into the store only then, when nothing can be wrong with the image any more.
+    """
+    all_layers: list[Layer] = []
+    made: list[tuple[str, IncomingLayer, Change]] = []
+    seldom = Seldom(to.say)
+    for layer, key in zip(image.layers, _keys(image.layers), strict=True):
+        seldom(f"{archive.title}: {len(all_layers)} of {len(image.layers)} layers unpacked")
+        if cache.read_step(to.store, key):
+            all_layers.append(cache.read_layer(to.store, key))
+            continue
+        diff = to.work / key
+        change = unpack_layer(archive, layer, diff, all_layers)
+        all_layers.append(Layer.of(diff, change))
+        made.append((key, layer, change))
+    _freeze(archive.title, all_layers, to.work / "root", config)
+    for key, layer, change in made:
+        inputs = {"diff_id": layer.diff_id}
+        move = _moving(to.work / key, change)
+        cache.write_layer(to.store, key, layer.instruction, inputs, move, say=to.say)
+
+
+def _moving(source: Path, change: Change) -> Callable[[Path], Change]:
+    def move(diff: Path) -> Change:
+        source.rename(diff)
+        return change
+
+    return move
+
+
+PREFIX = "udocker:"
+_NAME = re.compile(r"([A-Za-z0-9_][A-Za-z0-9._/-]*?)(?::([A-Za-z0-9_][A-Za-z0-9._-]*))?")
+_MOST_TOLD = 10
+
+
+def tag_folder(text: str, variables: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of `udocker:NAME[:TAG]`, as `udocker images` names it.
+
+    Raises:
+        ArgosyError: when it is not there, saying what is.
+    """
+    repos = Path(variables.get("UDOCKER_DIR") or Path.home() / ".udocker") / "repos"
+    found = _NAME.fullmatch(text.removeprefix(PREFIX))
+    if not found or ".." in text:
+        raise ArgosyError(
+            f"{text!r}: an image of udocker is written {PREFIX}NAME or {PREFIX}NAME:TAG"
+        )
+    name, tag = found[1], found[2] or "latest"
+    for place in (repos / name / tag, repos / "library" / name / tag):
+        if (place / "TAG").is_file():
+            return place
+    there = sorted(
+        f"{path.parent.parent.relative_to(repos)}:{path.parent.name}" for path in repos.rglob("TAG")
+    )
+    told = ", ".join(there[:_MOST_TOLD]) or "no image"
+    raise ArgosyError(
+        f"{text}: {repos} has no such image; it has {told}",
+        "let UDOCKER_DIR name the folder that udocker uses, or pull it: "
+        f"argosy image import docker://{name}:{tag} NAME",
+    )
+
+
+def take_image(
+    store: Store, project: Path, source: str, name: str, say: Callable[[str], None]
+) -> ImageLock:
+    """Make what `source` names the project's image `name`.
+
+    Raises:
+        ArgosyError: as `import_image` and `import_from_registry`, and when it names nothing of the kind.
+    """
+    if source.startswith(TRANSPORT):
+        return import_from_registry(store, project, Reference.parse(source), name, say)
+    if source.startswith(PREFIX) and not Path(source).exists():
+        return import_image(store, project, tag_folder(source), name, say=say)
+    if "://" in source and not Path(source).exists():
+        raise ArgosyError(
+            f"{source}: images come from a file, a folder, a registry by {TRANSPORT}REFERENCE, or "
+            f"udocker's folder by {PREFIX}NAME:TAG"
+        )
+    file, wanted = _parts(source)
+    return import_image(store, project, file, name, wanted=wanted, say=say)
+
+
+def _parts(source: str) -> tuple[Path, str]:
+    """Return the file or folder that there is, and the name behind a colon of an image in it."""
+    end = len(source)
+    while end > 0 and not Path(source[:end]).exists():
+        end = source.rfind(":", 0, end)
+    return (Path(source[:end]), source[end + 1 :]) if end > 0 else (Path(source), "")
+
+
+def check_taken(project: Path, name: str, source: str) -> None:
+    """Refuse an image that cannot be meant, before anything is downloaded.
+
+    Raises:
+        ArgosyError: when `source` is written wrongly, the project builds an image of this name, or has
+            locked another one under it.
+    """
+    try:
+        reference = Reference.parse(source) if source.startswith(TRANSPORT) else None
+    except ArgosyError as problem:
+        raise problem.at("config.yaml: image") from None
+    if (project / "containers" / name).exists():
+        raise ArgosyError(
+            f"{source} would be called {name}, and containers/{name} is there too",
+            f"take it under another name: argosy image import {source} NAME",
+        )
+    path = lock_path(project, name)
+    is_archive = not source.startswith((TRANSPORT, PREFIX))
+    if is_archive and not _parts(str(project / source))[0].exists():
+        kinds = f"a folder of containers/, {TRANSPORT}HOST/NAME:TAG, {PREFIX}NAME:TAG or an archive"
+        was_taken = f"write image: {name}, which was taken from it"
+        raise ArgosyError(
+            f"{source}: there is no such archive",
+            was_taken if path.is_file() else f"an image is {kinds}",
+        )
+    if not path.is_file():
+        return
+    base = read_lock(path).base
+    if base.source != ("registry" if reference else "file") or (
+        reference and not _is_of(Reference.parse(base.reference), reference)
+    ):
+        raise ArgosyError(
+            f"{path.relative_to(project)}: is of {base.reference}, and config.yaml names {source}",
+            f"remove the file, or write image: {name} to use it",
+        )
+
+
+def _is_of(locked: Reference, wanted: Reference) -> bool:
+    """Return whether what was pulled is what is named; a tag may have moved since."""
+    same = (locked.host, locked.repository) == (wanted.host, wanted.repository)
+    return same and (locked.digest == wanted.digest if wanted.digest else locked.tag == wanted.tag)

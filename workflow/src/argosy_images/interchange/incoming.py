@@ -1,0 +1,300 @@
+"""Reads images that other tools wrote: `podman save`, `docker save`, `skopeo copy`, udocker's folder.
+
+OCI: https://github.com/opencontainers/image-spec/blob/main/image-layout.md. Docker: `manifest.json`
+names the configuration and the layers. skopeo's `dir:` has the manifest by that name, and files called by
+their digests. Everything is checked against the digest that names it.
+"""
+
+import posixpath
+import shlex
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from argosy_common.errors import ArgosyError, some
+from argosy_images.interchange.opening import Archive
+from argosy_images.oci import (
+    CONFIG_TYPES,
+    DIGEST,
+    NAME_ANNOTATION,
+    Platform,
+    architecture,
+    preferred,
+)
+
+MOST_NESTED = 4
+MOST_MANIFESTS = 1000
+"""Manifests of all indexes together: an index may name itself again and again."""
+
+_NAMES = (NAME_ANNOTATION, "io.containerd.image.name")
+
+_LONGEST_QUOTED = 200
+"""Letters of a name in a message."""
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Found:
+    """An image of an archive with all its names, by what tells it from others, its digest for instance."""
+
+    key: str
+    names: tuple[str, ...]
+    content: Json
+
+
+def chosen(
+    archive: Archive, found: Sequence[Found], wanted: str, others: Collection[str] = ()
+) -> Found:
+    """Return the image of the name or digest `wanted`, or the only one there is.
+
+    Args:
+        others: what machines the archive has other images for.
+
+    Raises:
+        ArgosyError: when there is none, or several, with their names.
+    """
+    images: dict[str, Found] = {}
+    for one in found:
+        known = images.get(one.key)
+        images[one.key] = Found(one.key, (*known.names, *one.names), one.content) if known else one
+    matching = [one for one in images.values() if not wanted or wanted in (one.key, *one.names)]
+    if len(matching) == 1:
+        [only] = matching
+        return replace(only, names=(wanted,)) if wanted in only.names else only
+    # Images without a name are known by their digests.
+    names = [(one.names or (one.key,))[0][:_LONGEST_QUOTED] for one in images.values()]
+    there = names or [f"an image for {each}" for each in sorted(others)] or ["none"]
+    # Somebody else's words, which the user may copy into a shell.
+    source = shlex.quote(f"{archive.title}:{names[0]}") if names else ""
+    which = f"an image {wanted!r}" if wanted else "one image"
+    raise ArgosyError(
+        f"{archive.title}: it must hold {which} for linux/{architecture()}; it holds: {some(there)}",
+        f"name one: argosy image import {source} NAME" if source else "",
+    )
+
+
+@dataclass
+class Index:
+    """The images that an index of an archive names, directly or by indexes of it.
+
+    Args:
+        file_of: the file in which the archive has the manifest of a digest.
+        others: kinds of machines that it has images for, which are not for this one.
+    """
+
+    archive: Archive
+    file_of: Callable[[str], str]
+    others: set[str] = field(default_factory=set)
+    _read: int = 0
+
+    def images(self, descriptors: Sequence[Json]) -> list[Found]:
+        """Return the images that are for this machine.
+
+        Several descriptors of one name are one image for several machines, and so are those without a
+        name that say what machine they are for.
+        """
+        groups: dict[object, list[Json]] = {}
+        for number, one in enumerate(descriptors):
+            names = _names_of(one)
+            key = names[0] if names else number if _platform(one) is None else ""
+            groups.setdefault(key, []).append(one)
+        found = ((self.best(group), group) for group in groups.values())
+        return [
+            Found(best[0], tuple(name for one in group for name in _names_of(one)), best[1])
+            for best, group in found
+            if best
+        ]
+
+    def best(self, descriptors: Sequence[Json], depth: int = 0) -> tuple[str, Json] | None:
+        """Return digest and manifest of the image that this machine can run; None: there is none.
+
+        Raises:
+            ArgosyError: when a manifest is damaged, or there are too many.
+        """
+        if depth > MOST_NESTED:
+            raise self.archive.error("index.json", "holds indexes in indexes without end")
+        # An attachment of an image, such as a list of its packages, may be an artifact of its own.
+        images = [one for one in descriptors if not one.get("artifactType")]
+        platforms = [_platform(one) for one in images]
+        self.others.update(str(one) for one in platforms if one and one.os != "unknown")
+        for place in preferred(platforms):
+            digest = images[place]["digest"]
+            self._read += 1
+            if self._read > MOST_MANIFESTS:
+                told = f"names more than {MOST_MANIFESTS:,} manifests"
+                raise self.archive.error("index.json", told)
+            content = self.archive.read(self.file_of(digest), digest)
+            if "manifests" in content:
+                if inner := self.best(content["manifests"], depth + 1):
+                    return inner
+            elif (content["config"].get("mediaType") or "") in CONFIG_TYPES:
+                return digest, content
+        return None
+
+
+def _platform(descriptor: Json) -> Platform | None:
+    platform = descriptor.get("platform")
+    return Platform.described(platform) if platform else None
+
+
+def _names_of(descriptor: Json) -> list[str]:
+    annotations = descriptor.get("annotations") or {}
+    return [str(annotations[key]) for key in _NAMES if annotations.get(key)]
+
+
+MOST_LAYERS = 500
+"""The kernel's overlay takes no more; Docker takes 127."""
+
+
+@dataclass(frozen=True)
+class IncomingLayer:
+    """A layer's tar, compressed or not.
+
+    Args:
+        digest: of the file, where the archive tells it.
+        diff_id: of the tar.
+    """
+
+    member: str
+    digest: str | None
+    diff_id: str
+    instruction: str
+
+
+@dataclass(frozen=True)
+class IncomingImage:
+    """An image as an archive describes it."""
+
+    reference: str
+    config: Mapping[str, Any]
+    layers: tuple[IncomingLayer, ...]
+
+
+def describe(archive: Archive, wanted: str = "") -> IncomingImage:
+    """Return the image of the archive that is for this machine.
+
+    Args:
+        wanted: its name or digest, where there may be several.
+
+    Raises:
+        ArgosyError: naming what is wrong, when there is none, or several.
+    """
+    try:
+        if "index.json" in archive:
+            return _describe_oci(archive, wanted)
+        if "manifest.json" in archive:
+            content = archive.read("manifest.json")
+            describe_it = _describe_docker if isinstance(content, list) else _describe_dir
+            return describe_it(archive, content, wanted)
+        if "TAG" in archive:
+            return _describe_udocker(archive)
+    except (AttributeError, KeyError, TypeError, IndexError) as problem:
+        raise ArgosyError(
+            f"{archive.title}: not the description of an image: {problem!r}"
+        ) from None
+    raise ArgosyError(
+        f"{archive.title}: neither an OCI archive nor one of docker save: it has no index.json and no "
+        "manifest.json"
+    )
+
+
+def _describe_oci(archive: Archive, wanted: str) -> IncomingImage:
+    def file_of(digest: str) -> str:
+        return f"blobs/{_checked(archive, digest).replace(':', '/')}"
+
+    index = Index(archive, file_of)
+    images = index.images(archive.read("index.json")["manifests"])
+    image = chosen(archive, images, wanted, index.others)
+    return _of_manifest(archive, next(iter(image.names), ""), image.content, file_of)
+
+
+def _describe_dir(archive: Archive, content: Json, wanted: str) -> IncomingImage:
+    def blob_of(digest: str) -> str:
+        return _checked(archive, digest).removeprefix("sha256:")
+
+    if "manifests" in content:
+        index = Index(archive, lambda digest: f"{blob_of(digest)}.manifest.json")
+        content = chosen(archive, index.images(content["manifests"]), wanted, index.others).content
+    return _of_manifest(archive, "", content, blob_of)
+
+
+def _of_manifest(
+    archive: Archive, reference: str, manifest: Json, file_of: Callable[[str], str]
+) -> IncomingImage:
+    digests = [str(layer["digest"]) for layer in manifest["layers"]]
+    config = str(manifest["config"]["digest"])
+    layers = [(file_of(digest), digest) for digest in digests]
+    return _image(archive, reference, archive.read(file_of(config), config), layers)
+
+
+def _describe_docker(archive: Archive, content: Sequence[Json], wanted: str) -> IncomingImage:
+    # Images of the same configuration are one.
+    found = [
+        Found(str(one["Config"]), tuple(map(str, one.get("RepoTags") or ())), one)
+        for one in content
+    ]
+    image = chosen(archive, found, wanted)
+    name = str(image.content["Config"])
+    stem = posixpath.basename(name).removesuffix(".json")
+    digest = f"sha256:{stem}" if DIGEST.fullmatch(f"sha256:{stem}") else None
+    layers = [(str(layer), None) for layer in image.content["Layers"]]
+    return _image(archive, next(iter(image.names), ""), archive.read(name, digest), layers)
+
+
+def _describe_udocker(archive: Archive) -> IncomingImage:
+    """Describe what udocker pulled, by its manifest, or loaded, by a list of layers from the uppermost."""
+    with archive.open("TAG") as stream:
+        # The path of the repository, a colon and the tag.
+        repository, _, tag = stream.read(4096).decode(errors="replace").strip().rpartition(":")
+    reference = f"{repository.rpartition('/repos/')[2]}:{tag}"
+    if "ancestry" in archive:
+        files = [(f"{layer}.layer", None) for layer in reversed(archive.read("ancestry"))]
+        return _image(archive, reference, archive.read("container.json"), files)
+    manifest = archive.read("manifest")
+    if "layers" not in manifest:
+        raise archive.error(
+            "manifest", "is of a format that was given up (schema 1): pull it again"
+        )
+    return _of_manifest(archive, reference, manifest, str)
+
+
+def _image(
+    archive: Archive, reference: str, config: Any, layers: Sequence[tuple[str, str | None]]
+) -> IncomingImage:
+    kind = Platform.described(config)
+    if not kind.is_own:
+        raise ArgosyError(f"{archive.title}: made for {kind}; this is linux/{architecture()}")
+    diff_ids = config["rootfs"]["diff_ids"]
+    if len(diff_ids) != len(layers):
+        raise ArgosyError(
+            f"{archive.title}: {len(layers)} layers, and digests for {len(diff_ids)} of them"
+        )
+    if not layers:
+        raise ArgosyError(f"{archive.title}: this image has no files")
+    if len(layers) > MOST_LAYERS:
+        raise ArgosyError(f"{archive.title}: more than {MOST_LAYERS} layers")
+    for diff_id in diff_ids:
+        _checked(archive, diff_id)
+    names = _instructions(config, len(layers))
+    found = zip(layers, diff_ids, names, strict=True)
+    return IncomingImage(
+        str(reference or archive.name),
+        config,
+        tuple(IncomingLayer(*layer, diff_id, name) for layer, diff_id, name in found),
+    )
+
+
+def _instructions(config: Mapping[str, Any], number: int) -> list[str]:
+    """Return what made each layer, where the image tells."""
+    history = [one for one in config.get("history") or () if not one.get("empty_layer")]
+    told = [str(one.get("created_by") or "").strip() for one in history]
+    if len(told) != number:
+        told = [""] * number
+    return [text or f"layer {place}" for place, text in enumerate(told, start=1)]
+
+
+def _checked(archive: Archive, digest: str) -> str:
+    if not DIGEST.fullmatch(digest):
+        raise ArgosyError(f"{archive.title}: {digest[:100]!r} is not a digest by sha256")
+    return digest

@@ -1,0 +1,272 @@
+"""Archives and folders of files that describe and hold an image, read as what they are: somebody else's."""
+
+import hashlib
+import io
+import json
+import os
+import posixpath
+import tarfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from argosy_common.errors import ArgosyError
+from argosy_common.units import amount
+from argosy_images.interchange.members import LONGEST_QUOTED, Tar, write
+from argosy_images.interchange.streams import CHUNK, DAMAGE, Say, Seldom, decompressed, told
+from argosy_images.store.free_disk import why_no_room
+
+
+class Keeper:
+    """Makes files of the members of an archive that is compressed as a whole.
+
+    Layers are read in their order, which is seldom that of the archive: to go back in it would be to
+    decompress it again.
+    """
+
+    def __init__(self, path: Path, packed: IO[bytes], folder: Path, say: Say) -> None:
+        self._path = path
+        self._packed = packed
+        self._folder = folder
+        self._say = Seldom(say)
+        self._size = os.fstat(packed.fileno()).st_size
+        folder.mkdir(mode=0o700)
+
+    def keep(self, tar: Tar, member: tarfile.TarInfo) -> Path:
+        """Return the file of the member that was read last.
+
+        Raises:
+            ArgosyError: when there is no room for it.
+        """
+        place = self._folder / str(member.offset)
+        member.mode = 0o600
+        try:
+            if why := why_no_room(self._folder, member.size):
+                raise OSError(why)
+            write(tar, member, place, self._tell)
+        except OSError as problem:
+            if isinstance(problem, DAMAGE):
+                raise
+            name = member.name[:LONGEST_QUOTED]
+            raise ArgosyError(f"{self._path}: {name!r}: {problem.strerror or problem}") from None
+        return place
+
+    def _tell(self) -> None:
+        done = amount(self._packed.tell())
+        self._say(f"{self._path}: {done} of {amount(self._size)} decompressed")
+
+
+LONGEST_DESCRIPTION = 4 << 20
+"""Bytes of a manifest or configuration; those of real images have some thousand."""
+
+MOST_FILES = 10_000
+"""Members of an archive: descriptions and layers."""
+
+_SIF = b"SIF_MAGIC"
+_SIF_AT = 32
+"""After the line by which it can be started as a program.
+
+https://github.com/apptainer/sif/blob/main/pkg/sif/sif.go"""
+_SQUASHFS = b"hsqs"
+
+
+def _without_layers(begin: bytes) -> str:
+    """Return what a file that begins so is, if it is an image of another kind; else nothing."""
+    if begin[_SIF_AT:].startswith(_SIF):
+        return "a SIF image, of Apptainer or Singularity"
+    if begin.startswith(_SQUASHFS):
+        return "a SquashFS image, as Singularity 2, enroot and Sarus keep them"
+    return ""
+
+
+class Archive(ABC):
+    """An archive that is open, be it one file or a folder.
+
+    Args:
+        title: what messages begin with.
+        name: what the image is called where it does not say.
+    """
+
+    def __init__(self, title: str, name: str) -> None:
+        self.title = title
+        self.name = name
+
+    @abstractmethod
+    def __contains__(self, name: str) -> bool: ...
+
+    @abstractmethod
+    def open(self, name: str) -> IO[bytes]:
+        """Return a file of the archive.
+
+        Raises:
+            ArgosyError: when it is not there.
+        """
+
+    def read(self, name: str, digest: str | None = None) -> Any:
+        """Return a description in JSON.
+
+        Raises:
+            ArgosyError: when it is not there, is none or has another digest.
+        """
+        try:
+            with self.open(name) as stream:
+                content = stream.read(LONGEST_DESCRIPTION + 1)
+        except DAMAGE as problem:
+            raise self.error(name, f"cannot be read: {told(problem)}") from None
+        if len(content) > LONGEST_DESCRIPTION:
+            raise self.error(name, f"is longer than {LONGEST_DESCRIPTION >> 20} MiB")
+        if digest and f"sha256:{hashlib.sha256(content).hexdigest()}" != digest:
+            raise self.error(name, f"is damaged: its digest is not {digest}")
+        try:
+            value = json.loads(content)
+            # Half a pair of surrogates is JSON, and no text that could be written down.
+            json.dumps(value, ensure_ascii=False).encode()
+        except (ValueError, RecursionError):
+            raise self.error(name, "is not JSON") from None
+        return value
+
+    def error(self, name: str, problem: str) -> ArgosyError:
+        """Return a problem with one of its files."""
+        return ArgosyError(f"{self.title}: {name[:LONGEST_QUOTED]!r} {problem}")
+
+
+class TarArchive(Archive):
+    """A tar.
+
+    Args:
+        keep: makes a file of a member at once, for a tar that can be read only once; None: no need.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        tar: tarfile.TarFile,
+        keep: Callable[[tarfile.TarInfo], Path] | None = None,
+    ) -> None:
+        super().__init__(str(path), path.name)
+        self._tar = tar
+        self._members: dict[str, tarfile.TarInfo] = {}
+        self._kept: dict[int, Path] = {}
+        for number, member in enumerate(tar):
+            if number == MOST_FILES:
+                raise ArgosyError(f"{path}: no archive of an image: more than {MOST_FILES:,} files")
+            # They hold a copy of what was said of all.
+            member.pax_headers = {}
+            self._members[_key(member.name)] = member
+            # Others have content as well, which is read; only folders, links and the like have none.
+            if keep and (member.isreg() or member.type not in tarfile.SUPPORTED_TYPES):
+                self._kept[member.offset] = keep(member)
+
+    def __contains__(self, name: str) -> bool:
+        return _key(name) in self._members
+
+    def open(self, name: str) -> IO[bytes]:
+        """Return a file of the archive."""
+        member = self._members.get(_key(name))
+        if member and member.issym():
+            # Docker stored a layer that stands in two images once.
+            target = posixpath.join(posixpath.dirname(member.name), member.linkname)
+            member = self._members.get(_key(target))
+        elif member and member.islnk():
+            member = self._members.get(_key(member.linkname))
+        if member is None or not member.isreg():
+            raise self.error(name, "is not in it; was the archive cut off?")
+        if member.offset in self._kept:
+            return self._kept[member.offset].open("rb")
+        stream = self._tar.extractfile(member)
+        assert stream
+        return stream
+
+
+def _key(name: str) -> str:
+    """Return a name in one spelling: it may begin with `/` or `./`."""
+    return posixpath.normpath(f"/./{name}")
+
+
+class Folder(Archive):
+    """An OCI image layout as a folder, or what an archive unpacks to."""
+
+    def __init__(self, path: Path, title: str | None = None) -> None:
+        super().__init__(title or str(path), path.name)
+        self._path = path
+
+    def __contains__(self, name: str) -> bool:
+        return self._file(name) is not None
+
+    def open(self, name: str) -> IO[bytes]:
+        """Return a file of the folder."""
+        path = self._file(name)
+        if path is None:
+            raise self.error(name, "is not in it")
+        return path.open("rb")
+
+    def _file(self, name: str) -> Path | None:
+        """Return a file that is in the folder by its name and really; a pipe, say, would never end."""
+        place = self._path / name
+        inside = place.resolve().is_relative_to(self._path.resolve())
+        return place if inside and place.is_file() else None
+
+
+class UdockerTag(Folder):
+    """An image in udocker's folder: links to files that its images share."""
+
+    def _file(self, name: str) -> Path | None:
+        place = self._path / name
+        layers = next(
+            (above / "layers" for above in self._path.parents if (above / "repos").is_dir()), None
+        )
+        shared = layers is not None and place.resolve().parent == layers.resolve()
+        return place if shared and place.is_file() else super()._file(name)
+
+
+@contextmanager
+def opened(path: Path, work: Path, say: Say) -> Iterator[Archive]:
+    """Open an archive or a folder.
+
+    Args:
+        work: a folder in the store, where the files of an archive that is compressed as a whole are kept.
+        say: is told every few seconds how much of such an archive is read.
+
+    Raises:
+        ArgosyError: when it is damaged, cut off or no archive, then or while it is read.
+    """
+    try:
+        if path.is_dir():
+            yield UdockerTag(path) if (path / "TAG").is_file() else Folder(path)
+            return
+        with path.open("rb", buffering=0) as stream:
+            begin = stream.read(_SIF_AT + len(_SIF))
+            if kind := _without_layers(begin):
+                raise ArgosyError(
+                    f"{path}: this is {kind}, without layers, and cannot be imported",
+                    "take the image that "
+                    "it was made from: argosy image import docker://REFERENCE NAME, or an archive of it "
+                    "by podman save --format oci-archive, docker save or skopeo copy",
+                )
+            stream.seek(0)
+            plain = decompressed(stream)
+            with _told_of_damage(path):
+                if isinstance(plain, io.BufferedReader):
+                    # Without its buffer, which would be filled anew for each member.
+                    stream.seek(0)
+                    archive = TarArchive(path, Tar.open(fileobj=stream, mode="r:"))
+                else:
+                    keeper = Keeper(path, stream, work, say)
+                    with Tar.open(fileobj=plain, mode="r|", bufsize=CHUNK) as tar:
+                        archive = TarArchive(path, tar, lambda member: keeper.keep(tar, member))
+            yield archive
+    except OSError as problem:
+        # gzip's own complaint has no number.
+        if problem.errno and problem.filename is None:
+            raise
+        raise ArgosyError(f"{path}: {problem.strerror or problem}") from None
+
+
+@contextmanager
+def _told_of_damage(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except DAMAGE as problem:
+        raise ArgosyError(f"{path}: {told(problem, 'damaged or cut off, or no archive')}") from None

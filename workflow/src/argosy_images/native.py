@@ -1,0 +1,314 @@
+"""A folder with the Python of an image, to be used on the host without a container.
+
+Its files stay where they are, in the frozen image; the folder holds scripts that start them by the image's
+own loader, so that the C library and all others are the image's too, whatever the host has. It looks like a
+virtual environment: Python finds its packages by the file `pyvenv.cfg` above the folder of the program that
+it is called by (PEP 405).
+"""
+
+import re
+import shlex
+import stat
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from argosy_common.errors import ArgosyError
+from argosy_common.files import replacing, write_text
+from argosy_images.engines.models import DEFAULT_PATH
+from argosy_images.rootfs.rooted import Names, Root
+from argosy_images.store.lockfile import ImageLock
+from argosy_images.store.store import Store
+
+_DEFAULT = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
+_CONFIGURATION = "/etc/ld.so.conf"
+_MOST_CONFIGURATION_BYTES = 1 << 20
+"""Bytes read of each configuration file of the loader."""
+
+_HEADERS = struct.Struct("<32xQ14xHH")
+"""ELF header: offset, size and number of the program headers."""
+_PART = struct.Struct("<I4xQ16xQ")
+"""Program header: type, offset and size in the file."""
+_INTERPRETER = 3
+_MOST_NAME = 4096
+
+
+def loader_of(root: Root, program: Names) -> str | None:
+    """Return the path in the image of the loader that a program asks for; None where it asks for none.
+
+    The layout is that of ELF for 64 bits, little-endian (System V ABI, chapters 4 and 5).
+
+    Raises:
+        OSError: when the program is no regular file.
+    """
+    with root.folder(program[:-1]) as folder, folder.read(program[-1]) as file:
+        start = file.read(_HEADERS.size)
+        if len(start) < _HEADERS.size or start[:6] != b"\x7fELF\x02\x01":
+            return None
+        return _loader(file, *_HEADERS.unpack(start))
+
+
+def _loader(file: BinaryIO, place: int, length: int, number: int) -> str | None:
+    for index in range(number):
+        file.seek(place + index * length)
+        part = file.read(_PART.size)
+        if len(part) < _PART.size:
+            return None
+        kind, begin, size = _PART.unpack(part)
+        if kind == _INTERPRETER and size <= _MOST_NAME:
+            file.seek(begin)
+            return file.read(size).rstrip(b"\0").decode("utf-8", "replace")
+    return None
+
+
+def library_folders(root: Root, first: str) -> list[Names]:
+    """Return the folders of libraries as the image's own loader takes them (ld.so(8)), links resolved.
+
+    Args:
+        root: of the image.
+        first: the image's LD_LIBRARY_PATH.
+    """
+    asked = [*first.split(":"), *_configured(root, _CONFIGURATION, set()), *_DEFAULT]
+    found = dict.fromkeys(root.resolve(path) for path in asked if path.startswith("/"))
+    return [names for names in found if root.is_folder(names)]
+
+
+def preloaded_libraries(root: Root, asked: str) -> list[Names]:
+    """Return the libraries that an image's LD_PRELOAD names, links resolved.
+
+    One that is named without its folder has none here either: it is found in the library folders.
+    """
+    words = asked.replace(":", " ").split()
+    found = (root.resolve(word) if "/" in word else (word,) for word in words)
+    return [names for names in found if names]
+
+
+def _configured(root: Root, pattern: str, read: set[Names]) -> Iterator[str]:
+    """Yield the folders that the loader's configuration names, with those of the files that it includes."""
+    for names, _ in root.find(pattern):
+        status = root.status_of(names)
+        if names in read or status is None or not stat.S_ISREG(status.st_mode):
+            continue
+        read.add(names)
+        with root.folder(names[:-1]) as folder, folder.read(names[-1]) as file:
+            text = file.read(_MOST_CONFIGURATION_BYTES).decode("utf-8", "replace")
+        for line in text.splitlines():
+            words = re.split(r"[\s:,]+", line.partition("#")[0].strip())
+            if words[0] == "include":
+                for included in words[1:]:
+                    path = included if included.startswith("/") else f"/etc/{included}"
+                    yield from _configured(root, path, read)
+            else:
+                yield from (word.partition("=")[0] for word in words if word)
+
+
+PYTHON = "python3"
+
+_VERSION = re.compile(r"python(3\.\d+)")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OF_THE_FOLDER = ("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONHOME")
+"""Variables of the image that its scripts see to: programs of the host must not get them."""
+_PRELOADED = "argosy_preloaded"
+"""A variable of the scripts, which is not exported."""
+_SCRIPT = re.compile(rb"#!.*/(?:env )?python[0-9.]*\s")
+_FIRST_LINE = 256
+_MOST_BYTES = 1 << 23
+"""Bytes of a loader that are searched."""
+
+
+@dataclass(frozen=True)
+class _Python:
+    """The image's Python: the file that it is, its loader, and where its packages are."""
+
+    program: Names
+    loader: Names
+    version: str
+    scripts: Names
+    """The folder on PATH in which it was found."""
+    home: Names
+    """The folder of the Python that a virtual environment was made with, or its own."""
+    packages: Names | None
+    """Packages of a virtual environment; None: Python's own."""
+
+
+def make_environment(store: Store, lock: ImageLock, folder: Path) -> Path:
+    """Make the folder anew for an image; return the program `python3` in it.
+
+    Raises:
+        ArgosyError: when the image is not in the store, or holds no Python that can be started so.
+    """
+    path, folder = store.root(lock.digest), folder.absolute()
+    if not path.is_dir():
+        raise ArgosyError(
+            f"{lock.name}: the image is not in the store {store.path}",
+            f"build it: argosy image build {lock.name}",
+        )
+    with Root(path) as root:
+        try:
+            python = _find(root, lock)
+            variables = lock.config.environment
+            libraries = library_folders(root, variables.get("LD_LIBRARY_PATH", ""))
+            preloaded = preloaded_libraries(root, variables.get("LD_PRELOAD", ""))
+            scripts = _python_scripts(root, python.scripts)
+        except OSError as problem:
+            raise ArgosyError(f"{lock.name}: {problem.filename}: {problem.strerror}") from None
+    own = folder / "bin" / PYTHON
+    commands = [
+        _presence_check(store, lock, path, python),
+        _exports(lock),
+        _start_script(path, python, libraries, preloaded),
+    ]
+    _write_packages(folder, path, python)
+    for name in scripts:
+        script = _quoted(path, (*python.scripts, name))
+        _write_program(folder / "bin" / name, f'exec "${{0%/*}}/{PYTHON}" {script} "$@"')
+    # The program asked for is made last: if it is there, everything is.
+    for name in (f"python{python.version}", "python", PYTHON):
+        _write_program(folder / "bin" / name, "\n".join(commands))
+    return own
+
+
+def _presence_check(store: Store, lock: ImageLock, path: Path, python: _Python) -> str:
+    """Return the command that ends a script, with the reason, where the image's Python is gone."""
+    gone = (
+        f"error: image {lock.name} is not in the store {store.path} any more; "
+        f"make this anew: argosy image native {lock.name}"
+    )
+    return (
+        f"[ -r {_quoted(path, python.program)} ] || {{ echo {shlex.quote(gone)} >&2; exit 127; }}"
+    )
+
+
+def _start_script(
+    path: Path, python: _Python, libraries: Sequence[Names], preloaded: Sequence[Names]
+) -> str:
+    """Return the commands that start the image's Python by its loader."""
+    folders = dict.fromkeys([*libraries, *(names[:-1] for names in preloaded)])
+    found_in = ":".join(str(path.joinpath(*names)) for names in folders if names)
+    return "\n".join(
+        [
+            f"{_PRELOADED}={shlex.quote(' '.join(names[-1] for names in preloaded))}",
+            # A run may want none, and says so by an empty variable; a library of the site's comes besides.
+            f'[ -n "${{LD_PRELOAD-unset}}" ] || {_PRELOADED}=',
+            f"exec {_quoted(path, python.loader)} --library-path {shlex.quote(found_in)} "
+            # Relative to the script, so that the folder may be moved.
+            f'--preload "${_PRELOADED}" --argv0 "$0" {_quoted(path, python.program)} "$@"',
+        ]
+    )
+
+
+def _find(root: Root, lock: ImageLock) -> _Python:
+    search = lock.config.environment.get("PATH") or DEFAULT_PATH
+    for place in filter(None, search.split(":")):
+        program = root.resolve(f"{place}/{PYTHON}")
+        if root.status_of(program):
+            return _described(root, lock, place, program)
+    raise ArgosyError(
+        f"{lock.name}: no {PYTHON} in the image's PATH ({search})",
+        "without a container Argosy runs an image's Python programs; leave out runtime: native",
+    )
+
+
+def _described(root: Root, lock: ImageLock, place: str, program: Names) -> _Python:
+    version = _VERSION.fullmatch(program[-1])
+    asked = loader_of(root, program)
+    if version is None or asked is None:
+        raise ArgosyError(f"{lock.name}: {_path_of(program)} is no Python 3 for 64-bit Linux")
+    loader = root.resolve(asked)
+    with root.folder(loader[:-1]) as folder, folder.read(loader[-1]) as file:
+        if b"argv0" not in file.read(_MOST_BYTES):
+            raise ArgosyError(
+                f"{lock.name}: {_path_of(loader)} cannot call a program by another name (glibc 2.33 can)",
+                "take a newer base system, or leave out runtime: native",
+            )
+    scripts = root.resolve(place)
+    settings = _settings(root, scripts[:-1])
+    packages = f"/{'/'.join(scripts[:-1])}/lib/python{version[1]}/site-packages"
+    return _Python(
+        program,
+        loader,
+        version[1],
+        scripts,
+        root.resolve(settings["home"]) if "home" in settings else program[:-1],
+        root.resolve(packages) if "home" in settings else None,
+    )
+
+
+def _settings(root: Root, environment: Names) -> dict[str, str]:
+    """Return what a virtual environment says of itself; nothing where it is none."""
+    if root.status_of((*environment, "pyvenv.cfg")) is None:
+        return {}
+    with root.folder(environment) as folder, folder.read("pyvenv.cfg") as file:
+        lines = file.read(1 << 16).decode("utf-8", "replace").splitlines()
+    pairs = (line.partition("=") for line in lines)
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _python_scripts(root: Root, place: Names) -> list[str]:
+    """Return the names of programs beside Python that are written in it."""
+    found = []
+    with root.folder(place) as folder:
+        for name in filter(_NAME.fullmatch, folder.names()):
+            names = root.resolve(f"/{'/'.join((*place, name))}")
+            try:
+                with root.folder(names[:-1]) as where, where.read(names[-1]) as file:
+                    is_script = _SCRIPT.match(file.read(_FIRST_LINE))
+            except OSError:
+                continue
+            if is_script:
+                found.append(name)
+    return found
+
+
+def _exports(lock: ImageLock) -> str:
+    """Return the commands that set the image's variables, which those of a run win over."""
+    variables = {
+        name: value
+        for name, value in lock.config.environment.items()
+        if name not in _OF_THE_FOLDER and _VARIABLE.fullmatch(name)
+    }
+    # Programs in a container cannot write bytecode beside those of /workloads either.
+    variables.setdefault("PYTHONDONTWRITEBYTECODE", "1")
+    return "\n".join(
+        f'[ -n "${{{name}+set}}" ] || export {name}={shlex.quote(value)}'
+        for name, value in variables.items()
+    )
+
+
+def _write_packages(folder: Path, root: Path, python: _Python) -> None:
+    version = f"python{python.version}"
+    library = folder / "lib" / version
+    library.mkdir(parents=True, exist_ok=True)
+    packages = library / "site-packages"
+    if packages.is_symlink():
+        packages.unlink()
+    if python.packages is None:
+        packages.mkdir(exist_ok=True)
+    else:
+        packages.symlink_to(root.joinpath(*python.packages))
+    if not (folder / "lib64").is_symlink():
+        (folder / "lib64").symlink_to("lib")
+    own = "true" if python.packages is None else "false"
+    home = root.joinpath(*python.home)
+    write_text(
+        folder / "pyvenv.cfg",
+        f"home = {home}\ninclude-system-site-packages = {own}\nversion = {python.version}\n",
+    )
+
+
+def _write_program(path: Path, commands: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as temporary:
+        temporary.write_text(f"#!/bin/sh\n{commands}\n", encoding="utf-8")
+        temporary.chmod(0o700)
+
+
+def _quoted(root: Path, names: Names) -> str:
+    return shlex.quote(str(root.joinpath(*names)))
+
+
+def _path_of(names: Names) -> str:
+    return "/" + "/".join(names)

@@ -1,0 +1,307 @@
+"""Asks a registry for what one repository of it holds.
+
+The protocol: https://github.com/opencontainers/distribution-spec/blob/main/spec.md.
+"""
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import cache
+from urllib.parse import urlsplit
+
+import requests
+from pydantic import SecretStr
+from urllib3.exceptions import HTTPError, InvalidHeader
+from urllib3.util import Retry
+
+from argosy_common.errors import ArgosyError
+from argosy_images.registry.credentials import (
+    Challenge,
+    Login,
+    basic,
+    fetch_token,
+    find_login,
+    read_challenge,
+)
+from argosy_images.registry.reference import Reference, is_loopback
+from argosy_images.registry.registries_conf import is_said_insecure, settings_file
+from argosy_images.registry.retry import PassingError, Patience, UnreachableError
+from argosy_images.registry.transport import CONNECT_S, READ_S, exchange, read_body
+
+LONGEST_COMPLAINT = 1 << 16
+
+_BUSY = (408, 425, 429)
+
+
+FindLogin = Callable[[], Login | None]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The responses to requests for one image."""
+
+    reference: Reference
+    find_login: FindLogin
+
+    def check(self, response: requests.Response, *, is_part: bool) -> None:
+        """Let pass what holds something.
+
+        Args:
+            is_part: whether a blob was asked for, maybe from some byte on.
+
+        Raises:
+            PassingError: when it should be asked again.
+            ArgosyError: saying why there is nothing.
+        """
+        status = response.status_code
+        if status in (200, 206) or (status == 416 and is_part):
+            return
+        if status in _BUSY or status >= 500:
+            wait = _retry_after(response)
+            asks = f", and asks to be left alone for {wait:.0f} s" if wait else ""
+            host = self.reference.host
+            raise PassingError(f"{host}: cannot answer now (HTTP {status}{asks})", wait)
+        if status in (401, 403):
+            raise self.refused(status)
+        if status == 404:
+            raise self._missing(response, is_part)
+        raise self.error(f"the registry refuses{_codes(response)} (HTTP {status})")
+
+    def refused(self, status: int) -> ArgosyError:
+        """Somebody else might have it."""
+        host = self.reference.host
+        if login := self.find_login():
+            return self.error(
+                f"the registry does not let {login.user} have it (HTTP {status}); the login is from "
+                f"{login.source}; log in again with: podman login {host}"
+            )
+        return self.error(
+            "the registry requires a login, or has no such name "
+            f"(HTTP {status}); no login for {host} was found; log in with: podman login {host}"
+        )
+
+    def error(self, problem: str) -> ArgosyError:
+        """Return a problem with this image."""
+        return ArgosyError(f"{self.reference}: {problem}")
+
+    def _missing(self, response: requests.Response, is_part: bool) -> ArgosyError:
+        if "html" in media_type(response):
+            return self.error(f"{self.reference.host} is no registry: it answers with a page")
+        what = "a part of it" if is_part else "no such name or tag"
+        return self.error(f"the registry does not have it: {what}{_codes(response)} (HTTP 404)")
+
+
+def media_type(response: requests.Response) -> str:
+    """Return what an answer says that it is."""
+    return response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
+def _retry_after(response: requests.Response) -> float:
+    """Return seconds, from a number or a date."""
+    with suppress(InvalidHeader, ValueError):
+        return max(0.0, Retry().parse_retry_after(response.headers.get("Retry-After", "0")))
+    return 0.0
+
+
+def _codes(response: requests.Response) -> str:
+    """Return the protocol's words for what is wrong, where the registry says one."""
+    with suppress(ValueError, TypeError, KeyError, AttributeError, HTTPError, RecursionError):
+        content = json.loads(read_body(response, LONGEST_COMPLAINT))
+        codes = [str(one["code"]) for one in content["errors"]]
+        return "".join(f", {code}" for code in codes[:3] if re.fullmatch(r"[A-Z_]{1,40}", code))
+    return ""
+
+
+LONGEST_MANIFEST = 4 << 20
+"""Bytes; what the protocol asks registries to take at least."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A manifest as the registry holds it: its bytes, and what it says that they are."""
+
+    content: bytes
+    kind: str
+    digest: str | None
+
+
+class Client:
+    """Speaks to the registry of a reference, as who we are to it.
+
+    Several threads may use it at once.
+
+    Args:
+        reference: where the image is asked for.
+        read_s: seconds of silence after which an answer is given up.
+        named: what the image is called; None: as it is asked for.
+    """
+
+    def __init__(
+        self,
+        reference: Reference,
+        patience: Patience | None = None,
+        read_s: float = READ_S,
+        named: Reference | None = None,
+    ) -> None:
+        self.reference = reference
+        self.named = named or reference
+        self.patience = patience or Patience()
+        self._read_s = read_s
+        # Looked for when it is asked for: most images are for everybody.
+        self._login: FindLogin = cache(lambda: find_login(reference))
+        self._answers = Answers(reference, self._login)
+        self._authorization: SecretStr | None = None
+        self._authorizing = threading.Lock()
+        self._open: set[requests.Response] = set()
+
+    def stop(self) -> None:
+        """Have the other threads give up, those that wait for the rest of an answer as well."""
+        self.patience.stop.set()
+        for response in self._open.copy():
+            # It may have come to its end meanwhile, or may just be coming there; urllib3 says so in several
+            # ways (the last one when the other thread closes it between two lines of `shutdown`).
+            with suppress(OSError, RuntimeError, ValueError, TypeError):
+                response.raw.shutdown()
+
+    def reach(self, tries: int | None = None) -> None:
+        """Find out whether anybody answers there, be it with a refusal.
+
+        Silence is waited for no longer than a connection may take, whatever the number of addresses that
+        its name has and the number of servers that are asked for them.
+
+        Args:
+            tries: how often; None: as for everything else.
+
+        Raises:
+            UnreachableError: when nobody does.
+            ArgosyError: when it cannot be trusted.
+        """
+        pauses = self.patience.pauses if tries is None else self.patience.pauses[: tries - 1]
+        replace(self.patience, pauses=pauses).with_it(self._reach_once)
+
+    def _reach_once(self) -> None:
+        problems: list[Exception] = []
+
+        def ask() -> None:
+            try:
+                with exchange(self.reference.api, {}, read_s=CONNECT_S):
+                    pass
+            except Exception as problem:
+                problems.append(problem)
+
+        # Looking up a name cannot be interrupted otherwise.
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        asking.join(CONNECT_S)
+        if asking.is_alive():
+            raise UnreachableError(f"{self.reference.host}: no answer within {CONNECT_S:.0f} s")
+        if problems:
+            raise problems[0]
+
+    def manifest(self, wanted: str, kinds: tuple[str, ...]) -> Document:
+        """Return the manifest of a tag or digest; `kinds` are the media types that we understand.
+
+        Raises:
+            PassingError: when the registry cannot answer even after several tries.
+            ArgosyError: saying why there is none.
+        """
+
+        def fetch() -> Document:
+            path = f"{self.reference.repository}/manifests/{wanted}"
+            with self._asked(path, {"Accept": ", ".join(kinds)}) as response:
+                content = read_body(response, LONGEST_MANIFEST)
+                if len(content) > LONGEST_MANIFEST:
+                    raise self._answers.error(
+                        f"its manifest is longer than {LONGEST_MANIFEST >> 20} MiB"
+                    )
+                kind = media_type(response)
+                if "html" in kind:
+                    raise self._answers.error(
+                        f"{self.reference.host} is no registry: it answers with a page"
+                    )
+                return Document(content, kind, response.headers.get("Docker-Content-Digest"))
+
+        return self.patience.with_it(fetch)
+
+    @contextmanager
+    def blob(self, digest: str, begin: int) -> Iterator[requests.Response]:
+        """Ask for a blob from byte `begin` on; the answer may be 206, 200 for all of it, or 416.
+
+        Raises:
+            PassingError: when it should be tried again.
+            ArgosyError: saying why there is none.
+        """
+        # Compressed once more on the way, its parts would not be parts of it.
+        headers = {"Accept-Encoding": "identity"}
+        if begin:
+            headers["Range"] = f"bytes={begin}-"
+        with self._asked(f"{self.reference.repository}/blobs/{digest}", headers) as response:
+            self._open.add(response)
+            try:
+                yield response
+            finally:
+                self._open.discard(response)
+
+    @contextmanager
+    def _asked(self, path: str, headers: Mapping[str, str]) -> Iterator[requests.Response]:
+        """Open the answer to one question; when we must say who we are first, to the second."""
+        url, known = f"{self.reference.api}{path}", self._authorization
+        with exchange(url, _with(headers, known), read_s=self._read_s) as response:
+            if response.status_code != 401:
+                self._answers.check(response, is_part="/blobs/" in path)
+                yield response
+                return
+            challenge = read_challenge(response.headers.get("WWW-Authenticate", ""))
+        if challenge is None:
+            raise self._answers.refused(401)
+        authorization = self._authorize(challenge, known)
+        with exchange(url, _with(headers, authorization), read_s=self._read_s) as response:
+            self._answers.check(response, is_part="/blobs/" in path)
+            yield response
+
+    def _authorize(self, challenge: Challenge, known: SecretStr | None) -> SecretStr:
+        """Return what is to be answered; of several threads that are asked at once one gets it for all."""
+        with self._authorizing:
+            if self._authorization is None or self._authorization is known:
+                self._authorization = SecretStr(self._answer(challenge))
+            return self._authorization
+
+    def _answer(self, challenge: Challenge) -> str:
+        if challenge.scheme == "bearer":
+            scope = challenge.scope or f"repository:{self.reference.repository}:pull"
+            asked = Challenge("bearer", challenge.realm, challenge.service, scope)
+            self._check_realm(challenge.realm)
+            return fetch_token(asked, self._login_to_send())
+        login = self._login_to_send()
+        if login is None or login.is_identity_token:
+            raise self._answers.refused(401)
+        return basic(login)
+
+    def _login_to_send(self) -> Login | None:
+        """Return the login, unless somebody on this machine would get it without proof of who that is."""
+        login = self._login()
+        if login is None or not self.reference.is_local or is_said_insecure(self.reference):
+            return login
+        raise ArgosyError(
+            f"{self.reference}: {self.reference.host} is on this machine and spoken to without TLS, so "
+            f"the login of {login.user} from {login.source} is not sent: any user may listen there. If it "
+            f"is yours, write into {settings_file()}: [[registry]] location = "
+            f'"{self.reference.host}" and insecure = true'
+        )
+
+    def _check_realm(self, realm: str) -> None:
+        """Refuse tokens of this machine, where anybody may listen, for a registry that is elsewhere."""
+        if not self.reference.is_local and is_loopback(urlsplit(realm).hostname or ""):
+            raise ArgosyError(
+                f"{self.reference}: {self.reference.host} names {urlsplit(realm).netloc} for its tokens, "
+                "which is this machine; no login is sent there"
+            )
+
+
+def _with(headers: Mapping[str, str], authorization: SecretStr | None) -> dict[str, str]:
+    if authorization is None:
+        return dict(headers)
+    return {**headers, "Authorization": authorization.get_secret_value()}

@@ -1,0 +1,162 @@
+"""Which blobs an image of a registry is made of."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, ValidationError
+
+from argosy_common.errors import ArgosyError, some
+from argosy_images.oci import (
+    CONFIG_TYPES,
+    INDEX_TYPE,
+    MANIFEST_TYPE,
+    Platform,
+    architecture,
+    preferred,
+)
+from argosy_images.registry.client import Client, Document
+from argosy_images.registry.reference import Reference
+
+DOCKER_MANIFEST_TYPE = "application/vnd.docker.distribution.manifest.v2+json"
+DOCKER_LIST_TYPE = "application/vnd.docker.distribution.manifest.list.v2+json"
+KINDS = (MANIFEST_TYPE, INDEX_TYPE, DOCKER_MANIFEST_TYPE, DOCKER_LIST_TYPE)
+
+LARGEST_CONFIG = 16 << 20
+MOST_NESTED = 4
+
+Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+
+
+class Descriptor(BaseModel):
+    """A blob or manifest by its digest and its size in bytes."""
+
+    media_type: str = Field("", alias="mediaType")
+    digest: Digest
+    size: int = Field(ge=0)
+    platform: dict[str, Any] | None = None
+    artifact_type: str | None = Field(None, alias="artifactType")
+
+
+class _Manifest(BaseModel):
+    config: Descriptor
+    layers: list[Descriptor]
+
+
+class _Index(BaseModel):
+    manifests: list[Descriptor]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """An image of a registry.
+
+    Args:
+        reference: with the digest of what the tag stands for, which may be an index of several images.
+        manifest: the image's own, of `kind`.
+        blobs: its configuration and its layers, each once.
+    """
+
+    reference: Reference
+    manifest: bytes
+    kind: str
+    blobs: tuple[Descriptor, ...]
+
+
+def read_contents(client: Client) -> Contents:
+    """Ask for the image's manifest, of an index the one that is for this machine.
+
+    Raises:
+        ArgosyError: when it is not there, is not what its digest says, or not an image for this machine.
+    """
+    reference = client.reference
+    digest, wanted, pinned = reference.digest, reference.wanted, client.named
+    for depth in range(MOST_NESTED):
+        document = client.manifest(wanted, KINDS)
+        found = _checked(reference, document, digest)
+        pinned = pinned if depth else client.named.pinned(found)
+        content = _read_document(reference, document)
+        if "manifests" not in content:
+            manifest = _image(reference, content)
+            blobs = {one.digest: one for one in (manifest.config, *manifest.layers)}
+            kind = content.get("mediaType") or document.kind
+            return Contents(
+                reference=pinned,
+                manifest=document.content,
+                kind=kind if kind in KINDS else MANIFEST_TYPE,
+                blobs=tuple(blobs.values()),
+            )
+        wanted = digest = _for_this_machine(reference, content)
+    raise ArgosyError(f"{reference}: indexes of images in indexes without end")
+
+
+def _checked(reference: Reference, document: Document, digest: str | None) -> str:
+    """Return the digest of what came; it must be the one that was asked for or that the registry tells."""
+    found = f"sha256:{hashlib.sha256(document.content).hexdigest()}"
+    told = document.digest if document.digest and document.digest.startswith("sha256:") else None
+    for expected in (digest, told):
+        if expected not in (None, found):
+            raise ArgosyError(
+                f"{reference}: received {found} instead of {expected}: the registry, or something in "
+                "between, is at fault"
+            )
+    return found
+
+
+def _read_document(reference: Reference, document: Document) -> dict[str, object]:
+    try:
+        content = json.loads(document.content)
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise ArgosyError(
+            f"{reference}: {reference.host} answers with no manifest; is it a registry?"
+        )
+    if content.get("schemaVersion") == 1 or "fsLayers" in content:
+        raise ArgosyError(
+            f"{reference}: kept in a format that was given up (schema 1)",
+            "whoever owns it has to push it again",
+        )
+    return content
+
+
+def _image(reference: Reference, content: dict[str, object]) -> _Manifest:
+    try:
+        manifest = _Manifest.model_validate(content)
+    except ValidationError as problem:
+        raise _no_manifest(reference, problem) from None
+    kind = manifest.config.media_type
+    if kind not in CONFIG_TYPES:
+        raise ArgosyError(f"{reference}: no image of a file system, but {kind}")
+    if manifest.config.size > LARGEST_CONFIG:
+        raise ArgosyError(
+            f"{reference}: its configuration is longer than {LARGEST_CONFIG >> 20} MiB"
+        )
+    return manifest
+
+
+def _for_this_machine(reference: Reference, content: dict[str, object]) -> str:
+    try:
+        index = _Index.model_validate(content)
+    except ValidationError as problem:
+        raise _no_manifest(reference, problem) from None
+    images = [one for one in index.manifests if not one.artifact_type]
+    platforms = [Platform.described(one.platform) if one.platform else None for one in images]
+    if places := preferred(platforms):
+        return images[places[0]].digest
+    kinds = sorted({str(one) for one in platforms if one and one.os != "unknown"})
+    hint = f"it is there for: {some(kinds) or 'nothing'}"
+    newer = [images[place].digest for place, one in enumerate(platforms) if one and one.is_own]
+    if newer:
+        named = f"{reference.host}/{reference.repository}@{newer[0]}"
+        hint += f"; if all nodes can run a variant, name it by its digest: {named}"
+    every = "every " if newer else ""
+    raise ArgosyError(f"{reference}: not for {every}linux/{architecture()}", hint)
+
+
+def _no_manifest(reference: Reference, problem: ValidationError) -> ArgosyError:
+    first = problem.errors()[0]
+    return ArgosyError(
+        f"{reference}: no manifest of an image: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+    )

@@ -1,0 +1,101 @@
+"""References to images as people write them: `docker.io/library/debian:bookworm`."""
+
+import ipaddress
+import re
+from dataclasses import dataclass, replace
+
+from argosy_common.errors import ArgosyError
+from argosy_images.oci import DIGEST
+
+TRANSPORT = "docker://"
+"""The prefix by which skopeo and podman distinguish a reference from a file."""
+
+DOCKER_HUB = "docker.io"
+_DOCKER_HUB_API = "registry-1.docker.io"
+DOCKER_HUB_NAMES = (DOCKER_HUB, _DOCKER_HUB_API, "index.docker.io")
+
+_HOST = re.compile(r"(?:[A-Za-z0-9]+(?:[.-]+[A-Za-z0-9]+)*|\[[0-9A-Fa-f:]+\])(?::[0-9]{1,5})?")
+_REPOSITORY = re.compile(r"[a-z0-9]+(?:(?:[._]|__|-+|/)[a-z0-9]+)*")
+_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+_LONGEST = 255
+
+
+@dataclass(frozen=True)
+class Reference:
+    """`[host[:port]/]repository[:tag][@digest]`; with a digest the tag is only a remark."""
+
+    host: str
+    repository: str
+    tag: str | None = None
+    digest: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "Reference":
+        """Read a reference; the first part is a host when it looks like one, else docker.io is meant.
+
+        Raises:
+            ArgosyError: saying which part is not written as it must be.
+        """
+        rest, at, digest = text.removeprefix(TRANSPORT).partition("@")
+        _check_part(
+            text, digest if at else None, DIGEST, "a digest is sha256: and 64 hexadecimal digits"
+        )
+        first, slash, others = rest.partition("/")
+        is_host = bool(slash) and ("." in first or ":" in first or first == "localhost")
+        host, name = (first, others) if is_host else (DOCKER_HUB, rest)
+        _check_part(text, host, _HOST, f"{host!r} is no host")
+        repository, colon, tag = name.partition(":")
+        _check_part(text, tag if colon else None, _TAG, f"{tag!r} is no tag")
+        rule = "a repository's name consists of small letters, digits and . _ - /"
+        _check_part(text, repository if len(repository) <= _LONGEST else "", _REPOSITORY, rule)
+        if host in DOCKER_HUB_NAMES:
+            host = DOCKER_HUB
+            repository = repository if "/" in repository else f"library/{repository}"
+        return cls(host, repository, tag or (None if digest else "latest"), digest or None)
+
+    def __str__(self) -> str:
+        tag = f":{self.tag}" if self.tag else ""
+        return f"{self.host}/{self.repository}{tag}" + (f"@{self.digest}" if self.digest else "")
+
+    @property
+    def wanted(self) -> str:
+        """The digest to ask the registry for, or else the tag."""
+        return self.digest or self.tag or "latest"
+
+    @property
+    def api(self) -> str:
+        """URL of the registry's API; on loopback without TLS, as docker does."""
+        scheme = "http" if self.is_local else "https"
+        return f"{scheme}://{self._api_host}/v2/"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the registry is on this machine, where it is spoken to without TLS."""
+        return is_loopback(_without_port(self._api_host))
+
+    @property
+    def _api_host(self) -> str:
+        return _DOCKER_HUB_API if self.host == DOCKER_HUB else self.host
+
+    def pinned(self, digest: str) -> "Reference":
+        """Return the same with the digest that the tag stands for at the moment."""
+        return replace(self, digest=digest)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host's name means this machine for certain, and no network is in between."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _without_port(host: str) -> str:
+    return re.sub(r":[0-9]+$", "", host)
+
+
+def _check_part(text: str, part: str | None, pattern: re.Pattern[str], rule: str) -> None:
+    if part is not None and not pattern.fullmatch(part):
+        raise ArgosyError(f"{text!r} names no image in a registry: {rule}")

@@ -1,0 +1,238 @@
+"""One HTTP exchange with a registry, and in plain words why there was none.
+
+Redirects are followed here and not by requests: what authorizes us is for one host, and for no other.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import cast
+from urllib.parse import urljoin, urlsplit
+
+import requests
+from requests.auth import AuthBase
+from requests.utils import get_environ_proxies, prepend_scheme_if_needed, select_proxy
+from urllib3.exceptions import HTTPError, NameResolutionError, NewConnectionError
+from urllib3.util import Url, parse_url
+
+from argosy_common.errors import ArgosyError
+from argosy_images.registry.reference import is_loopback
+from argosy_images.registry.retry import PassingError, UnreachableError, UnusableProxyError
+
+CONNECT_S = 10.0
+READ_S = 60.0
+MOST_REDIRECTS = 5
+
+_REDIRECTS = (301, 302, 303, 307, 308)
+
+
+class _NoOtherLogin(AuthBase):
+    """Stands where requests would else put what it finds in ~/.netrc."""
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        return request
+
+
+@contextmanager
+def exchange(
+    url: str,
+    headers: Mapping[str, str],
+    *,
+    form: Mapping[str, str] | None = None,
+    read_s: float = READ_S,
+) -> Iterator[requests.Response]:
+    """Open the answer to a GET, or to a POST of `form`; its body is yet to be read.
+
+    Raises:
+        UnusableProxyError: when the environment names a proxy that is none, or speaks SOCKS.
+        UnreachableError: when nobody answers.
+        PassingError: when the answer breaks off.
+        ArgosyError: when it must not be asked, or proves to be somebody else.
+    """
+    with requests.Session() as session:
+        session.auth = _NoOtherLogin()
+        with spoken(url):
+            response = _send(session, url, headers, form, read_s)
+        try:
+            with spoken(response.url):
+                yield response
+        finally:
+            response.close()
+
+
+@contextmanager
+def spoken(url: str) -> Iterator[None]:
+    """Turn what requests and urllib3 raise into errors for people.
+
+    Their own texts are not shown: they hold whole addresses, and those may hold secrets.
+    """
+    host = urlsplit(url).netloc
+    try:
+        yield
+    except requests.exceptions.SSLError as problem:
+        raise ArgosyError(
+            f"{host}: no secure connection: {_innermost(problem)}",
+            "where the site has certificates of its own, REQUESTS_CA_BUNDLE names the file of them",
+        ) from None
+    except (requests.ConnectionError, requests.Timeout) as problem:
+        raise UnreachableError(f"{host}: {_reason(problem, _proxy_of(url))}") from None
+    except (requests.RequestException, HTTPError) as problem:
+        raise PassingError(f"{host}: the answer broke off ({type(problem).__name__})") from None
+
+
+def read_body(response: requests.Response, longest: int) -> bytes:
+    """Return the body, or as much of it as is longer than `longest` by one byte.
+
+    Raises:
+        HTTPError: when it breaks off, which a single call would not tell.
+    """
+    body = b""
+    while len(body) <= longest:
+        chunk = response.raw.read(longest + 1 - len(body), decode_content=True)
+        if not chunk:
+            break
+        body += chunk
+    return body
+
+
+def _send(
+    session: requests.Session,
+    url: str,
+    headers: Mapping[str, str],
+    form: Mapping[str, str] | None,
+    read_s: float,
+) -> requests.Response:
+    own, is_far = _origin(url), not is_loopback(urlsplit(url).hostname or "")
+    for _ in range(MOST_REDIRECTS + 1):
+        _check_address(url)
+        if is_far and is_loopback(urlsplit(url).hostname or ""):
+            raise ArgosyError(f"{own[1]}: redirects to this machine, and is not followed there")
+        _proxy_of(url)
+        foreign = _origin(url) != own
+        shown = {key: text for key, text in headers.items() if not (foreign and key in _SECRET)}
+        response = session.request(
+            "GET" if form is None else "POST",
+            url,
+            headers=shown,
+            data=form,
+            stream=True,
+            timeout=(CONNECT_S, read_s),
+            allow_redirects=False,
+            proxies=_NO_PROXIES if is_loopback(urlsplit(url).hostname or "") else None,
+        )
+        target = response.headers.get("Location")
+        if form is not None or response.status_code not in _REDIRECTS or not target:
+            return response
+        response.close()
+        url = urljoin(url, target)
+    raise ArgosyError(f"{urlsplit(url).netloc}: sends from one address to the next without end")
+
+
+_SECRET = ("Authorization",)
+
+# To requests this means that those of the environment are not for this one.
+_NO_PROXIES = cast(dict[str, str], dict.fromkeys(("http", "https", "all")))
+
+
+def _origin(url: str) -> tuple[str, str]:
+    found = urlsplit(url)
+    return found.scheme, found.netloc
+
+
+def _check_address(url: str) -> None:
+    """Refuse to send anything over a network unencrypted."""
+    found = urlsplit(url)
+    if found.scheme == "https" or (found.scheme == "http" and is_loopback(found.hostname or "")):
+        return
+    raise ArgosyError(
+        f"{found.netloc or 'the registry'}: uses {found.scheme or 'no scheme'}, and only "
+        "https is safe"
+    )
+
+
+def _proxy_of(url: str) -> str:
+    """Return the proxy by which an address is asked, without its login; empty where there is none.
+
+    Raises:
+        UnusableProxyError: when requests would not know how to speak to it.
+    """
+    host = urlsplit(url)
+    if is_loopback(host.hostname or ""):
+        return ""
+    named = select_proxy(url, get_environ_proxies(url))
+    if not named:
+        return ""
+    try:
+        found = parse_url(prepend_scheme_if_needed(named, "http"))
+    except ValueError:
+        found = Url()
+    shown = f"{found.scheme}://{found.netloc}"
+    if found.scheme and found.scheme.startswith("socks"):
+        told = f"the proxy {shown} is one of SOCKS, which is not supported"
+    elif not found.host or found.scheme not in ("http", "https"):
+        told = "HTTPS_PROXY or ALL_PROXY is not the address of a proxy"
+    else:
+        return shown
+    raise UnusableProxyError(
+        f"{host.netloc}: {told}; let HTTPS_PROXY name one by http://HOST:PORT, or unset it"
+    )
+
+
+def _reason(problem: Exception, proxy: str) -> str:
+    """Return why there was no connection, to the host itself or by way of a proxy."""
+    if isinstance(problem, requests.exceptions.ProxyError):
+        return _reason_of_proxy(problem, proxy)
+    return _reason_of_host(problem) + (f", by way of the proxy {proxy}" if proxy else "")
+
+
+def _reason_of_proxy(problem: Exception, proxy: str) -> str:
+    causes = list(_causes(problem))
+    if any(isinstance(one, NameResolutionError) for one in causes):
+        return f"there is no host of the name of the proxy {proxy}, or no network"
+    if any(isinstance(one, NewConnectionError) for one in causes):
+        return f"the proxy {proxy} does not answer ({_innermost(problem)})"
+    # As http.client says it: "Tunnel connection failed: 403 Forbidden".
+    status = re.search(r"failed: (\d{3})\b", str(causes[-1]))
+    return f"the proxy {proxy} does not let us through" + (f" (HTTP {status[1]})" if status else "")
+
+
+def _reason_of_host(problem: Exception) -> str:
+    causes = list(_causes(problem))
+    if isinstance(problem, requests.ConnectTimeout):
+        return f"no connection within {CONNECT_S:.0f} s"
+    if isinstance(problem, requests.Timeout) or any(
+        isinstance(one, TimeoutError) for one in causes
+    ):
+        return "no answer in time"
+    if any(isinstance(one, NameResolutionError) for one in causes):
+        return "there is no host of this name, or no network"
+    if any(isinstance(one, NewConnectionError) for one in causes):
+        return f"no connection ({_innermost(problem)})"
+    return f"the connection broke off ({_innermost(problem)})"
+
+
+def _innermost(problem: BaseException) -> str:
+    """Return what the system said at last; never what holds an address."""
+    *_, last = _causes(problem)
+    reason = getattr(last, "verify_message", None) or getattr(last, "reason", None)
+    said = reason or getattr(last, "strerror", None)
+    return said if isinstance(said, str) else type(last).__name__
+
+
+def _causes(problem: BaseException) -> Iterator[BaseException]:
+    """Return the problem and what it came from, the innermost last."""
+    seen: list[BaseException] = []
+    following: object = problem
+    while isinstance(following, BaseException) and following not in seen:
+        seen.append(following)
+        inner = [one for one in following.args if isinstance(one, BaseException)]
+        reason = getattr(following, "reason", None)
+        following = next(
+            (
+                one
+                for one in (*inner, reason, following.__cause__)
+                if isinstance(one, BaseException)
+            ),
+            following.__context__,
+        )
+    return iter(seen)

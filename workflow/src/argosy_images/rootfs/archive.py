@@ -1,0 +1,181 @@
+"""Files as tars: layers as registries and other tools know them, with their digests; shares of images.
+
+Format of layers: https://github.com/opencontainers/image-spec/blob/main/layer.md. The same layer always
+gives the same bytes.
+"""
+
+import hashlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+from typing import IO
+
+from argosy_common.errors import ArgosyError
+from argosy_images.rootfs.flatten import Copies
+from argosy_images.rootfs.layers import Change, is_whiteout, walk
+from argosy_images.store.scratch import private_folder
+
+WHITEOUT = ".wh."
+OPAQUE_MARKER = ".wh..wh..opq"
+_CHUNK = 1 << 20
+
+# Without the last option tar would put its own process id and access times into the archive.
+_OPTIONS = (
+    "--format=posix",
+    "--no-recursion",
+    "--owner=0",
+    "--group=0",
+    "--numeric-owner",
+    "--pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime",
+)
+
+
+def digest_of_layer(diff: Path, change: Change) -> str:
+    """Return the layer's diff_id, `sha256:…`, which is the digest of its tar."""
+    digest = hashlib.sha256()
+    with layer_tar(diff, change) as stream:
+        while chunk := stream.read(_CHUNK):
+            digest.update(chunk)
+    return f"sha256:{digest.hexdigest()}"
+
+
+@contextmanager
+def layer_tar(diff: Path, change: Change) -> Iterator[IO[bytes]]:
+    """Open the layer as a stream of tar.
+
+    Raises:
+        ArgosyError: when tar fails, as a file cannot be read, or a name would stand for a removed file.
+    """
+    with private_folder() as (scratch, _):
+        members = [*_members(diff)]
+        tree = scratch / "tree"
+        tree.mkdir()
+        _copy_setuid(diff, tree, change.setuid)
+        # In the order that they have where all modes are on the disk: the bytes are the same.
+        runs = groupby(members, lambda name: name in change.setuid)
+        parts = [(tree if is_aside else diff, [*names]) for is_aside, names in runs]
+        command: list[str | Path] = ["tar", "--create", *_OPTIONS, "--null"]
+        for number, (folder, names) in enumerate((*parts, (tree, _markers(tree, change)))):
+            listed = _listed(scratch / f"names{number}", names)
+            command += ["--directory", folder, f"--files-from={listed}"]
+        with _unchanged(diff, members), _output(command, diff) as stream:
+            yield stream
+
+
+@contextmanager
+def files_tar(folder: Path, names: Sequence[str]) -> Iterator[IO[bytes]]:
+    """Open some of the files below a folder as a stream of tar.
+
+    Raises:
+        ArgosyError: as `layer_tar`.
+    """
+    # A file without a name: nothing of it is left when we are killed.
+    with tempfile.TemporaryFile() as listed:
+        listed.write(_terminated(names))
+        listed.seek(0)
+        command: list[str | Path] = ["tar", "--create", *_OPTIONS, "--null"]
+        command += ["--directory", folder, "--files-from=-"]
+        with _unchanged(folder, names), _output(command, folder, listed) as stream:
+            yield stream
+
+
+@contextmanager
+def _output(
+    command: Sequence[str | Path], folder: Path, stdin: IO[bytes] | None = None
+) -> Iterator[IO[bytes]]:
+    """Open what a tar of the folder writes."""
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(
+            command, stdin=stdin, stdout=subprocess.PIPE, stderr=said, pipesize=_CHUNK
+        )
+        assert process.stdout
+        with process.stdout:
+            yield process.stdout
+        # 1: it takes a file for changed; whether one was is found out by `_unchanged`.
+        if process.wait() not in (0, 1):
+            said.seek(0)
+            first = said.read().decode(errors="replace").strip().splitlines()[:1]
+            raise ArgosyError(f"{folder}: {' '.join(first) or 'tar failed'}")
+
+
+@contextmanager
+def _unchanged(folder: Path, names: Sequence[str]) -> Iterator[None]:
+    """Raise an ArgosyError when a file changes meanwhile.
+
+    A second name is no change: images on the same layers are frozen and removed at any time. GNU tar
+    before 1.35 takes it for one, since a file's change time (ctime) changes with it.
+    """
+    before = [_state(f"{folder}/{name}") for name in names]
+    yield
+    for name, state in zip(names, before, strict=True):
+        if _state(f"{folder}/{name}") != state:
+            raise ArgosyError(
+                f"{folder}/{name}: this file changed while it was read",
+                "end the program that writes to it, and run this again",
+            )
+
+
+def _state(path: str) -> tuple[int, ...] | None:
+    """Return what changes with a file's content, type or mode; None where there is none."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return (status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns)
+
+
+def _members(diff: Path) -> Iterator[str]:
+    for path, entry in walk(diff):
+        known = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+        if known or entry.is_symlink() or not is_whiteout(entry.stat(follow_symlinks=False)):
+            if path.rpartition("/")[2].startswith(WHITEOUT):
+                # In a tar of a layer it would remove a file of the image: wherever it is opened.
+                raise ArgosyError(
+                    f"{path}: layers of images cannot hold files whose names begin with {WHITEOUT}, as "
+                    "these stand for removed ones",
+                    "give it another name, or remove it in the same step",
+                )
+            yield path
+
+
+def _copy_setuid(diff: Path, tree: Path, modes: Mapping[str, int]) -> None:
+    """Copy files to `tree`, with the modes that they have in the image: on the disk they are without."""
+    copies = Copies()
+    for path, mode in modes.items():
+        place = tree / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        copies.place(str(diff / path), str(place))
+        place.chmod(mode)
+
+
+def _markers(tree: Path, change: Change) -> Iterator[str]:
+    """Make the empty files that stand for removals; their names."""
+    for path in change.removed:
+        folder, _, name = path.rpartition("/")
+        yield _marker(tree, f"{folder}/{WHITEOUT}{name}" if folder else f"{WHITEOUT}{name}")
+    for path in change.opaque:
+        yield _marker(tree, f"{path}/{OPAQUE_MARKER}")
+
+
+def _marker(tree: Path, path: str) -> str:
+    place = tree / path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.touch()
+    # The tar must be the same whenever it is made, and whoever makes it.
+    place.chmod(0o644)
+    os.utime(place, (0, 0))
+    return path
+
+
+def _listed(path: Path, names: Iterable[str]) -> Path:
+    path.write_bytes(_terminated(names))
+    return path
+
+
+def _terminated(names: Iterable[str]) -> bytes:
+    """Return names, which may hold anything, as tar reads them."""
+    return "".join(f"./{name}\0" for name in names).encode("utf-8", "surrogateescape")

@@ -1,0 +1,173 @@
+"""Freeze a built root file system: make all that its containers need, then take write permission away.
+
+One frozen tree serves every node and job at once, so no engine may make anything in it later.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from argosy_common.errors import FULL
+from argosy_images.engines.models import GUEST_DIR, HOST_FILES
+from argosy_images.rootfs.flatten import flatten, lay_over
+from argosy_images.rootfs.layers import Layer
+from argosy_images.rootfs.rooted import Folder, Names, Root
+from argosy_images.store.store import remove_tree
+
+MOUNT_POINTS = (
+    GUEST_DIR,
+    "/etc",  # for name resolution
+    "/.bind_host_files",  # udocker's own
+    *("/dev", "/proc", "/sys", "/tmp"),
+    *("/argosy", "/workloads", "/job", "/data"),
+)
+
+_OF_EACH_CONTAINER = ("dev", "proc", "sys")
+"""Mounted anew by each container: nothing of the image is seen there."""
+
+_ACCOUNTS = {
+    "/etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n",
+    "/etc/group": b"root:x:0:\n",
+}
+"""Files that engines read to start a container, and what they hold where the image has none."""
+
+
+class GrowingTree:
+    """The frozen tree of an image, in the new folder `making`, begun while its last layers are being built.
+
+    Files are the layers' own, by a second name; what is written to one would be written to the other.
+    """
+
+    def __init__(self, making: Path) -> None:
+        self.making = making
+        self._layers: Sequence[Layer] = ()
+
+    def begin(self, layers: Sequence[Layer]) -> None:
+        """Make the tree of the layers that are there. What goes wrong with that is found out at the end."""
+        if not layers:
+            return
+        with suppress(OSError):
+            flatten(layers, self.making, frozen=True)
+            self._layers = layers
+
+    def finish(
+        self,
+        layers: Sequence[Layer],
+        target: Path,
+        workdir: str = "/",
+        volumes: Sequence[str] = (),
+    ) -> None:
+        """Make it the frozen root `target` of all these layers; the rest as `make_frozen`."""
+        begun = len(self._layers)
+        if begun and layers[:begun] == self._layers:
+            for layer in layers[begun:]:
+                lay_over(layer, str(self.making))
+            _make_needed(self.making, workdir, volumes)
+        else:
+            remove_tree(self.making)
+            make_frozen(layers, self.making, workdir, volumes)
+        put_in_place(self.making, target)
+
+
+def make_frozen(
+    layers: Sequence[Layer], root: Path, workdir: str = "/", volumes: Sequence[str] = ()
+) -> None:
+    """Make the new folder `root` of these layers, with all that containers need and nothing writable.
+
+    Args:
+        workdir: where the image's programs start; made where no layer has it.
+        volumes: folders that the image declares for mounts; made where nothing stands in their way.
+
+    Raises:
+        OSError: when the disk is full or not writable, or the image has a file in place of a folder.
+    """
+    flatten(layers, root, frozen=True)
+    _make_needed(root, workdir, volumes)
+
+
+def put_in_place(making: Path, target: Path) -> None:
+    """Move a frozen tree to where it is used."""
+    # A folder without write permission cannot be renamed by its owner on every file system.
+    making.chmod(0o755)
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    making.rename(target)
+    target.chmod(0o555)
+
+
+def _make_needed(root: Path, workdir: str, volumes: Sequence[str]) -> None:
+    with Root(root) as tree:
+        for target in MOUNT_POINTS:
+            _make_folders(tree, tree.resolve(target))
+        _make_workdir(tree, workdir)
+        _link_host_files(tree, tree.resolve("/etc"))
+        for path, content in _ACCOUNTS.items():
+            _make_file(tree, tree.resolve(path), content)
+        for volume in volumes:
+            try:
+                _make_folders(tree, tree.resolve(volume))
+            except OSError as problem:
+                if problem.errno in FULL:
+                    raise
+
+
+def _make_workdir(tree: Root, workdir: str) -> None:
+    names = tree.resolve(workdir)
+    if len(names) > 1 and names[0] in _OF_EACH_CONTAINER and names != ("dev", "shm"):
+        why = f"WORKDIR lies in /{names[0]}, which each container has of its own"
+        raise OSError(errno.EINVAL, why, workdir)
+    try:
+        _make_folders(tree, names)
+    except OSError as problem:
+        if problem.errno in FULL:
+            raise
+        why = f"WORKDIR {workdir} is no folder"
+        raise OSError(problem.errno, why, problem.filename) from None
+
+
+def _make_folders(tree: Root, names: Names) -> None:
+    """Make a read-only folder among read-only ones."""
+    for depth, name in enumerate(names):
+        with tree.folder(names[:depth]) as folder:
+            status = folder.status(name)
+            if status is None:
+                with _writable(folder):
+                    folder.make_folder(name, 0o555)
+            elif not stat.S_ISDIR(status.st_mode):
+                path = f"/{'/'.join(names[: depth + 1])}"
+                raise OSError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+
+
+def _make_file(tree: Root, names: Names, content: bytes) -> None:
+    """Make a read-only file where there is nothing; what is there has to be a file."""
+    status = tree.status_of(names)
+    if status is None:
+        _make_folders(tree, names[:-1])
+        with tree.folder(names[:-1]) as folder, _writable(folder):
+            with folder.make_file(names[-1]) as file:
+                file.write(content)
+            folder.set_mode_of(names[-1], 0o444)
+    elif not stat.S_ISREG(status.st_mode):
+        # An engine would wait for a pipe.
+        raise OSError(errno.EINVAL, "not a regular file", f"/{'/'.join(names)}")
+
+
+def _link_host_files(tree: Root, etc: Names) -> None:
+    """Point the image's name resolution to the copies that every container is given at its start."""
+    with tree.folder(etc) as folder, _writable(folder):
+        for name in HOST_FILES:
+            status = folder.status(name)
+            if status and stat.S_ISDIR(status.st_mode):
+                raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), f"/etc/{name}")
+            folder.remove(name)
+            folder.make_link(name, f"{GUEST_DIR}/etc/{name}")
+
+
+@contextmanager
+def _writable(folder: Folder) -> Iterator[None]:
+    mode = stat.S_IMODE(folder.own_status().st_mode)
+    folder.set_mode(mode | stat.S_IRWXU)
+    yield
+    folder.set_mode(mode)

@@ -1,0 +1,63 @@
+"""A shell in a frozen image, to look around as its programs see it."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from argosy_common.errors import ArgosyError
+from argosy_images.engines import container
+from argosy_images.engines.choice import caution, engine_of_host
+from argosy_images.engines.models import DEFAULT_ENVIRONMENT, Bind, Container
+from argosy_images.rootfs.rooted import inside
+from argosy_images.store.lockfile import lock_path, read_lock
+from argosy_images.store.store import Store
+from argosy_images.store.uses import in_use
+
+SHELLS = ("/bin/bash", "/bin/sh")
+WORKLOADS = "containers/workloads"
+
+
+def look_inside(
+    store: Store, project: Path, name: str, command: Sequence[str], say: Callable[[str], None]
+) -> int:
+    """Run a shell, or the command, in the project's image `name`; the exit status.
+
+    The image is read-only, /tmp is empty and private, and /workloads is the project's. What runs has our
+    terminal, or our input where that is none.
+
+    Raises:
+        ArgosyError: when the image is not built, has no shell, or no engine works on this host.
+    """
+    lock = read_lock(lock_path(project, name))
+    root = store.root(lock.digest)
+    if not root.is_dir():
+        raise ArgosyError(
+            f"{root}: this image is not here", f"build it with: argosy image build {name}"
+        )
+    engine = engine_of_host(store)
+    if weakness := caution(engine):
+        say(weakness)
+    workloads = project / WORKLOADS
+    shown = Container(
+        root,
+        command or [_shell(root, name)],
+        binds=[Bind(workloads, "/workloads")] if workloads.is_dir() else [],
+        environment={
+            **DEFAULT_ENVIRONMENT,
+            "TERM": os.environ.get("TERM", "dumb"),
+            **lock.config.environment,
+        },
+        workdir=lock.config.workdir,
+        engine=engine,
+    )
+    with in_use(store, lock.digest, f"argosy image shell {name} in {project.absolute()}"):
+        return container.attach(store, shown)
+
+
+def _shell(root: Path, name: str) -> str:
+    for shell in SHELLS:
+        if os.path.lexists(inside(root, shell)):
+            return shell
+    raise ArgosyError(
+        f"image {name} has no shell", f"name a program of it: argosy image shell {name} -- PROGRAM"
+    )

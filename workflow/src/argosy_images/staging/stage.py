@@ -1,0 +1,114 @@
+"""Puts a frozen image where a node's containers use it, once for all who come.
+
+What every container waits for is kept small: when the image is there, that is one lock.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from argosy_images.staging.folder import SHARED, NodeFolder, Wanted, take
+
+MEMORY = Path("/dev/shm")
+
+Say = Callable[[str], None]
+
+_ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@dataclass(frozen=True)
+class Place:
+    """The place where a node's images are unpacked.
+
+    Args:
+        room: what images that are kept may take there together, in bytes; None: nothing is kept, and an
+            image goes with the last container that uses it, since it is memory that it takes.
+    """
+
+    folder: Path
+    room: int | None
+
+
+@dataclass(frozen=True)
+class Staged:
+    """An image on this node; `lock` is the descriptor that keeps it there."""
+
+    root: Path
+    lock: int
+
+
+@contextmanager
+def staged(wanted: Wanted, place: Place, say: Say) -> Iterator[Staged]:
+    """Stage the image on this node, unless it is there. It stays as long as `lock` is open anywhere.
+
+    SIGTERM, SIGINT and SIGHUP to this process end what is being done as an exception does.
+
+    Raises:
+        ArgosyError: when the packed image is not there or damaged, there is no room, or the folder is
+            not the user's alone.
+    """
+    with _ended_in_order():
+        folder = NodeFolder.below(place.folder)
+        image = folder.image(wanted.digest)
+        lock = folder.use(image)
+        if lock is None:
+            lock = _unpack_or_wait(wanted, folder, place.room, say)
+        os.utime(lock)
+        try:
+            yield Staged(image.root, lock)
+        finally:
+            _ignore_endings()
+            os.close(lock)
+            if place.room is None:
+                folder.remove_if_unused(image)
+
+
+def _unpack_or_wait(wanted: Wanted, folder: NodeFolder, room: int | None, say: Say) -> int:
+    """Return a descriptor that keeps the image there, which another process may have unpacked meanwhile."""
+    image = folder.image(wanted.digest)
+
+    def waiting() -> None:
+        say(f"waiting: another process of {os.uname().nodename} is unpacking an image")
+
+    with folder.alone(waiting) as alone:
+        lock = take(image.lock, SHARED)
+        try:
+            if not image.is_there:
+                from argosy_images.staging.unpack import fill
+
+                fill(wanted, folder, room, alone, say)
+        except BaseException:
+            os.close(lock)
+            folder.remove_if_unused(image)
+            raise
+    return lock
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Turn a request to end into an exception, so that nothing is left behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = {number: signal.signal(number, _end) for number in _ENDINGS}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, frame: object) -> None:
+    # A second request must not cut off the clearing up.
+    _ignore_endings()
+    raise SystemExit(128 + number)
+
+
+def _ignore_endings() -> None:
+    if threading.current_thread() is threading.main_thread():
+        for number in _ENDINGS:
+            signal.signal(number, signal.SIG_IGN)

@@ -1,0 +1,93 @@
+"""image.lock: which image exactly, by digest, and what it was made of."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from argosy_common.errors import ArgosyError
+from argosy_common.files import write_json
+from argosy_images.oci import DIGEST, ImageConfig
+
+Digest = Annotated[str, Field(pattern=f"^{DIGEST.pattern}$")]
+"""It names folders, and stands in scripts."""
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}")
+"""Pattern of an image's name in a project: a folder's name."""
+ImageName = Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
+
+
+class LockModel(BaseModel):
+    """Immutable, and strict about unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LockedStep(LockModel):
+    """One instruction, and the digest of the layer it made; None where it changed no file."""
+
+    instruction: str
+    diff_id: Digest | None
+
+
+class LockedBase(LockModel):
+    """The image that FROM named, and its source."""
+
+    reference: str
+    source: Literal["registry", "archive", "scratch", "file"]
+    diff_id: Digest | Literal[""]
+    """Empty for an image without layers."""
+
+
+class ImageLock(LockModel):
+    """The content of image.lock. It is the same file for the same image.
+
+    It holds neither times nor the Containerfile's comments and lines, so that what depends on it is made
+    again when the image is another one, and only then.
+    """
+
+    schema_version: Literal[2] = 2
+    name: ImageName
+    digest: Digest
+    architecture: str
+    base: LockedBase
+    steps: tuple[LockedStep, ...]
+    config: ImageConfig
+
+
+def lock_path(project: Path, name: str) -> Path:
+    """Return where a project's image is locked."""
+    return project / "resources" / "images" / name / "image.lock"
+
+
+def native_dir(project: Path, name: str) -> Path:
+    """Return the folder of a project's image for runs without a container."""
+    return lock_path(project, name).parent / "native"
+
+
+def is_imported(project: Path, name: str) -> bool:
+    """Return whether an image is there though nothing in the project says how it is built."""
+    return not (project / "containers" / name).exists() and lock_path(project, name).is_file()
+
+
+def read_lock(path: Path) -> ImageLock:
+    """Read an image.lock.
+
+    Raises:
+        ArgosyError: when it is missing, damaged or from another version of Argosy.
+    """
+    if not path.is_file():
+        raise ArgosyError(f"{path}: the image is not built yet", "run: argosy image build")
+    try:
+        return ImageLock.model_validate_json(path.read_bytes())
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise ArgosyError(
+            f"{path}: {key}: {first['msg']}", "remove the file and build the image again"
+        ) from None
+
+
+def write_lock(path: Path, lock: ImageLock) -> None:
+    """Write an image.lock atomically."""
+    write_json(path, lock.model_dump(mode="json"))

@@ -1,0 +1,278 @@
+"""The folder of images on disk, and its locks.
+
+<store>/tools/           container tools put together from the distribution's packages
+<store>/udocker/         udocker's tools, where it has installed them
+<store>/udocker-repository/  the UDOCKER_DIR by which udocker shows and runs the frozen images
+<store>/layers/<key>/    one cached build step: diff/ and layer.json
+<store>/roots/<digest>/  a frozen root file system, complete and read-only
+<store>/archives/        frozen images as one file each, for nodes that unpack them
+<store>/builds/<image>/  what builds under way work with, each in a folder of its own
+<store>/drivers/<v>/     NVIDIA's driver in that version, for containers
+<store>/engines/         which engine was chosen, for each kind of host
+<store>/history/         what the last build of each image was made of
+<store>/uses/, projects/  who needs which image: see `uses`
+<store>/trash/           what is being deleted
+<store>/cache/           downloads kept between builds, never part of an image
+<store>/cache/images/    what each image's steps keep for its next build, seen by no other image
+<store>/cache/blobs/     what was downloaded of images whose pull is not finished
+<store>/locks/           one file for each thing that one process does at a time
+"""
+
+import errno
+import os
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import mkdtemp
+
+from argosy_common.errors import READ_ONLY, ArgosyError
+from argosy_images.store.strict_modes import TRUSTED_VARIABLE, check_place
+
+STORE_VARIABLE = "ARGOSY_STORE"
+
+QUIET_WAIT_S = 2
+LONGEST_WAIT_S = 2 * 3600
+"""Seconds of waiting for a lock: until a message, and until an error."""
+
+REMOVALS = 50
+"""How often the removal of a tree begins anew when somebody else changes it."""
+REMOVAL_PAUSE_S = 0.1
+_CHANGED_MEANWHILE = (errno.ENOENT, errno.ENOTDIR, errno.ENOTEMPTY, errno.EEXIST, errno.EACCES)
+"""EACCES: a mount of overlay that is just being made adds a folder without any permission."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """The folder of images and tools; by default `.argosy` in the project, so nothing leaks out of it."""
+
+    path: Path
+
+    @classmethod
+    def of_project(cls, project: Path) -> "Store":
+        """Return the project's store, or the one that the environment variable ARGOSY_STORE names.
+
+        Either may be a link to where there is room; runc takes no root file system behind one.
+
+        Raises:
+            ArgosyError: when others than its owner may replace it, as what lies there runs as the user.
+        """
+        place = Path(os.environ.get(STORE_VARIABLE) or project / ".argosy").absolute()
+        check_place(
+            place,
+            f"files in the store {place} run as you: remove that permission (chmod go-w), let "
+            f"{STORE_VARIABLE} name a folder that only you can replace, or {TRUSTED_VARIABLE} name whom "
+            "you trust so",
+        )
+        return cls(Path(os.path.realpath(place)))
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether it can be changed from here; not where it is mounted read-only, or somebody else's."""
+        return os.access(next(filter(os.path.lexists, (self.path, *self.path.parents))), os.W_OK)
+
+    @property
+    def tools(self) -> Path:
+        """Tools unpacked from the distribution's packages."""
+        return self.path / "tools"
+
+    @property
+    def udocker(self) -> Path:
+        """The folder where udocker has installed its tools."""
+        return self.path / "udocker"
+
+    @property
+    def udocker_repository(self) -> Path:
+        """The UDOCKER_DIR that shows the images to udocker's commands."""
+        return self.path / "udocker-repository"
+
+    def driver(self, version: str) -> Path:
+        """Return what belongs to this version of NVIDIA's driver."""
+        return self.path / "drivers" / version
+
+    @property
+    def engines(self) -> Path:
+        """Which engine was chosen, for each kind of host."""
+        return self.path / "engines"
+
+    @property
+    def downloads(self) -> Path:
+        """Kept between builds, bound into them, never part of an image."""
+        return self.path / "cache"
+
+    @property
+    def blobs(self) -> Path:
+        """Downloads of images: whole ones by the digits of their digests, and parts."""
+        return self.downloads / "blobs"
+
+    def layer(self, key: str) -> Path:
+        """Return the folder of one cached step."""
+        return self.path / "layers" / key
+
+    def root(self, digest: str) -> Path:
+        """Return the frozen root file system of the image with this digest (`sha256:…`)."""
+        return self.path / "roots" / digest.replace(":", "-")
+
+    def description(self, digest: str) -> Path:
+        """Return the lock of the frozen image, kept beside it: how its programs expect to be started."""
+        root = self.root(digest)
+        return root.with_name(f"{root.name}.json")
+
+    def archive(self, digest: str) -> Path:
+        """Return the frozen image as one file, for nodes that unpack it."""
+        return self.path / "archives" / f"{digest.replace(':', '-')}.tar.zst"
+
+    def history(self, image: str) -> Path:
+        """Return what the last build of an image was made of."""
+        return self.path / "history" / f"{image}.json"
+
+    @contextmanager
+    def workspace(self, image: str) -> Iterator[Path]:
+        """Make a new folder for work on an image, gone afterwards, for who holds the image's lock.
+
+        What killed builds left goes as well. It is never worked in: processes of a build that was
+        killed a moment ago may still change it until they have come to their end.
+        """
+        builds = self.path / "builds" / image
+        builds.mkdir(parents=True, exist_ok=True, mode=0o700)
+        left = [*builds.iterdir()]
+        work = Path(mkdtemp(dir=builds))
+        try:
+            for path in left:
+                remove_tree(path)
+            yield work
+        finally:
+            remove_tree(builds)
+
+    @contextmanager
+    def locked(self, name: str) -> Iterator[None]:
+        """Hold a lock, such as an image's: two builds of it do the work once, one after the other.
+
+        Raises:
+            ArgosyError: when somebody else holds it for longer than two hours, or the store cannot be
+                written to.
+        """
+        # Imported where it is needed: starting a container takes no lock, and every node waits for it.
+        from filelock import FileLock, Timeout
+
+        path = self.path / "locks" / f"{name}.lock"
+        holder = path.with_suffix(".holder")
+        lock = FileLock(path)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path.parent.mkdir(exist_ok=True)
+            try:
+                lock.acquire(timeout=QUIET_WAIT_S)
+            except Timeout:
+                print(
+                    f"waiting for {_said_in(holder)}, which holds {path}",
+                    file=sys.stderr,
+                    flush=True,
+                )
+                lock.acquire(timeout=LONGEST_WAIT_S)
+            holder.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
+        except Timeout:
+            hours = LONGEST_WAIT_S // 3600
+            raise ArgosyError(
+                f"{path}: {_said_in(holder)} has held this lock for {hours} h"
+            ) from None
+        except OSError as problem:
+            if problem.errno not in READ_ONLY:
+                raise
+            raise self.read_only() from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def read_only(self, why: str = "this changes the store") -> ArgosyError:
+        """Return what to say where the store cannot be changed; `why` it has to be, in a clause."""
+        return ArgosyError(
+            f"{self.path}: {why}, and the store cannot be written to from here: do it where it can be, or "
+            f"let {STORE_VARIABLE} name another one"
+        )
+
+    @contextmanager
+    def changing(self, image: str) -> Iterator[None]:
+        """Build or import an image: nobody else does meanwhile, and nothing is pruned.
+
+        Raises:
+            ArgosyError: as `locked`.
+        """
+        with self.locked(f"image-{image}"):
+            # `prune` holds this one and then looks for the other; whoever comes second sees the first.
+            with self.locked("prune"):
+                pass
+            yield
+
+
+def _said_in(holder: Path) -> str:
+    """Return who wrote the note beside a lock; it is of the last that took it."""
+    try:
+        return holder.read_text(encoding="utf-8").strip() or "another process"
+    except OSError:
+        return "another process"
+
+
+def remove_tree(path: Path) -> None:
+    """Delete a tree that may hold folders without permission to read or write, as images do.
+
+    Raises:
+        OSError: when it cannot be deleted.
+    """
+    for again in reversed(range(REMOVALS)):
+        if not os.path.lexists(path):
+            return
+        try:
+            try:
+                _open_up(path)
+                shutil.rmtree(path)
+            except (RecursionError, OSError) as problem:
+                if isinstance(problem, OSError) and problem.errno != errno.ENAMETOOLONG:
+                    raise
+                _remove_flat(path)
+        except OSError as problem:
+            # A process that was killed may not have come to its end yet.
+            if problem.errno not in _CHANGED_MEANWHILE or not again:
+                raise
+            time.sleep(REMOVAL_PAUSE_S)
+
+
+def _remove_flat(top: Path) -> None:
+    """Delete a tree whose folders are too deep for paths and calls: each is moved up before it is read."""
+    top.chmod(0o700)
+    moved = 0
+    while folders := _unlink_files(top):
+        for folder in folders:
+            for inner in _unlink_files(folder):
+                while (place := top / str(moved)).exists():
+                    moved += 1
+                inner.rename(place)
+            folder.rmdir()
+    top.rmdir()
+
+
+def _unlink_files(folder: Path) -> list[Path]:
+    """Delete the files in a folder; the folders in it, made accessible."""
+    found = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            path = Path(entry.path)
+            if entry.is_dir(follow_symlinks=False):
+                path.chmod(0o700)
+                found.append(path)
+            else:
+                path.unlink()
+    return found
+
+
+def _open_up(folder: Path) -> None:
+    folder.chmod(0o700)
+    with os.scandir(folder) as entries:
+        inner = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    for path in inner:
+        _open_up(Path(path))

@@ -1,0 +1,132 @@
+"""Notes of projects and runs that need the images of a store, so that nobody prunes them.
+
+<store>/projects/<id>.json   a project that has planned runs; its image.locks say what it needs
+<store>/uses/<id>.json       a run whose job waits or runs, or a container that somebody started
+
+A use is noted before the image is looked for, and taken back at its end. Whoever is killed takes nothing
+back, so each note says until when it counts. Notes are whole files, which needs no lock on any file system.
+"""
+
+import hashlib
+import json
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from argosy_common.files import write_json
+from argosy_images.store.store import Store
+
+JOB_S = 30 * 86400
+"""How long the note of a job counts that nobody takes back: it may wait and run for so long."""
+CONTAINER_S = 7 * 86400
+"""The same of a container."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """A note that `user`, such as a run's folder, needs an image; `since` and `until` are Unix times."""
+
+    digest: str
+    user: str
+    host: str
+    since: float
+    until: float
+
+
+def note_use(store: Store, digest: str, user: str, seconds: float = JOB_S) -> bool:
+    """Note that `user` needs the image; returns whether that is new.
+
+    A store that cannot be written to keeps no notes: only its owner can prune it.
+    """
+    path = _path(store, digest, user)
+    is_new = not path.exists()
+    now = time.time()
+    with suppress(OSError):
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        write_json(path, asdict(Use(digest, user, socket.gethostname(), now, now + seconds)))
+    return is_new
+
+
+def end_use(store: Store, digest: str, user: str) -> None:
+    """Take a note back."""
+    with suppress(OSError):
+        _path(store, digest, user).unlink()
+
+
+@contextmanager
+def in_use(store: Store, digest: str, user: str) -> Iterator[None]:
+    """Note a container's use of an image until it ends, unless its job has noted it."""
+    is_new = note_use(store, digest, user, CONTAINER_S)
+    try:
+        yield
+    finally:
+        if is_new:
+            end_use(store, digest, user)
+
+
+def uses(store: Store) -> dict[Path, Use]:
+    """Return the notes that count, by their files."""
+    found = ((path, _use(content)) for path, content in _contents(store.path / "uses"))
+    now = time.time()
+    return {path: use for path, use in found if use and use.since - JOB_S < now < use.until}
+
+
+def note_project(store: Store, project: Path) -> None:
+    """Note that a project uses the store."""
+    path = store.path / "projects" / f"{_id(str(project.absolute()))}.json"
+    if not path.exists():
+        with suppress(OSError):
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            write_json(path, {"project": str(project.absolute()), "host": socket.gethostname()})
+
+
+def projects(store: Store) -> dict[Path, str]:
+    """Return the projects that use the store, each with the host where it was planned."""
+    found = {}
+    for _, content in _contents(store.path / "projects"):
+        project, host = content.get("project"), content.get("host")
+        if isinstance(project, str) and isinstance(host, str):
+            found[Path(project)] = host
+    return found
+
+
+def clear_notes(store: Store) -> None:
+    """Remove the notes of uses that count no more, and of projects that are gone from this host."""
+    counting = uses(store)
+    for path, content in [*_contents(store.path / "uses")]:
+        if path not in counting and _use(content):
+            path.unlink(missing_ok=True)
+    for path, content in [*_contents(store.path / "projects")]:
+        project = content.get("project")
+        is_of_here = content.get("host") == socket.gethostname()
+        if is_of_here and isinstance(project, str) and not Path(project).is_dir():
+            path.unlink(missing_ok=True)
+
+
+def _path(store: Store, digest: str, user: str) -> Path:
+    return store.path / "uses" / f"{_id(digest, user)}.json"
+
+
+def _id(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode(errors="surrogateescape")).hexdigest()[:20]
+
+
+def _contents(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield the notes of a folder that are whole."""
+    for path in sorted(folder.glob("[0-9a-f]*.json")):
+        with suppress(OSError, ValueError):
+            content = json.loads(path.read_text(encoding="utf-8"))
+            if isinstance(content, dict):
+                yield path, content
+
+
+def _use(content: dict[str, Any]) -> Use | None:
+    try:
+        digest, user, host = (str(content[name]) for name in ("digest", "user", "host"))
+        return Use(digest, user, host, float(content["since"]), float(content["until"]))
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -1,0 +1,204 @@
+"""Shows frozen images to udocker, as containers and as images, by their names.
+
+Nothing is copied: a container's ROOT is a link to the frozen tree. udocker would let programs write there,
+so what it starts for proot is Argosy's own (`proot`). Containers are protected, so that udocker neither
+changes their mode, whose programs would be others, nor removes them before they are unprotected.
+
+<store>/udocker-repository/containers/<id>/       container.json, imagerepo.name, execmode, PROTECT,
+                                                  ROOT -> the frozen tree
+<store>/udocker-repository/containers/<name>      -> <id>
+<store>/udocker-repository/repos/<name>/latest/   TAG, v2, PROTECT, manifest, the image's configuration
+<store>/udocker-repository/layers/<digest>        the configuration; an image's layers are folders elsewhere
+<store>/udocker-repository/bin/                   what udocker starts for proot, by the names it looks for
+<store>/udocker-repository/lib/VERSION            so that no release of udocker installs its own
+"""
+
+import json
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from argosy_common.files import write_json, write_text
+from argosy_images.store.lockfile import ImageLock
+from argosy_images.store.store import Store, remove_tree
+from argosy_images.tools import machine
+from argosy_images.udocker_repository.proot import NOT_STARTED
+
+TAG = "latest"
+_PROOTS = ("proot-{}-4_8_0", "proot-{}")
+"""Names under which udocker looks for proot, for an architecture."""
+
+NEWER_THAN_ANY = "999.0.0\n"
+"""A release so new that no udocker installs its own programs instead."""
+
+_ANNOTATION = "argosy.root"
+_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
+_CONFIG = "application/vnd.docker.container.image.v1+json"
+
+
+def register(store: Store, lock: ImageLock) -> str:
+    """Show udocker the frozen image of this lock; a line that says by which name.
+
+    Raises:
+        ArgosyError: when the store cannot be changed.
+    """
+    repository = store.udocker_repository
+    with store.locked("udocker-repository"):
+        for name in ("bin", "lib", "repos", "layers", "containers"):
+            (repository / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_text(repository / "lib/VERSION", NEWER_THAN_ANY)
+        _write_proot(store)
+        _forget_gone(store)
+        container = _make_container(store, lock)
+        _make_tag(store, lock)
+        shown = lock.name if _name(container, lock.name) else container.name
+    return f"udocker shows it as {shown}: UDOCKER_DIR={shlex.quote(str(repository))}"
+
+
+def forget_gone(store: Store) -> None:
+    """Take what is no longer in the store from udocker's sight."""
+    if (store.udocker_repository / "containers").is_dir():
+        with store.locked("udocker-repository"):
+            _forget_gone(store)
+
+
+def container_id(digest: str) -> str:
+    """Return the id of an image's container, in the form of udocker's: the first digits of its digest."""
+    digits = digest.removeprefix("sha256:")
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))
+
+
+def _write_proot(store: Store) -> None:
+    python = shlex.quote(sys.executable)
+    for name in _PROOTS:
+        script = store.udocker_repository / "bin" / name.format(machine())
+        text = (
+            "#!/bin/sh\n"
+            f"[ -x {python} ] || {{\n"
+            f"    echo 'argosy: '{python}' is gone: build an image of this store anew' >&2\n"
+            f"    exit {NOT_STARTED}\n"
+            "}\n"
+            f"exec {python} -I -m argosy_images.udocker_repository.proot "
+            f'{shlex.quote(str(store.path))} "$@"\n'
+        )
+        # Others may be starting it at this moment.
+        if not script.exists() or script.read_text(encoding="utf-8") != text:
+            write_text(script, text)
+            script.chmod(0o700)
+
+
+def _make_container(store: Store, lock: ImageLock) -> Path:
+    place = store.udocker_repository / "containers" / container_id(lock.digest)
+    if not place.exists():
+        with _making(store) as making:
+            root = os.path.relpath(store.root(lock.digest), place)
+            (making / "ROOT").symlink_to(root)
+            (making / "container.json").write_bytes(_oci_bytes(lock))
+            (making / "imagerepo.name").write_text(f"{lock.name}:{TAG}", encoding="utf-8")
+            # A mode that is set for all containers would start them by programs of the host's.
+            (making / "execmode").write_text("P1", encoding="utf-8")
+            (making / "PROTECT").touch()
+            making.rename(place)
+    return place
+
+
+@contextmanager
+def _making(store: Store) -> Iterator[Path]:
+    """Make a folder that is moved to its place whole: udocker's commands list whatever is there."""
+    making = store.udocker_repository / "making"
+    remove_tree(making)
+    making.mkdir()
+    yield making
+
+
+def _oci_bytes(lock: ImageLock) -> bytes:
+    return lock.config.oci_bytes([step.diff_id for step in lock.steps if step.diff_id])
+
+
+def _name(container: Path, name: str) -> bool:
+    """Give the container this name, unless another one of the user's has it."""
+    link = container.parent / name
+    if link.is_symlink() and _is_shown(link):
+        link.unlink()
+    if os.path.lexists(link):
+        return link.resolve() == container
+    link.symlink_to(container.name)
+    return True
+
+
+def _make_tag(store: Store, lock: ImageLock) -> None:
+    """List the image among udocker's, unless it has one of this name."""
+    place = store.udocker_repository / "repos" / lock.name / TAG
+    before = _shown_root(place)
+    if place.exists() and not before:
+        return
+    content = _oci_bytes(lock)
+    blob = store.udocker_repository / "layers" / lock.digest
+    blob.write_bytes(content)
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": _MANIFEST,
+        "config": {"mediaType": _CONFIG, "size": len(content), "digest": lock.digest},
+        # They are folders, which udocker does not know.
+        "layers": [],
+        "annotations": {_ANNOTATION: store.root(lock.digest).name},
+    }
+    with _making(store) as making:
+        write_json(making / "manifest", manifest)
+        (making / lock.digest).symlink_to(os.path.relpath(blob, place))
+        (making / "v2").touch()
+        (making / "PROTECT").touch()
+        (making / "TAG").write_text(f"{place.parent}:{TAG}", encoding="utf-8")
+        place.parent.mkdir(exist_ok=True)
+        remove_tree(place)
+        making.rename(place)
+    if before:
+        _drop_blob(store, before)
+
+
+def _drop_blob(store: Store, root: str) -> None:
+    """Delete an image's configuration that no tag names any more."""
+    digest = root.replace("-", ":", 1)
+    if not any((store.udocker_repository / "repos").glob(f"*/{TAG}/{digest}")):
+        (store.udocker_repository / "layers" / digest).unlink(missing_ok=True)
+
+
+def _forget_gone(store: Store) -> None:
+    for container in [*_shown_containers(store)]:
+        if not (container / "ROOT").exists():
+            for link in [*container.parent.iterdir()]:
+                if link.is_symlink() and link.readlink().name == container.name:
+                    link.unlink()
+            # ROOT is a link, which is not followed.
+            shutil.rmtree(container)
+    for tag in [*(store.udocker_repository / "repos").glob(f"*/{TAG}")]:
+        root = _shown_root(tag)
+        if root and not (store.path / "roots" / root).exists():
+            shutil.rmtree(tag)
+            _drop_blob(store, root)
+            with suppress(OSError):
+                tag.parent.rmdir()
+
+
+def _shown_containers(store: Store) -> Iterator[Path]:
+    for place in (store.udocker_repository / "containers").iterdir():
+        if not place.is_symlink() and _is_shown(place):
+            yield place
+
+
+def _is_shown(container: Path) -> bool:
+    """Return whether a container is one of Argosy's, and not the user's own."""
+    return (container / "ROOT").is_symlink()
+
+
+def _shown_root(tag: Path) -> str | None:
+    """Return the folder's name of the image that a tag of Argosy's shows; None for the user's own."""
+    try:
+        content = json.loads((tag / "manifest").read_text(encoding="utf-8"))
+        return str(content["annotations"][_ANNOTATION])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
