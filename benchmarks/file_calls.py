@@ -17,9 +17,10 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from argosy_common.disk import remove_tree
 from argosy_images import start
 from argosy_images.store.lockfile import read_lock
-from argosy_images.store.store import Store, remove_tree
+from argosy_images.store.store import Store
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = ["python3", "-c", "import torch, horovod.torch"]

@@ -22,11 +22,12 @@ sys.path[:0] = [str(ROOT / "tests/containers")]
 
 from test_same_as_podman import BASE, ORDINARY, fill, listing, podman  # noqa: E402
 
+from argosy_common.disk import remove_tree  # noqa: E402
 from argosy_images.builder.builder import build_image  # noqa: E402
 from argosy_images.interchange.exporting import export_image  # noqa: E402
 from argosy_images.interchange.importing import import_image  # noqa: E402
 from argosy_images.store.lockfile import ImageLock  # noqa: E402
-from argosy_images.store.store import Store, remove_tree  # noqa: E402
+from argosy_images.store.store import Store  # noqa: E402
 
 OWN = ("torch-cpu", "tensorflow-cpu")
 SHOWN = 6

@@ -18,8 +18,9 @@ from pathlib import Path
 from no_namespaces import forbidding
 from test_same_as_podman import ORDINARY, fill, listing
 
+from argosy_common.disk import remove_tree
 from argosy_images.store.lockfile import read_lock
-from argosy_images.store.store import Store, remove_tree
+from argosy_images.store.store import Store
 
 ROOT = Path(__file__).parents[1]
 WRITTEN_ANEW = (".pyc", "/RECORD", ".dist-info/REQUESTED")

@@ -16,12 +16,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from argosy_common.disk import remove_tree
 from argosy_images.archive.packing import pack_image
 from argosy_images.archive.unpacking import read_index, unpack
 from argosy_images.staging.folder import Wanted
 from argosy_images.staging.stage import Place, staged
 from argosy_images.store.lockfile import read_lock
-from argosy_images.store.store import Store, remove_tree
+from argosy_images.store.store import Store
 
 ROOT = Path(__file__).parents[1]
 REPEATS = 5

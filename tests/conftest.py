@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from agent_job import Job, jobs
 
+from argosy_common.disk import remove_tree
 from argosy_images.builder.recipe import plan
-from argosy_images.store.store import Store, remove_tree
+from argosy_images.store.store import Store
 from argosy_images.tools import ensure_udocker
 
 PROJECT = Path(__file__).parents[1]

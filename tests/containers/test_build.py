@@ -16,12 +16,13 @@ import psutil
 import pytest
 from image_programs import BASE, built, contained
 
+from argosy_common.disk import remove_tree
 from argosy_common.errors import ArgosyError
 from argosy_images.builder.builder import build_image
 from argosy_images.builder.workspace import MOST_LAYERS, OverlayWorkspace
 from argosy_images.engines.models import Container
 from argosy_images.store.lockfile import ImageLock, read_lock
-from argosy_images.store.store import Store, remove_tree
+from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.container
 

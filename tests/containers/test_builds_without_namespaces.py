@@ -18,13 +18,14 @@ import pytest
 from no_namespaces import forbidding, without_namespaces
 from trees import describe_tree
 
+from argosy_common.disk import remove_tree
 from argosy_common.errors import ArgosyError
 from argosy_images import tools
 from argosy_images.builder import builder
 from argosy_images.builder.builder import build_image
 from argosy_images.engines import proot
 from argosy_images.store.lockfile import read_lock
-from argosy_images.store.store import Store, remove_tree
+from argosy_images.store.store import Store
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(900)]
 

@@ -6,13 +6,14 @@ import pytest
 from image_programs import contained
 from trees import describe_tree
 
+from argosy_common.disk import remove_tree
 from argosy_common.errors import ArgosyError
 from argosy_images import tools
 from argosy_images.engines.models import UNISOLATED_ENGINES, Bind, Container
 from argosy_images.engines.trusted_root import trusted_root
 from argosy_images.rootfs.freeze import make_frozen
 from argosy_images.rootfs.layers import Layer
-from argosy_images.store.store import Store, remove_tree
+from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.container
 

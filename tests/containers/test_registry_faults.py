@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from registries import Answer, Layout, Request, between, no_logins, push, registry, tar_of
 
+from argosy_common import disk
 from argosy_common.errors import ArgosyError
 from argosy_images.registry.client import Client
 from argosy_images.registry.pulling import Pulled, pull
 from argosy_images.registry.reference import Reference
 from argosy_images.registry.retry import PassingError, Patience, UnreachableError
-from argosy_images.store import free_disk
 from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.container
@@ -312,7 +312,7 @@ def test_progress_is_told_now_and_then(
 def test_an_image_that_does_not_fit_is_refused_before_it_is_downloaded(
     image: str, puller: Puller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(free_disk, "RESERVE", 1 << 60)
+    monkeypatch.setattr(disk, "RESERVE", 1 << 60)
     told = pytest.raises(ArgosyError, match=r"team/tool.*: 2\.86 MiB do not fit, .* are free")
     with between(image, lambda request, number, ask: ask()) as front, told:
         puller(front.address)

@@ -10,8 +10,9 @@ import pytest
 from killed_builds import Builds
 from registries import Answer, Layout, Request, between, no_logins, push, registry, tar_of
 
+from argosy_common.disk import remove_tree
 from argosy_images.builder.builder import build_image
-from argosy_images.store.store import Store, remove_tree
+from argosy_images.store.store import Store
 
 pytestmark = [pytest.mark.thorough, pytest.mark.container, pytest.mark.timeout(300)]
 

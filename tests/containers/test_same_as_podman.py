@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 from podman import Podman, own_podman
 
+from argosy_common.disk import remove_tree
 from argosy_images.builder.builder import build_image
 from argosy_images.interchange.exporting import export_image
 from argosy_images.interchange.importing import import_image
 from argosy_images.store.lockfile import ImageLock
-from argosy_images.store.store import Store, remove_tree
+from argosy_images.store.store import Store
 
 BASE = "docker.io/library/debian:bookworm-slim"
 pytestmark = [

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from frozen_images import make_image, make_layer
 
+from argosy_common.disk import remove_tree
 from argosy_common.errors import ArgosyError
 from argosy_images.archive.packing import pack_image
 from argosy_images.builder import cache
 from argosy_images.interchange.exporting import export_image
 from argosy_images.rootfs.flatten import flatten
 from argosy_images.store.lockfile import ImageLock
-from argosy_images.store.store import Store, remove_tree
+from argosy_images.store.store import Store
 
 FILES = {f"usr/{number}": "x" * 200_000 for number in range(200)}
 

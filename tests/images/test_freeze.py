@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from argosy_common.disk import remove_tree
 from argosy_images.rootfs.flatten import flatten, lay_over
 from argosy_images.rootfs.freeze import GrowingTree, make_frozen
 from argosy_images.rootfs.layers import Change, Layer, read_overlay
 from argosy_images.rootfs.rooted import inside
-from argosy_images.store.store import remove_tree
 
 
 def test_absolute_links_stay_in_the_image(tmp_path: Path) -> None:

@@ -31,11 +31,11 @@ from hostile_archives import (
     write_image,
 )
 
+from argosy_common import disk
 from argosy_common.errors import ArgosyError
 from argosy_images.interchange import members, unpacking
 from argosy_images.interchange.importing import import_image
 from argosy_images.interchange.incoming import MOST_MANIFESTS
-from argosy_images.store import free_disk
 from argosy_images.store.store import Store
 
 ARCHIVES = 300
@@ -250,7 +250,7 @@ def test_a_negative_size_does_not_turn_back(host: Host, size: str) -> None:
 
 def test_folders_alone_do_not_fill_the_disk(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     found = os.statvfs(host.outside)
-    monkeypatch.setattr(free_disk, "RESERVE", found.f_bavail * found.f_frsize + (1 << 30))
+    monkeypatch.setattr(disk, "RESERVE", found.f_bavail * found.f_frsize + (1 << 30))
     host.refuses_layer(header("folder", b"5") + bytes(2 * BLOCK), "'folder': 4 KiB do not fit, ")
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from canaries import holds_secret, make_canaries, state
 
+from argosy_common import disk
+from argosy_common.disk import remove_tree
 from argosy_common.errors import ArgosyError
 from argosy_images.builder import execution
 from argosy_images.builder.builder import build_image
@@ -22,9 +24,8 @@ from argosy_images.builder.fetching import empty_dev
 from argosy_images.builder.workspace import OverlayWorkspace
 from argosy_images.interchange.exporting import export_image
 from argosy_images.interchange.importing import import_image
-from argosy_images.store import free_disk
 from argosy_images.store.lockfile import read_lock
-from argosy_images.store.store import Store, remove_tree
+from argosy_images.store.store import Store
 
 
 @pytest.fixture(autouse=True)
@@ -368,7 +369,7 @@ def test_a_copy_leaves_the_disk_its_reserve(
     subprocess.run(command, check=True)
     build(tmp_path, folder, "FROM scratch AS a\nCOPY good/ /s/\n")
     if "sparse" not in instruction:
-        monkeypatch.setattr(free_disk, "RESERVE", 1 << 60)
+        monkeypatch.setattr(disk, "RESERVE", 1 << 60)
     with pytest.raises((ArgosyError, OSError), match=r"do not fit, .* stay so"):
         build(tmp_path, folder, f"FROM scratch AS a\nCOPY good/ /s/\n{instruction}\n")
     used = sum(path.lstat().st_blocks for path in (tmp_path / "store").rglob("*"))
@@ -380,7 +381,7 @@ def test_a_bound_folder_is_copied_as_far_as_the_disk_keeps_its_reserve(
 ) -> None:
     execution._copy(folder / "good", tmp_path / "copy", None)
     assert (tmp_path / "copy/sub/f").is_file()
-    monkeypatch.setattr(free_disk, "RESERVE", 1 << 60)
+    monkeypatch.setattr(disk, "RESERVE", 1 << 60)
     with pytest.raises(ArgosyError, match=r"do not fit, .*: make room"):
         execution._copy(folder / "good", tmp_path / "other", None)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from argosy_common import disk
 from argosy_common.errors import ArgosyError
 from argosy_images.builder import archives, downloads
 from argosy_images.builder.copying import Copier
@@ -21,7 +22,6 @@ from argosy_images.containerfile.instructions import Entry
 from argosy_images.rootfs.archive import digest_of_layer
 from argosy_images.rootfs.layers import Change
 from argosy_images.rootfs.rooted import Root
-from argosy_images.store import free_disk
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
@@ -124,7 +124,7 @@ def test_a_server_that_drips_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_download_leaves_the_disk_its_reserve(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(free_disk, "RESERVE", 1 << 60)
+    monkeypatch.setattr(disk, "RESERVE", 1 << 60)
     text = b"HTTP/1.0 200 OK\r\n\r\n" + b"a" * 100
     with _server(_raw(text)) as url, pytest.raises(DownloadError, match="do not fit"):
         download(url, tmp_path / "part")
@@ -176,7 +176,7 @@ def test_a_deep_archive_is_refused(tmp_path: Path) -> None:
 def test_an_archive_leaves_the_disk_its_reserve(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(free_disk, "RESERVE", 1 << 60)
+    monkeypatch.setattr(disk, "RESERVE", 1 << 60)
     large = tarfile.TarInfo("large")
     large.size = 64 << 20
     with pytest.raises(archives.ArchiveError, match="do not fit"):

@@ -12,12 +12,13 @@ from frozen_images import make_image, make_layer, unlock
 from rich.console import Console
 
 from argosy.cli.image_tables import ago, of_inventory
+from argosy_common.disk import remove_tree
 from argosy_common.errors import ArgosyError
 from argosy_common.units import amount
 from argosy_images.archive.packing import pack_image
 from argosy_images.gc.inventory import find_layers, freed, measure, read_inventory, total
 from argosy_images.store.lockfile import ImageLock, LockedBase
-from argosy_images.store.store import Store, remove_tree
+from argosy_images.store.store import Store
 
 BIG = "x" * 100_000
 BASE = "docker.io/library/debian:bookworm-slim"

@@ -16,9 +16,10 @@ from canaries import holds_secret, make_canaries, state
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from argosy_common.disk import remove_tree
 from argosy_common.errors import ArgosyError
 from argosy_images.builder.builder import build_image
-from argosy_images.store.store import Store, remove_tree
+from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.thorough
 

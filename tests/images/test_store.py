@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from argosy_common.disk import remove_tree
 from argosy_common.errors import ArgosyError
 from argosy_images.store import store as module
 from argosy_images.store import strict_modes
-from argosy_images.store.store import Store, remove_tree
+from argosy_images.store.store import Store
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from argosy_images.store.store import Store, remove_tree
+from argosy_common.disk import remove_tree
+from argosy_images.store.store import Store
 with Store(Path(sys.argv[1])).locked("image-x"):
     print("held", flush=True)
     sys.stdin.read()

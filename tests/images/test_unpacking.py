@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import zstandard
 
+from argosy_common import disk
 from argosy_common.errors import ArgosyError
 from argosy_images.interchange.importing import import_image, take_image
 from argosy_images.interchange.streams import Hashing
@@ -26,7 +27,6 @@ from argosy_images.interchange.unpacking import unpack
 from argosy_images.oci import architecture
 from argosy_images.rootfs.archive import digest_of_layer, layer_tar
 from argosy_images.rootfs.layers import Change, Layer, is_opaque, is_whiteout
-from argosy_images.store import free_disk
 from argosy_images.store.lockfile import ImageLock, is_imported, read_lock
 from argosy_images.store.store import Store
 
@@ -545,7 +545,7 @@ def test_what_would_fill_the_disk_is_refused(
     # Two megabytes of zeros are two kilobytes.
     project.write_oci(tar(member("zeros", bytes(2_000_000))), pack=gzip.compress)
     project.refuses("'zeros': 1.91 MiB do not fit, ", "free")
-    monkeypatch.setattr(free_disk, "MOST_FILES_LEFT", 1 << 62)
+    monkeypatch.setattr(disk, "MOST_FILES_LEFT", 1 << 62)
     project.write_oci(LAYER)
     project.refuses("the file system can hold no more files")
 

@@ -13,9 +13,10 @@ from tempfile import mkdtemp
 
 from red_hat import base_in_a_registry, on_red_hat, udockers_tarball
 
+from argosy_common.disk import remove_tree
 from argosy_images.builder.builder import build_image
 from argosy_images.builder.recipe import plan
-from argosy_images.store.store import Store, remove_tree
+from argosy_images.store.store import Store
 
 PROJECT = Path(__file__).parents[2]
 BASE_IN_REGISTRY = "library/debian:bookworm-slim"

@@ -10,12 +10,13 @@ import zstandard
 from frozen_images import make_image, make_layer
 from trees import describe_tree, make_odd_tree
 
+from argosy_common.disk import remove_tree
 from argosy_common.errors import ArgosyError
 from argosy_images.archive import packing, unpacking
 from argosy_images.archive.packing import pack_image
 from argosy_images.archive.unpacking import Index, read_index
 from argosy_images.store.lockfile import ImageLock
-from argosy_images.store.store import Store, remove_tree
+from argosy_images.store.store import Store
 
 REMEDY = "argosy image pack odd"
 

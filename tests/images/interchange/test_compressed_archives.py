@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from argosy_common import disk
 from argosy_common.errors import ArgosyError
 from argosy_images.interchange import opening, streams
 from argosy_images.interchange.opening import Archive, opened
 from argosy_images.interchange.streams import silent
-from argosy_images.store import free_disk
 
 CONTENTS = {f"layer-{number}": random.Random(number).randbytes(300_000) for number in range(6)}
 
@@ -114,7 +114,7 @@ def test_an_archive_leaves_the_disk_its_reserve(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free = os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize
-    monkeypatch.setattr(free_disk, "RESERVE", free + (1 << 30))
+    monkeypatch.setattr(disk, "RESERVE", free + (1 << 30))
     Packed(tmp_path, gzip.compress(tar(CONTENTS))).refuses("'layer-0': .* do not fit")
 
 

@@ -11,11 +11,12 @@ import pytest
 from agent_job import require_namespaces
 from packed_images import is_whole, let_go, make_packed, start_holder, told
 
+from argosy_common.disk import remove_tree
 from argosy_common.errors import ArgosyError
 from argosy_images.staging.folder import NodeFolder, Wanted
 from argosy_images.staging.stage import Place, staged
 from argosy_images.store import strict_modes
-from argosy_images.store.store import Store, remove_tree
+from argosy_images.store.store import Store
 
 ROOM = 100 << 20
 

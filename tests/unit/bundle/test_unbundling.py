@@ -11,9 +11,9 @@ import pytest
 from bundled_studies import RUN, bundled, contents, forged, make_project
 
 from argosy.bundle.unbundling import unbundle
+from argosy_common import disk
 from argosy_common.errors import ArgosyError
 from argosy_images.oci import ImageConfig
-from argosy_images.store import free_disk
 from argosy_images.store.lockfile import ImageLock, LockedBase, write_lock
 
 Files = dict[str, bytes]
@@ -87,7 +87,7 @@ def test_only_its_own_files_are_made_executable(bundle: Path, tmp_path: Path) ->
 def test_the_disk_keeps_its_reserve(
     bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(free_disk, "RESERVE", 1 << 60)
+    monkeypatch.setattr(disk, "RESERVE", 1 << 60)
     with pytest.raises(ArgosyError, match=r"there is too little room in .* stay so"):
         unpack(bundle, tmp_path / "project")
     assert not (tmp_path / "project").exists()

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from argosy_images.interchange.importing import take_image as take_image
     from argosy_images.native import make_environment as make_environment
     from argosy_images.shell import look_inside as look_inside
-    from argosy_images.store.free_disk import why_no_room as why_no_room
     from argosy_images.store.lockfile import Digest as Digest
     from argosy_images.store.lockfile import ImageLock as ImageLock
     from argosy_images.store.lockfile import ImageName as ImageName
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from argosy_images.store.sharing import share as share
     from argosy_images.store.store import STORE_VARIABLE as STORE_VARIABLE
     from argosy_images.store.store import Store as Store
-    from argosy_images.store.store import remove_tree as remove_tree
     from argosy_images.store.strict_modes import TRUSTED_VARIABLE as TRUSTED_VARIABLE
     from argosy_images.store.uses import end_use as end_use
     from argosy_images.store.uses import note_project as note_project
@@ -63,10 +61,9 @@ MODULES = {
     "interchange.importing": "check_taken import_image take_image",
     "native": "make_environment",
     "shell": "look_inside",
-    "store.free_disk": "why_no_room",
     "store.lockfile": "Digest ImageLock ImageName is_imported lock_path native_dir read_lock write_lock",
     "store.sharing": "share",
-    "store.store": "STORE_VARIABLE Store remove_tree",
+    "store.store": "STORE_VARIABLE Store",
     "store.strict_modes": "TRUSTED_VARIABLE",
     "store.uses": "end_use note_project note_use",
     "tools": "container_runtime ensure_tools find_proot machine",

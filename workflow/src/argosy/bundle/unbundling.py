@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from argosy.bundle.archive import BundledImage, BundleReader, Progress, reading
+from argosy_common.disk import remove_tree, why_no_room
 from argosy_common.errors import ArgosyError
 from argosy_common.reading import open_regular
 from argosy_common.units import amount
-from argosy_images import Store, import_image, lock_path, read_lock, remove_tree, why_no_room
+from argosy_images import Store, import_image, lock_path, read_lock
 
 Say = Callable[[str], None]
 _MOST_NAMED = 3

@@ -8,11 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, BinaryIO
 
+from argosy_common.disk import check_room, remove_tree, why_no_room
 from argosy_images.interchange.streams import CHUNK, DAMAGE, decompressed
 from argosy_images.rootfs.layers import DEEPEST
 from argosy_images.rootfs.rooted import Folder, Names, Root, copy_file
-from argosy_images.store.free_disk import check_room, why_no_room
-from argosy_images.store.store import remove_tree
 
 _IMPLIED = 0o741
 """Mode of folders that the archive has files in and no entry for, so that it says nothing about theirs."""

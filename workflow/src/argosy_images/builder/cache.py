@@ -8,13 +8,14 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from argosy_common.disk import remove_tree
 from argosy_common.files import write_text
 from argosy_common.units import amount
 from argosy_images.builder.recipe import Step
 from argosy_images.oci import ImageConfig
 from argosy_images.rootfs.archive import digest_of_layer
 from argosy_images.rootfs.layers import Change, Layer, read_overlay, take_setuid, walk
-from argosy_images.store.store import Store, remove_tree
+from argosy_images.store.store import Store
 
 LARGE = 4 << 30
 """Bytes of a layer whose digest is waited for: 1 GiB takes seconds, be it of holes."""

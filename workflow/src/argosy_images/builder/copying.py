@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from argosy_common.disk import check_room
 from argosy_common.errors import ArgosyError
 from argosy_images.builder import archives
 from argosy_images.builder.downloads import DownloadError, downloaded
@@ -18,7 +19,6 @@ from argosy_images.builder.recipe import Step
 from argosy_images.containerfile.instructions import Copy
 from argosy_images.rootfs.layers import DEEPEST
 from argosy_images.rootfs.rooted import Folder, Names, Root, copy_file
-from argosy_images.store.free_disk import check_room
 
 
 class Copier:

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import SplitResult, urlsplit
 
+from argosy_common.disk import remove_tree, why_no_room
 from argosy_images.registry.reference import is_loopback
-from argosy_images.store.free_disk import why_no_room
-from argosy_images.store.store import remove_tree
 
 if TYPE_CHECKING:
     from urllib.request import OpenerDirector

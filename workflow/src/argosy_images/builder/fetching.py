@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import gettempdir
 
+from argosy_common.disk import remove_tree
 from argosy_common.errors import ArgosyError, plain
 from argosy_images import tools
 from argosy_images.builder.cache import CachedBase
@@ -32,7 +33,7 @@ from argosy_images.registry.retry import Patience, UnreachableError
 from argosy_images.rootfs.flatten import flatten
 from argosy_images.rootfs.layers import Layer
 from argosy_images.rootfs.rooted import Root
-from argosy_images.store.store import Store, remove_tree
+from argosy_images.store.store import Store
 
 CONFIGURE = (
     "dpkg --force-depends --force-unsafe-io --install /var/cache/apt/archives/*.deb"

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
+from argosy_common.disk import remove_tree
 from argosy_images.namespaces import mount, unmount
 from argosy_images.rootfs.flatten import ROOT_MODE, Copies, flatten
 from argosy_images.rootfs.layers import (
@@ -24,7 +25,6 @@ from argosy_images.rootfs.layers import (
     read_overlay,
     walk,
 )
-from argosy_images.store.store import remove_tree
 
 MOST_LAYERS = 60
 """Layers of one mount: their names have to fit into one page of memory."""

@@ -18,9 +18,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from argosy_common.disk import remove_tree
 from argosy_common.errors import ArgosyError
 from argosy_images.engines.models import GUEST_DIR, Bind
-from argosy_images.store.store import Store, remove_tree
+from argosy_images.store.store import Store
 
 DRIVER_DIR = f"{GUEST_DIR}/driver"
 """Folder of the driver's libraries in a container; its programs are in `bin` below."""

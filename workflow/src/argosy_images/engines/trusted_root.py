@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from argosy_common.disk import remove_tree
 from argosy_common.errors import ArgosyError
 from argosy_images.rootfs.freeze import make_frozen
 from argosy_images.rootfs.layers import Layer
 from argosy_images.store.scratch import private_folder
-from argosy_images.store.store import Store, remove_tree
+from argosy_images.store.store import Store
 
 SHELL = Path("/bin/sh")
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from argosy_common.disk import remove_tree
 from argosy_common.errors import ArgosyError
 from argosy_common.units import amount
 from argosy_images.builder import history
@@ -33,7 +34,7 @@ from argosy_images.gc.inventory import (
     total,
 )
 from argosy_images.store.lockfile import ImageLock, read_lock
-from argosy_images.store.store import Store, remove_tree
+from argosy_images.store.store import Store
 from argosy_images.store.uses import clear_notes, projects, uses
 from argosy_images.udocker_repository.registering import forget_gone
 

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from argosy_common.disk import why_no_room
 from argosy_common.errors import ArgosyError
 from argosy_common.units import amount
 from argosy_images.interchange.members import LONGEST_QUOTED, Tar, write
 from argosy_images.interchange.streams import CHUNK, DAMAGE, Say, Seldom, decompressed, told
-from argosy_images.store.free_disk import why_no_room
 
 
 class Keeper:

@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from pydantic import ValidationError
 
+from argosy_common.disk import BLOCK, remove_tree, why_no_room
 from argosy_common.errors import ArgosyError
 from argosy_common.units import amount
 from argosy_images.interchange.incoming import IncomingImage, IncomingLayer
@@ -51,8 +52,6 @@ from argosy_images.rootfs.layers import (
     read_overlay,
     status_of,
 )
-from argosy_images.store.free_disk import BLOCK, why_no_room
-from argosy_images.store.store import remove_tree
 
 LONGEST_NAME = 255
 """Bytes of one part of a path (NAME_MAX)."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from argosy_common.disk import why_no_room
 from argosy_common.errors import ArgosyError
 from argosy_common.files import write_json
 from argosy_common.units import amount
@@ -24,7 +25,6 @@ from argosy_images.registry.reference import Reference
 from argosy_images.registry.registries_conf import places_of
 from argosy_images.registry.retry import Patience
 from argosy_images.rootfs.flatten import link
-from argosy_images.store.free_disk import why_no_room
 from argosy_images.store.store import Store
 
 AT_ONCE = 4

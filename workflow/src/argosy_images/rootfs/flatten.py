@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from argosy_common.disk import check_room, remove_tree
 from argosy_images.rootfs.layers import BECOMES, Layer, is_whiteout
 from argosy_images.rootfs.rooted import FROZEN
-from argosy_images.store.free_disk import check_room
-from argosy_images.store.store import remove_tree
 
 Place = Callable[[str, str], None]
 """Puts a file at a new path."""

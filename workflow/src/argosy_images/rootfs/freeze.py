@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from argosy_common.disk import remove_tree
 from argosy_common.errors import FULL
 from argosy_images.engines.models import GUEST_DIR, HOST_FILES
 from argosy_images.rootfs.flatten import flatten, lay_over
 from argosy_images.rootfs.layers import Layer
 from argosy_images.rootfs.rooted import Folder, Names, Root
-from argosy_images.store.store import remove_tree
 
 MOUNT_POINTS = (
     GUEST_DIR,

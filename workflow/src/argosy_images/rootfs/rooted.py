@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Self
 
+from argosy_common.disk import check_room
 from argosy_images.rootfs.layers import DEEPEST, too_deep
-from argosy_images.store.free_disk import check_room
 
 MOST_LINKS = 40
 """On the way of one path, as in the kernel (path_resolution(7))."""

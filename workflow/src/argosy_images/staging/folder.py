@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from argosy_common.disk import remove_tree
 from argosy_common.errors import ArgosyError
-from argosy_images.store.store import remove_tree
 from argosy_images.store.strict_modes import open_private, open_strictly
 
 SHARED = fcntl.LOCK_SH

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from argosy_common.disk import remove_tree
 from argosy_common.errors import FULL, ArgosyError
 from argosy_common.units import amount
 from argosy_images.archive.unpacking import Index, read_index, unpack, workers
 from argosy_images.staging.folder import NodeFolder, Wanted
-from argosy_images.store.store import remove_tree
 
 UNLIMITED = 1 << 60
 """Version 1 of control groups writes a number beyond this for no limit."""

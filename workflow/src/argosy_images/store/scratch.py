@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from argosy_images.store.store import remove_tree
+from argosy_common.disk import remove_tree
 
 
 @contextmanager

@@ -18,18 +18,16 @@
 <store>/locks/           one file for each thing that one process does at a time
 """
 
-import errno
 import os
-import shutil
 import socket
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 
+from argosy_common.disk import remove_tree
 from argosy_common.errors import READ_ONLY, ArgosyError
 from argosy_images.store.strict_modes import TRUSTED_VARIABLE, check_place
 
@@ -38,12 +36,6 @@ STORE_VARIABLE = "ARGOSY_STORE"
 QUIET_WAIT_S = 2
 LONGEST_WAIT_S = 2 * 3600
 """Seconds of waiting for a lock: until a message, and until an error."""
-
-REMOVALS = 50
-"""How often the removal of a tree begins anew when somebody else changes it."""
-REMOVAL_PAUSE_S = 0.1
-_CHANGED_MEANWHILE = (errno.ENOENT, errno.ENOTDIR, errno.ENOTEMPTY, errno.EEXIST, errno.EACCES)
-"""EACCES: a mount of overlay that is just being made adds a folder without any permission."""
 
 
 @dataclass(frozen=True)
@@ -216,63 +208,3 @@ def _said_in(holder: Path) -> str:
         return holder.read_text(encoding="utf-8").strip() or "another process"
     except OSError:
         return "another process"
-
-
-def remove_tree(path: Path) -> None:
-    """Delete a tree that may hold folders without permission to read or write, as images do.
-
-    Raises:
-        OSError: when it cannot be deleted.
-    """
-    for again in reversed(range(REMOVALS)):
-        if not os.path.lexists(path):
-            return
-        try:
-            try:
-                _open_up(path)
-                shutil.rmtree(path)
-            except (RecursionError, OSError) as problem:
-                if isinstance(problem, OSError) and problem.errno != errno.ENAMETOOLONG:
-                    raise
-                _remove_flat(path)
-        except OSError as problem:
-            # A process that was killed may not have come to its end yet.
-            if problem.errno not in _CHANGED_MEANWHILE or not again:
-                raise
-            time.sleep(REMOVAL_PAUSE_S)
-
-
-def _remove_flat(top: Path) -> None:
-    """Delete a tree whose folders are too deep for paths and calls: each is moved up before it is read."""
-    top.chmod(0o700)
-    moved = 0
-    while folders := _unlink_files(top):
-        for folder in folders:
-            for inner in _unlink_files(folder):
-                while (place := top / str(moved)).exists():
-                    moved += 1
-                inner.rename(place)
-            folder.rmdir()
-    top.rmdir()
-
-
-def _unlink_files(folder: Path) -> list[Path]:
-    """Delete the files in a folder; the folders in it, made accessible."""
-    found = []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            path = Path(entry.path)
-            if entry.is_dir(follow_symlinks=False):
-                path.chmod(0o700)
-                found.append(path)
-            else:
-                path.unlink()
-    return found
-
-
-def _open_up(folder: Path) -> None:
-    folder.chmod(0o700)
-    with os.scandir(folder) as entries:
-        inner = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-    for path in inner:
-        _open_up(Path(path))

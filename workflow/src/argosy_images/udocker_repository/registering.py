@@ -22,9 +22,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from argosy_common.disk import remove_tree
 from argosy_common.files import write_json, write_text
 from argosy_images.store.lockfile import ImageLock
-from argosy_images.store.store import Store, remove_tree
+from argosy_images.store.store import Store
 from argosy_images.tools import machine
 from argosy_images.udocker_repository.proot import NOT_STARTED
 
