@@ -355,7 +355,7 @@ DAY = 86400
 def test_an_image_that_a_run_of_another_project_uses_stays_and_it_is_said_who(
     project: Project,
 ) -> None:
-    uses.note_use(project.store, project.old.digest, "/elsewhere/results/x/run", 3600)
+    project.store.uses.note(project.old.digest, "/elsewhere/results/x/run", 3600)
     project.prune()
     assert "/old" in project.left
     assert "/new" not in project.left
@@ -369,7 +369,7 @@ def test_an_image_that_a_run_of_another_project_uses_stays_and_it_is_said_who(
 def test_no_option_takes_an_image_from_under_a_run(
     project: Project, age: str | None, size: str | None
 ) -> None:
-    uses.note_use(project.store, project.old.digest, "a run", 3600)
+    project.store.uses.note(project.old.digest, "a run", 3600)
     project.prune(age, size, dry=True)
     assert not [line for line in project.said if line.startswith("would remove image old")]
     project.prune(age, size)
@@ -377,8 +377,8 @@ def test_no_option_takes_an_image_from_under_a_run(
 
 
 def test_an_image_goes_when_its_run_has_ended(project: Project) -> None:
-    uses.note_use(project.store, project.old.digest, "a run", 3600)
-    uses.end_use(project.store, project.old.digest, "a run")
+    project.store.uses.note(project.old.digest, "a run", 3600)
+    project.store.uses.end(project.old.digest, "a run")
     project.prune()
     assert project.left == set()
 
@@ -386,7 +386,7 @@ def test_an_image_goes_when_its_run_has_ended(project: Project) -> None:
 def test_who_was_killed_keeps_nothing_for_ever(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    uses.note_use(project.store, project.old.digest, "a run", uses.JOB_S)
+    project.store.uses.note(project.old.digest, "a run", uses.JOB_S)
     at = time.time()
     monkeypatch.setattr(uses.time, "time", lambda: at + uses.JOB_S - DAY)
     project.prune()
@@ -404,7 +404,7 @@ def test_image_locks_of_all_projects_that_share_the_store_count(
     place = other / "resources/images/old/image.lock"
     place.parent.mkdir(parents=True)
     place.write_text(project.store.description(project.old.digest).read_text())
-    uses.note_project(project.store, other)
+    project.store.uses.note_project(other)
     project.prune()
     assert project.left == {"base", "old", "/old"}
     shutil.rmtree(other)
@@ -418,7 +418,7 @@ def test_a_project_of_another_host_that_cannot_be_seen_is_named(
 ) -> None:
     with monkeypatch.context() as there:
         there.setattr(uses.socket, "gethostname", lambda: "login7")
-        uses.note_project(project.store, tmp_path / "not here")
+        project.store.uses.note_project(tmp_path / "not here")
     project.prune()
     assert f"{tmp_path}/not here on login7 uses the store but cannot be seen" in "".join(
         project.said
@@ -437,10 +437,10 @@ def test_damaged_notes_are_no_reason_to_fail(project: Project, text: str) -> Non
 
 def test_a_container_takes_its_note_back_and_not_that_of_its_job(project: Project) -> None:
     digest = project.old.digest
-    with uses.in_use(project.store, digest, "a run"):
-        assert uses.uses(project.store)
-    assert not uses.uses(project.store)
-    uses.note_use(project.store, digest, "a run", 3600)
-    with uses.in_use(project.store, digest, "a run"):
+    with project.store.uses.during(digest, "a run"):
+        assert project.store.uses.current()
+    assert not project.store.uses.current()
+    project.store.uses.note(digest, "a run", 3600)
+    with project.store.uses.during(digest, "a run"):
         pass
-    assert uses.uses(project.store)
+    assert project.store.uses.current()

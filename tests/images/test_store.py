@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from argosy_common import disk
 from argosy_common.disk import remove_tree
 from argosy_common.errors import ArgosyError
 from argosy_images.store import store as module
@@ -181,7 +182,7 @@ def test_a_tree_goes_that_a_killed_process_still_adds_closed_folders_to(
     """A killed build's mount of overlay makes such a folder, once all others have been opened."""
     tree = tmp_path / "tree"
     (tree / "inner").mkdir(parents=True)
-    opened_up = module._open_up
+    opened_up = disk._open_up
     mounts = iter(["work", "index"])
 
     def then_mount(folder: Path) -> None:
@@ -189,7 +190,7 @@ def test_a_tree_goes_that_a_killed_process_still_adds_closed_folders_to(
         if folder == tree and (name := next(mounts, None)):
             (tree / "inner" / name).mkdir(mode=0)
 
-    monkeypatch.setattr(module, "_open_up", then_mount)
+    monkeypatch.setattr(disk, "_open_up", then_mount)
     remove_tree(tree)
     assert not tree.exists()
     assert next(mounts, None) is None

@@ -37,12 +37,7 @@ if TYPE_CHECKING:
     from argosy_images.store.lockfile import read_lock as read_lock
     from argosy_images.store.lockfile import write_lock as write_lock
     from argosy_images.store.sharing import share as share
-    from argosy_images.store.store import STORE_VARIABLE as STORE_VARIABLE
     from argosy_images.store.store import Store as Store
-    from argosy_images.store.strict_modes import TRUSTED_VARIABLE as TRUSTED_VARIABLE
-    from argosy_images.store.uses import end_use as end_use
-    from argosy_images.store.uses import note_project as note_project
-    from argosy_images.store.uses import note_use as note_use
     from argosy_images.tools import container_runtime as container_runtime
     from argosy_images.tools import ensure_tools as ensure_tools
     from argosy_images.tools import find_proot as find_proot
@@ -63,9 +58,7 @@ MODULES = {
     "shell": "look_inside",
     "store.lockfile": "Digest ImageLock ImageName is_imported lock_path native_dir read_lock write_lock",
     "store.sharing": "share",
-    "store.store": "STORE_VARIABLE Store",
-    "store.strict_modes": "TRUSTED_VARIABLE",
-    "store.uses": "end_use note_project note_use",
+    "store.store": "Store",
     "tools": "container_runtime ensure_tools find_proot machine",
 }
 """The names that the package gives to others, by their modules."""

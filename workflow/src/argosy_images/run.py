@@ -32,7 +32,7 @@ from argosy_images.engines.models import (
     Outcome,
 )
 from argosy_images.engines.nvidia import NVML_VARIABLE, driver_mount, nvml_module, with_driver
-from argosy_images.store.store import STORE_VARIABLE, Store
+from argosy_images.store.store import Store
 
 if TYPE_CHECKING:
     from argosy_images.staging.stage import Place
@@ -231,9 +231,7 @@ def _in_use(store: Store, digest: str, user: str) -> Iterator[None]:
     if not user or os.environ.get("ARGOSY_NODE", "0") != "0":
         yield
         return
-    from argosy_images.store.uses import in_use
-
-    with in_use(store, digest, user):
+    with store.uses.during(digest, user):
         yield
 
 
@@ -244,7 +242,7 @@ def _tee(data: bytes, log: BinaryIO) -> None:
 
 
 def _own_variables() -> dict[str, str]:
-    kept = (STORE_VARIABLE, TOKEN_VARIABLE)
+    kept = (Store.VARIABLE, TOKEN_VARIABLE)
     own = {
         name: value
         for name, value in os.environ.items()

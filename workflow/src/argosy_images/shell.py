@@ -11,7 +11,6 @@ from argosy_images.engines.models import DEFAULT_ENVIRONMENT, Bind, Container
 from argosy_images.rootfs.rooted import inside
 from argosy_images.store.lockfile import lock_path, read_lock
 from argosy_images.store.store import Store
-from argosy_images.store.uses import in_use
 
 SHELLS = ("/bin/bash", "/bin/sh")
 WORKLOADS = "containers/workloads"
@@ -50,7 +49,7 @@ def look_inside(
         workdir=lock.config.workdir,
         engine=engine,
     )
-    with in_use(store, lock.digest, f"argosy image shell {name} in {project.absolute()}"):
+    with store.uses.during(lock.digest, f"argosy image shell {name} in {project.absolute()}"):
         return container.attach(store, shown)
 
 

@@ -228,9 +228,9 @@ def image_import(
 def _store() -> "Store":
     """Return the store; raises ArgosyError outside of a project, so that a look creates none."""
     from argosy.cli.site_names import require_project
-    from argosy_images import STORE_VARIABLE, Store
+    from argosy_images import Store
 
-    if not os.environ.get(STORE_VARIABLE):
+    if not os.environ.get(Store.VARIABLE):
         require_project()
     return Store.of_project(Path.cwd())
 

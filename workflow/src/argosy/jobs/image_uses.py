@@ -8,7 +8,7 @@ from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import RunFolderError
 from argosy.schedulers.missing_images import uses_image_in_place
 from argosy_common.errors import ArgosyError
-from argosy_images import Store, end_use, note_use
+from argosy_images import Store
 
 CALLS_PER_NODE = 16_000
 """Calls on files, from a container's start to PyTorch and Horovod loaded, where the image is used in place;
@@ -43,13 +43,13 @@ def note_uses(runs: Iterable[RunFolder]) -> None:
         # Whoever prunes at this moment has looked already: the submission finds what is left.
         with store.locked("prune"):
             for run_dir, _, digest in (each for each in wanted if each[1] == store):
-                note_use(store, digest, str(run_dir))
+                store.uses.note(digest, str(run_dir))
 
 
 def end_uses(runs: Iterable[RunFolder]) -> None:
     """Take it back of runs whose jobs have ended."""
     for run_dir, store, digest in _images(runs):
-        end_use(store, digest, str(run_dir))
+        store.uses.end(digest, str(run_dir))
 
 
 def _images(runs: Iterable[RunFolder]) -> Iterator[tuple[Path, Store, str]]:

@@ -35,7 +35,6 @@ from argosy_images import (
     Store,
     lock_path,
     native_dir,
-    note_project,
     nvml_module,
     read_lock,
 )
@@ -232,7 +231,7 @@ def write_runs(project: Project, plans: Sequence[Plan]) -> list[Path]:
     for plan in plans:
         if plan.run.image and not plan.lock:
             raise ArgosyError(f"{plan.run.experiment}: there is no image.lock of {plan.run.image}")
-    note_project(project.store, project.path)
+    project.store.uses.note_project(project.path)
     tools = describe_tools(project.path, project.store)
     seed = seed_of(plan.run for plan in plans)
     systems = {plan.site: find_batch_system(plan.facts.scheduler) for plan in plans}

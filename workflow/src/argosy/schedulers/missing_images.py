@@ -9,9 +9,9 @@ from pathlib import Path
 from argosy.run_folder.folder import SCRIPT
 from argosy_common.errors import ArgosyError
 from argosy_common.reading import read_text, site_of
-from argosy_images import STORE_VARIABLE, Store, lock_path
+from argosy_images import Store, lock_path
 
-_STORE = re.compile(rf"^export {STORE_VARIABLE}=(.+)$", re.MULTILINE)
+_STORE = re.compile(rf"^export {Store.VARIABLE}=(.+)$", re.MULTILINE)
 _DIGEST = re.compile(r"^\s*--digest (sha256:[0-9a-f]{64})$", re.MULTILINE)
 _STAGED = re.compile(r"^\s*--stage (?:node|memory)\b", re.MULTILINE)
 

@@ -27,7 +27,7 @@ from argosy.schedulers.batch_system import BatchSystem
 from argosy.site.values import FOLDER
 from argosy_common.errors import ArgosyError
 from argosy_common.files import umask
-from argosy_images import TRUSTED_VARIABLE
+from argosy_images import Store
 
 BASE = "base.sbatch.j2"
 """The common part of all schedulers' scripts."""
@@ -101,7 +101,7 @@ def _environment(system: BatchSystem, site_dir: Path) -> Environment:
         finalize=_one_word,
     )
     environment.globals["log_words"] = system.LOG_WORDS
-    environment.globals["trusted"] = os.environ.get(TRUSTED_VARIABLE, "")
+    environment.globals["trusted"] = os.environ.get(Store.TRUSTED_VARIABLE, "")
     environment.globals["umask"] = f"{umask():03o}"
     environment.filters["directive"] = lambda name, value: _directive(system, name, value)
     environment.filters["q"] = _quoted

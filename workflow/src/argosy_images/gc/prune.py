@@ -35,7 +35,6 @@ from argosy_images.gc.inventory import (
 )
 from argosy_images.store.lockfile import ImageLock, read_lock
 from argosy_images.store.store import Store
-from argosy_images.store.uses import clear_notes, projects, uses
 from argosy_images.udocker_repository.registering import forget_gone
 
 Say = Callable[[str], None]
@@ -106,7 +105,7 @@ class _Pruning:
                     f"would free {amount(room + self._size_of_trash())}; {_summary(inventory, chosen)}"
                 )
                 return
-            clear_notes(self._store)
+            self._store.uses.clear()
             for path in [place for candidate in chosen for place in candidate.places] + leftovers:
                 self._throw_away(path)
         forget_gone(self._store)
@@ -117,7 +116,7 @@ class _Pruning:
         """Yield the image.locks of all projects that use the store."""
         here = self._project.absolute()
         yield from _locks_below(here)
-        for other, host in projects(self._store).items():
+        for other, host in self._store.uses.projects().items():
             if other.is_dir():
                 yield from _locks_below(other) if other != here else ()
             elif host != socket.gethostname():
@@ -127,7 +126,7 @@ class _Pruning:
 
     def _not_in_use(self, found: Sequence[Candidate]) -> Iterator[Candidate]:
         """Yield the candidates that nobody uses now, and say of the others who does."""
-        users = {use.digest: (path, use) for path, use in uses(self._store).items()}
+        users = {use.digest: (path, use) for path, use in self._store.uses.current().items()}
         for candidate in found:
             if candidate.digest not in users:
                 yield candidate

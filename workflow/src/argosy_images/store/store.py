@@ -10,7 +10,7 @@
 <store>/drivers/<v>/     NVIDIA's driver in that version, for containers
 <store>/engines/         which engine was chosen, for each kind of host
 <store>/history/         what the last build of each image was made of
-<store>/uses/, projects/  who needs which image: see `uses`
+<store>/uses/, projects/  who needs which image: see `uses.py`
 <store>/trash/           what is being deleted
 <store>/cache/           downloads kept between builds, never part of an image
 <store>/cache/images/    what each image's steps keep for its next build, seen by no other image
@@ -26,12 +26,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import TYPE_CHECKING, ClassVar
 
 from argosy_common.disk import remove_tree
 from argosy_common.errors import READ_ONLY, ArgosyError
 from argosy_images.store.strict_modes import TRUSTED_VARIABLE, check_place
 
-STORE_VARIABLE = "ARGOSY_STORE"
+if TYPE_CHECKING:
+    from argosy_images.store.uses import Uses
 
 QUIET_WAIT_S = 2
 LONGEST_WAIT_S = 2 * 3600
@@ -44,6 +46,11 @@ class Store:
 
     path: Path
 
+    VARIABLE: ClassVar[str] = "ARGOSY_STORE"
+    """The environment variable that names another store than the project's."""
+    TRUSTED_VARIABLE: ClassVar[str] = TRUSTED_VARIABLE
+    """The environment variable that names users who may replace the store."""
+
     @classmethod
     def of_project(cls, project: Path) -> "Store":
         """Return the project's store, or the one that the environment variable ARGOSY_STORE names.
@@ -53,11 +60,11 @@ class Store:
         Raises:
             ArgosyError: when others than its owner may replace it, as what lies there runs as the user.
         """
-        place = Path(os.environ.get(STORE_VARIABLE) or project / ".argosy").absolute()
+        place = Path(os.environ.get(cls.VARIABLE) or project / ".argosy").absolute()
         check_place(
             place,
             f"files in the store {place} run as you: remove that permission (chmod go-w), let "
-            f"{STORE_VARIABLE} name a folder that only you can replace, or {TRUSTED_VARIABLE} name whom "
+            f"{cls.VARIABLE} name a folder that only you can replace, or {TRUSTED_VARIABLE} name whom "
             "you trust so",
         )
         return cls(Path(os.path.realpath(place)))
@@ -85,6 +92,14 @@ class Store:
     def driver(self, version: str) -> Path:
         """Return what belongs to this version of NVIDIA's driver."""
         return self.path / "drivers" / version
+
+    @property
+    def uses(self) -> "Uses":
+        """The notes of projects and runs that need its images."""
+        # Imported where it is needed: most nodes note nothing.
+        from argosy_images.store.uses import Uses
+
+        return Uses(self.path)
 
     @property
     def engines(self) -> Path:
@@ -185,7 +200,7 @@ class Store:
         """Return what to say where the store cannot be changed; `why` it has to be, in a clause."""
         return ArgosyError(
             f"{self.path}: {why}, and the store cannot be written to from here: do it where it can be, or "
-            f"let {STORE_VARIABLE} name another one"
+            f"let {self.VARIABLE} name another one"
         )
 
     @contextmanager

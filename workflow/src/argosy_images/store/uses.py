@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from argosy_common.files import write_json
-from argosy_images.store.store import Store
 
 JOB_S = 30 * 86400
 """How long the note of a job counts that nobody takes back: it may wait and run for so long."""
@@ -37,78 +36,77 @@ class Use:
     until: float
 
 
-def note_use(store: Store, digest: str, user: str, seconds: float = JOB_S) -> bool:
-    """Note that `user` needs the image; returns whether that is new.
+@dataclass(frozen=True)
+class Uses:
+    """The notes in a store, whose folder is `store`.
 
     A store that cannot be written to keeps no notes: only its owner can prune it.
     """
-    path = _path(store, digest, user)
-    is_new = not path.exists()
-    now = time.time()
-    with suppress(OSError):
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        write_json(path, asdict(Use(digest, user, socket.gethostname(), now, now + seconds)))
-    return is_new
 
+    store: Path
 
-def end_use(store: Store, digest: str, user: str) -> None:
-    """Take a note back."""
-    with suppress(OSError):
-        _path(store, digest, user).unlink()
-
-
-@contextmanager
-def in_use(store: Store, digest: str, user: str) -> Iterator[None]:
-    """Note a container's use of an image until it ends, unless its job has noted it."""
-    is_new = note_use(store, digest, user, CONTAINER_S)
-    try:
-        yield
-    finally:
-        if is_new:
-            end_use(store, digest, user)
-
-
-def uses(store: Store) -> dict[Path, Use]:
-    """Return the notes that count, by their files."""
-    found = ((path, _use(content)) for path, content in _contents(store.path / "uses"))
-    now = time.time()
-    return {path: use for path, use in found if use and use.since - JOB_S < now < use.until}
-
-
-def note_project(store: Store, project: Path) -> None:
-    """Note that a project uses the store."""
-    path = store.path / "projects" / f"{_id(str(project.absolute()))}.json"
-    if not path.exists():
+    def note(self, digest: str, user: str, seconds: float = JOB_S) -> bool:
+        """Note that `user` needs the image for so long; return whether that is new."""
+        path = self._path(digest, user)
+        is_new = not path.exists()
+        now = time.time()
         with suppress(OSError):
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            write_json(path, {"project": str(project.absolute()), "host": socket.gethostname()})
+            write_json(path, asdict(Use(digest, user, socket.gethostname(), now, now + seconds)))
+        return is_new
 
+    def end(self, digest: str, user: str) -> None:
+        """Remove a note."""
+        with suppress(OSError):
+            self._path(digest, user).unlink()
 
-def projects(store: Store) -> dict[Path, str]:
-    """Return the projects that use the store, each with the host where it was planned."""
-    found = {}
-    for _, content in _contents(store.path / "projects"):
-        project, host = content.get("project"), content.get("host")
-        if isinstance(project, str) and isinstance(host, str):
-            found[Path(project)] = host
-    return found
+    @contextmanager
+    def during(self, digest: str, user: str) -> Iterator[None]:
+        """Note a container's use of an image until it ends, unless its job has noted it."""
+        is_new = self.note(digest, user, CONTAINER_S)
+        try:
+            yield
+        finally:
+            if is_new:
+                self.end(digest, user)
 
+    def current(self) -> dict[Path, Use]:
+        """Return the notes that count, by their files."""
+        found = ((path, _use(content)) for path, content in _contents(self.store / "uses"))
+        now = time.time()
+        return {path: use for path, use in found if use and use.since - JOB_S < now < use.until}
 
-def clear_notes(store: Store) -> None:
-    """Remove the notes of uses that count no more, and of projects that are gone from this host."""
-    counting = uses(store)
-    for path, content in [*_contents(store.path / "uses")]:
-        if path not in counting and _use(content):
-            path.unlink(missing_ok=True)
-    for path, content in [*_contents(store.path / "projects")]:
-        project = content.get("project")
-        is_of_here = content.get("host") == socket.gethostname()
-        if is_of_here and isinstance(project, str) and not Path(project).is_dir():
-            path.unlink(missing_ok=True)
+    def note_project(self, project: Path) -> None:
+        """Note that a project uses the store."""
+        path = self.store / "projects" / f"{_id(str(project.absolute()))}.json"
+        if not path.exists():
+            with suppress(OSError):
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+                write_json(path, {"project": str(project.absolute()), "host": socket.gethostname()})
 
+    def projects(self) -> dict[Path, str]:
+        """Return the projects that use the store, each with the host where it was planned."""
+        found = {}
+        for _, content in _contents(self.store / "projects"):
+            project, host = content.get("project"), content.get("host")
+            if isinstance(project, str) and isinstance(host, str):
+                found[Path(project)] = host
+        return found
 
-def _path(store: Store, digest: str, user: str) -> Path:
-    return store.path / "uses" / f"{_id(digest, user)}.json"
+    def clear(self) -> None:
+        """Remove outdated notes of uses, and notes of projects that are gone from this host."""
+        counting = self.current()
+        for path, content in [*_contents(self.store / "uses")]:
+            if path not in counting and _use(content):
+                path.unlink(missing_ok=True)
+        for path, content in [*_contents(self.store / "projects")]:
+            project = content.get("project")
+            is_of_here = content.get("host") == socket.gethostname()
+            if is_of_here and isinstance(project, str) and not Path(project).is_dir():
+                path.unlink(missing_ok=True)
+
+    def _path(self, digest: str, user: str) -> Path:
+        return self.store / "uses" / f"{_id(digest, user)}.json"
 
 
 def _id(*texts: str) -> str:
