@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 from scipy.special import stdtrit
@@ -22,6 +22,7 @@ from argosy.report.summary.models import (
     ExperimentSummary,
     MachineSummary,
     ProvenanceSummary,
+    RunSummary,
     Summary,
 )
 from argosy.report.summary.parts import Change, History, HistoryEntry, HistoryPoint
@@ -37,21 +38,6 @@ _Count = Annotated[int, Field(ge=1, le=1 << 20)]
 _Size = tuple[int, int, int]
 """Ranks, nodes and ranks on each."""
 _Key = tuple[str, str, str | None, float | None]
-
-
-class _Run(Protocol):
-    """What identifies a measurement."""
-
-    @property
-    def experiment(self) -> str: ...
-    @property
-    def run_id(self) -> str: ...
-    @property
-    def attempt(self) -> str | None: ...
-    @property
-    def started_unix_s(self) -> float | None: ...
-    @property
-    def samples_per_s(self) -> float | None: ...
 
 
 @dataclass(frozen=True)
@@ -98,38 +84,18 @@ class PastSummary:
     provenance: list[ProvenanceSummary] = field(default_factory=list)
 
 
+Report = PastSummary | Summary
+"""An earlier report, or the present one."""
+_Experiment = PastExperiment | ExperimentSummary
+_Run = PastRun | RunSummary
+_Earlier = tuple[_Experiment, Sequence[_Run], Report]
+"""An experiment with those of its runs that no other report has, in this one."""
 _ADAPTER = TypeAdapter(PastSummary)
 
 
 def past_summary(content: Mapping[str, Any]) -> PastSummary:
     """Return what a parsed summary.json tells a history; raises pydantic's ValidationError."""
     return _ADAPTER.validate_python(content)
-
-
-def present_as_past(summary: Summary) -> PastSummary:
-    """Return the same of a report of now."""
-    return PastSummary(
-        experiments=[
-            PastExperiment(
-                each.experiment,
-                each.asked_experiment,
-                each.setup,
-                [
-                    PastPoint(one.nodes, one.ranks_per_node, one.samples_per_step)
-                    for one in each.points
-                ],
-            )
-            for each in summary.experiments
-        ],
-        runs=[
-            PastRun(
-                **{name: getattr(each, name) for name in PastRun.__dataclass_fields__},
-            )
-            for each in summary.runs
-        ],
-        machines=summary.machines,
-        provenance=summary.provenance,
-    )
 
 
 def measured_keys(runs: Iterable[_Run]) -> set[_Key]:
@@ -141,7 +107,7 @@ def measured_keys(runs: Iterable[_Run]) -> set[_Key]:
     }
 
 
-def commits(summary: PastSummary) -> dict[tuple[str, str], str]:
+def commits(summary: Report) -> dict[tuple[str, str], str]:
     """Return the project's commit by experiment and run_id, where provenance tells it."""
     found = {}
     for each in summary.provenance:
@@ -155,9 +121,8 @@ def commits(summary: PastSummary) -> dict[tuple[str, str], str]:
 
 def with_history(summary: Summary, past: Iterable[PastSummary]) -> Summary:
     """Return the summary with the history of each experiment; `past` are earlier reports, oldest first."""
-    present = present_as_past(summary)
-    seen = measured_keys(present.runs)
-    earlier: list[tuple[PastExperiment, list[PastRun], PastSummary]] = []
+    seen = measured_keys(summary.runs)
+    earlier: list[_Earlier] = []
     for each in past:
         new = [run for run in each.runs if measured_keys([run]) - seen]
         seen |= measured_keys(new)
@@ -165,22 +130,19 @@ def with_history(summary: Summary, past: Iterable[PastSummary]) -> Summary:
     return replace(
         summary,
         experiments=[
-            replace(experiment, history=_history(experiment, present, earlier))
+            replace(experiment, history=_history(experiment, summary, earlier))
             for experiment in summary.experiments
         ],
     )
 
 
-def _of(experiment: PastExperiment, runs: Iterable[PastRun]) -> list[PastRun]:
+def _of(experiment: _Experiment, runs: Iterable[_Run]) -> list[_Run]:
     return [run for run in runs if (run.counted_as or run.experiment) == experiment.experiment]
 
 
 def _history(
-    experiment: ExperimentSummary,
-    present: PastSummary,
-    earlier: Sequence[tuple[PastExperiment, list[PastRun], PastSummary]],
+    ours: ExperimentSummary, present: Summary, earlier: Sequence[_Earlier]
 ) -> History | None:
-    ours = next(one for one in present.experiments if one.experiment == experiment.experiment)
     now = _entry(ours, _of(ours, present.runs), present)
     before = [
         (one, _entry(one, runs, of))
@@ -200,7 +162,7 @@ def _history(
     return History([*entries, now], [*_changes(now, alike, ours)], apart)
 
 
-def _entry(experiment: PastExperiment, runs: Sequence[PastRun], of: PastSummary) -> HistoryEntry:
+def _entry(experiment: _Experiment, runs: Sequence[_Run], of: Report) -> HistoryEntry:
     by_size: defaultdict[_Size, list[float]] = defaultdict(list)
     measured = [run for run in runs if run.samples_per_s is not None]
     for run in measured:
@@ -225,7 +187,7 @@ def _entry(experiment: PastExperiment, runs: Sequence[PastRun], of: PastSummary)
 
 
 def _apart(
-    ours: PastExperiment, now: HistoryEntry, theirs: PastExperiment, then: HistoryEntry
+    ours: _Experiment, now: HistoryEntry, theirs: _Experiment, then: HistoryEntry
 ) -> str | None:
     """Return why two measurements say nothing of each other."""
     work = [one.what for one in differences(theirs.setup, ours.setup) if one.is_of_work]
@@ -237,7 +199,7 @@ def _apart(
 
 
 def _differences(
-    theirs: PastExperiment, then: HistoryEntry, ours: PastExperiment, now: HistoryEntry
+    theirs: _Experiment, then: HistoryEntry, ours: _Experiment, now: HistoryEntry
 ) -> list[Difference]:
     found = differences(theirs.setup, ours.setup)
     if then.commit and now.commit and then.commit != now.commit:
@@ -247,8 +209,8 @@ def _differences(
 
 def _changes(
     now: HistoryEntry,
-    alike: Sequence[tuple[PastExperiment, HistoryEntry]],
-    ours: PastExperiment,
+    alike: Sequence[tuple[_Experiment, HistoryEntry]],
+    ours: _Experiment,
 ) -> Iterator[Change]:
     compared = [(point, [*_earlier(point, alike, ours)]) for point in now.points]
     several = sum(bool(earlier) for _, earlier in compared)
@@ -271,8 +233,8 @@ def _changes(
 
 def _earlier(
     point: HistoryPoint,
-    alike: Iterable[tuple[PastExperiment, HistoryEntry]],
-    ours: PastExperiment,
+    alike: Iterable[tuple[_Experiment, HistoryEntry]],
+    ours: _Experiment,
 ) -> Iterator[HistoryPoint]:
     """Yield the same size of earlier reports, where a rank's step had as many samples."""
     size = point.nodes, point.ranks_per_node
@@ -287,7 +249,7 @@ def same_batch(one: float | None, other: float | None) -> bool:
     return one is None or other is None or abs(one - other) <= _SAME_BATCH * max(one, other)
 
 
-def _samples_per_step(experiment: PastExperiment, size: tuple[int, int]) -> float | None:
+def _samples_per_step(experiment: _Experiment, size: tuple[int, int]) -> float | None:
     found = (each for each in experiment.points if (each.nodes, each.ranks_per_node) == size)
     return next((each.samples_per_step for each in found), None)
 
