@@ -13,7 +13,7 @@ from stalled_studies import SHARES, stalled
 from study_files import completed, sample_study
 
 from argosy.report import write_report
-from argosy.report.outputs.paper import latex_tables, scaling_table, write_paper
+from argosy.report.outputs.paper import latex_tables, write_paper
 from argosy.report.summary.models import Summary, read_summary
 from argosy.results import collect
 
@@ -57,7 +57,7 @@ def test_every_chart_and_table_is_written(summary: Summary, tmp_path: Path) -> N
 
 
 def test_the_latex_table(summary: Summary) -> None:
-    lines = scaling_table(summary.experiments[0]).splitlines()
+    lines = next(latex_tables(summary.experiments[0])).text.splitlines()
     assert lines[1] == r"\begin{tabular}{rrrrrr}"
     assert lines[3] == r"Nodes & Ranks & Runs & Samples/s & Speed-up & Efficiency \\"
     first, second = lines[5], lines[6]

@@ -1,27 +1,21 @@
 """Charts as SVG and PDF, and tables in LaTeX (package booktabs), for papers; intervals are 95 %."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import vl_convert
 
-from argosy.report import sizes
+from argosy.files import replacing, write_text
 from argosy.report.drawing import Drawing
-from argosy.report.numbers import MINUS, number
+from argosy.report.numbers import MINUS, NONE, number
 from argosy.report.outputs.summary_csv import summary_csv
 from argosy.report.page.html import VEGA_LITE
-from argosy.report.sizes import Size
-from argosy.report.statistics.estimates import Estimate
 from argosy.report.summary.models import ExperimentSummary, Summary
-from argosy.report.topics import drawings
-from argosy.report.topics.losses import factor_names
-from argosy.report.topics.stalls import part_names
-from argosy_common.files import replacing, write_text
-
-_NONE = "--"
+from argosy.report.table import Cell, Table
+from argosy.report.topics import drawings, paper_tables
 
 
 @dataclass(frozen=True)
@@ -34,87 +28,35 @@ class LatexTable:
 
 def latex_tables(experiment: ExperimentSummary) -> Iterator[LatexTable]:
     """Yield those that the experiment has numbers for: scaling, factors, stalls and prediction."""
-    if experiment.points:
-        yield LatexTable("scaling", scaling_table(experiment))
-    if names := factor_names(experiment):
-        of_sizes = [(point, point.factors) for point in experiment.points]
-        text = _of_parts(experiment, "factors of the efficiency", names, of_sizes)
-        yield LatexTable("factors", text)
-    if names := part_names(experiment):
-        of_stalls = [(one, one.shares) for one in experiment.stalls]
-        text = _of_parts(experiment, "shares of a step by what it waits for", names, of_stalls)
-        yield LatexTable("stalls", text)
-    if experiment.prediction:
-        yield LatexTable("prediction", _prediction(experiment))
+    for table in paper_tables(experiment):
+        yield LatexTable(table.name, _tabular(experiment, table))
 
 
-def scaling_table(experiment: ExperimentSummary) -> str:
-    """Throughput, speed-up and efficiency of each size, with intervals, as a LaTeX tabular."""
-    columns = ("Nodes", "Ranks", "Runs", "Samples/s", "Speed-up", "Efficiency")
-    rows = []
-    for point in experiment.points:
-        size = (str(point.nodes), str(point.ranks), sizes.counted(experiment, point))
-        estimates = (point.throughput_samples_per_s, point.speed_up, point.efficiency)
-        rows.append([*size, *map(_with_interval, estimates)])
-    return _tabular(experiment, f"{experiment.scaling} scaling", columns, rows)
-
-
-def _of_parts(
-    experiment: ExperimentSummary,
-    what: str,
-    names: Sequence[str],
-    of_sizes: Iterable[tuple[Size, Mapping[str, Estimate]]],
-) -> str:
-    """Return a table of the parts with these names, of each size that has any."""
-    rows = [
-        [str(one.nodes), str(one.ranks), *(_with_interval(parts.get(name)) for name in names)]
-        for one, parts in of_sizes
-        if parts
-    ]
-    headings = (name.replace("_", " ").capitalize() for name in names)
-    return _tabular(experiment, what, ("Nodes", "Ranks", *headings), rows)
-
-
-def _prediction(experiment: ExperimentSummary) -> str:
-    assert experiment.prediction
-    rows = [
-        [
-            str(point.nodes),
-            str(point.ranks),
-            _with_interval(point.samples_per_s),
-            _NONE if point.measured_samples_per_s is None else number(point.measured_samples_per_s),
-            _NONE if point.error is None else f"{round(100 * point.error, 1) + 0.0:+.1f}",
-            number(point.efficiency.mean),
-        ]
-        for point in experiment.prediction.points
-    ]
-    columns = ("Nodes", "Ranks", "Samples/s", "Measured", r"Error (\%)", "Efficiency")
-    return _tabular(experiment, "predicted and measured throughput", columns, rows)
-
-
-def _with_interval(estimate: Estimate | None) -> str:
-    if estimate is None:
-        return _NONE
-    if estimate.low is None or estimate.high is None:
-        return number(estimate.mean)
-    parts = map(number, (estimate.mean, estimate.low, estimate.high))
-    return "{} [{}, {}]".format(*parts)
-
-
-def _tabular(
-    experiment: ExperimentSummary, what: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
-) -> str:
+def _tabular(experiment: ExperimentSummary, table: Table) -> str:
+    columns = [one for one in table.columns if one.paper]
+    rows = zip(*(map(_latex, one.cells) for one in columns), strict=True)
     lines = [
-        f"% {' '.join(experiment.experiment.split())}, {what}; 95 % intervals.",
+        f"% {' '.join(experiment.experiment.split())}, {table.paper}; 95 % intervals.",
         rf"\begin{{tabular}}{{{'r' * len(columns)}}}",
         r"\toprule",
-        rf"{' & '.join(columns)} \\",
+        rf"{' & '.join(one.paper for one in columns)} \\",
         r"\midrule",
         *(rf"{' & '.join(row)} \\".replace(MINUS, "$-$") for row in rows),
         r"\bottomrule",
         r"\end{tabular}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _latex(cell: Cell) -> str:
+    """Return a cell for a paper: an estimate as a plain number with its interval in brackets."""
+    found = cell.estimate
+    if found is None:
+        return "--" if cell.text == NONE else cell.text
+    if found.low is None or found.high is None:
+        return number(found.mean)
+    mean, low, high = map(number, (found.mean, found.low, found.high))
+    return f"{mean} [{low}, {high}]"
 
 
 _HEIGHT = 290

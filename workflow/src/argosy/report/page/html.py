@@ -18,9 +18,6 @@ from markupsafe import Markup
 from argosy.report import numbers
 from argosy.report.colours import coloured
 from argosy.report.drawing import Drawing
-from argosy.report.statistics.estimates import scaled
-from argosy_common.files import write_text
-from argosy_common.units import amount
 
 VEGA_LITE = "6.4"
 """The version in which charts are written, as vl-convert names it."""
@@ -76,9 +73,7 @@ def _environment() -> Environment:
         "percent": numbers.percent,
         "interval": numbers.interval,
         "percent_interval": numbers.percent_interval,
-        "scaled": scaled,
         "probability": numbers.probability,
-        "amount": lambda size: amount(round(size)),
         "duration": numbers.duration,
         "moment": numbers.moment,
         "file_name": lambda path: path.rpartition("/")[2],

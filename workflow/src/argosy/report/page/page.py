@@ -10,29 +10,26 @@ from urllib.parse import quote
 
 from argosy.report import sizes
 from argosy.report.methods import methods
-from argosy.report.numbers import of_metric
 from argosy.report.overview import overview_drawing, sparkline
 from argosy.report.page.html import rendered
 from argosy.report.sizes import states
 from argosy.report.summary.models import FailureSummary, Summary
 from argosy.report.topics import (
+    allreduces,
     first_pictures,
+    first_tables,
     further_pictures,
+    further_tables,
+    losses,
     sentences,
     setups,
     slowness,
-    stalls,
-    timelines,
     to_know,
 )
-from argosy.report.topics.accuracy import metric_names
-from argosy.report.topics.answer import advice, advised, answer
+from argosy.report.topics.answer import advice, answer
 from argosy.report.topics.history import says as history
 from argosy.report.topics.laws import CONTRADICTED
 from argosy.report.topics.laws.says import NAMES, parameter_texts
-from argosy.report.topics.losses import factor_names, worst_factor
-from argosy.report.topics.phases import phase_names
-from argosy.report.topics.prediction import says as prediction
 from argosy.report.topics.runs import remarks
 from argosy.report.topics.scaling import measured_sizes
 from argosy_common.reading import NotReadError, read_end
@@ -105,12 +102,6 @@ def _plain(character: str) -> str:
     return "\ufffd" if unicodedata.category(character)[0] == "C" else character
 
 
-_LOST_ALL = 0.6
-"""The loss of a factor that has the deepest shade."""
-_DEEPEST = 40
-"""Per cent of colour, on which text can still be read."""
-
-
 def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
     """Return the report as HTML that asks nothing of the network.
 
@@ -126,19 +117,17 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         footer=setups.footer,
         answer=answer,
         advice=advice,
-        advised=advised,
         to_know=to_know,
         sentences=sentences,
-        counted=sizes.counted,
         size=sizes.size,
         sparkline=sparkline,
         overview_drawing=overview_drawing,
         first_pictures=first_pictures,
         further_pictures=further_pictures,
-        worst_factor=worst_factor,
-        heat=_heat,
-        phase_names=phase_names,
-        factor_names=factor_names,
+        scaling_tables=first_tables,
+        allreduce_tables=allreduces.tables,
+        loss_tables=losses.tables,
+        further_tables=further_tables,
         measured_sizes=measured_sizes,
         remarks=remarks,
         slow_host_sentences=slowness.host_sentences,
@@ -147,21 +136,9 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         law_names=NAMES,
         parameter_texts=parameter_texts,
         contradicted=CONTRADICTED,
-        stall_names=stalls.part_names,
-        metric_names=metric_names,
-        of_metric=of_metric,
-        stall_refusals=stalls.refusals,
         history_sentences=history.sentences,
         shown=setups.shown,
-        timeline_names=timelines.part_names,
-        timeline_refusals=timelines.refusals,
-        prediction_sentences=prediction.sentences,
     )
-
-
-def _heat(factor: float) -> int:
-    """Return how deep the cell of a factor is shaded, in per cent of its colour."""
-    return round(_DEEPEST * min(max(1 - factor, 0.0) / _LOST_ALL, 1.0))
 
 
 def _link(to_results: str, path: str) -> str:

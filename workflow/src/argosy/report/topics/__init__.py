@@ -4,7 +4,8 @@ A topic measures something in the tables, says what is found of it, and may draw
 topic. What it adds to the report stands in the lists of this file.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from argosy.report import sizes
@@ -12,12 +13,16 @@ from argosy.report.drawing import Drawing
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.study_tables import StudyTables
 from argosy.report.summary.models import ExperimentSummary, Summary
+from argosy.report.summary.parts import Rates
+from argosy.report.table import Table
 from argosy.report.topics import (
     accuracy,
     allreduces,
+    answer,
     container_cost,
     costs,
     doubts,
+    losses,
     phases,
     queue,
     runs,
@@ -99,3 +104,46 @@ def further_pictures(experiment: ExperimentSummary, currency: str | None) -> lis
     """Return all other drawings of an experiment; prices are in `currency`."""
     first = {one.name for one in first_pictures(experiment)}
     return [one for one in drawings(experiment, currency) if one.name not in first]
+
+
+def scaling_table(experiment: ExperimentSummary, currency: str | None = None) -> Table:
+    """Return the proposal table: what each size reached, took and waited for; prices are in `currency`."""
+    points = experiment.points
+    of = [point.costs for point in points if point.costs]
+    charged = " or as charged" if any(one.charged_node_hours for one in of) else ""
+    said = f"; per million samples, in steps alone{charged}" if of else ""
+    return Table(
+        [
+            *scaling.columns(experiment, partial(answer.advised, experiment)),
+            *costs.columns(points, currency),
+            *queue.columns(points),
+        ],
+        f"Proposal table: means with 95 % intervals{said}.",
+        f"Scaling of {experiment.experiment}",
+        "scaling",
+        kind="dense",
+        paper=f"{experiment.scaling} scaling",
+    )
+
+
+def first_tables(experiment: ExperimentSummary, rates: Rates) -> Iterator[Table]:
+    """Yield the tables that the page's charts of scaling link to."""
+    if experiment.points and (experiment.base or not experiment.allreduces):
+        yield scaling_table(experiment, rates.currency)
+
+
+def further_tables(experiment: ExperimentSummary, rates: Rates) -> Iterator[Table | str]:
+    """Yield the tables after those of losses and laws; a sentence stands for one that cannot be had."""
+    yield from phases.tables(experiment)
+    yield from usage.tables(experiment, rates)
+    yield from stalls.tables(experiment)
+    yield from timelines.tables(experiment)
+    yield from prediction.tables(experiment)
+    yield from accuracy.tables(experiment, rates)
+
+
+def paper_tables(experiment: ExperimentSummary) -> list[Table]:
+    """Return the tables of a paper."""
+    of_sizes = [scaling_table(experiment)] if experiment.points else []
+    found = (*losses.tables(experiment), *stalls.tables(experiment), *prediction.tables(experiment))
+    return [*of_sizes, *(one for one in found if isinstance(one, Table) and one.paper)]

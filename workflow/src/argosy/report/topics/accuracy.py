@@ -1,15 +1,18 @@
 """The accuracy that a training reaches, and the other metrics that its program records."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from argosy.report.numbers import percent, percent_interval
+from argosy.report.numbers import of_metric, percent, percent_interval
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.study_tables import StudyTables
 from argosy.report.sizes import name_among
 from argosy.report.statistics.estimates import Estimate, mean_estimate, proportion_estimate
 from argosy.report.summary.models import ExperimentSummary, PointSummary
+from argosy.report.summary.parts import Rates
+from argosy.report.table import UNKNOWN, Cell, Column, Table, column, estimate, figure, size_columns
 from argosy.report.topics.doubts import DIVERGED
 
 # The last value that a rank recorded under a name is its final one.
@@ -140,3 +143,82 @@ def _accuracy(point: PointSummary) -> str:
 def metric_names(experiment: ExperimentSummary) -> list[str]:
     """Return the metrics that any point of the experiment has, in order."""
     return sorted({name for point in experiment.points for name in point.metrics})
+
+
+def accuracy_column(points: Sequence[PointSummary]) -> Column:
+    """Return the column of test accuracies."""
+    return column(
+        points,
+        "Accuracy",
+        lambda one: estimate(one.test_accuracy, "tenths"),
+        terminal="accuracy",
+    )
+
+
+def tables(experiment: ExperimentSummary, rates: Rates) -> Iterator[Table]:
+    """Yield the accuracies of all sizes, where any is known, and the metrics of those that have some."""
+    points = experiment.points
+    if any(one.test_accuracy or one.weights_identical is not None for one in points):
+        yield Table(
+            [
+                *size_columns(points),
+                accuracy_column(points),
+                column(
+                    points,
+                    "Lowest",
+                    lambda one: figure(one.test_accuracy_min, percent(one.test_accuracy_min, 1)),
+                ),
+                column(points, "Weights identical", _weights),
+            ],
+            "Final test accuracy, and whether all ranks ended with the same weights.",
+            f"Accuracy of {experiment.experiment}",
+        )
+    if names := metric_names(experiment):
+        yield _metrics(experiment, names, rates.peak_tflops_per_node)
+
+
+def _weights(point: PointSummary) -> Cell:
+    if point.weights_identical is None:
+        return Cell("not compared")
+    runs = point.weights_compared_runs
+    return (
+        Cell(f"yes, in {runs} of {runs} runs")
+        if point.weights_identical
+        else Cell("no", is_bad=True)
+    )
+
+
+def _metrics(experiment: ExperimentSummary, names: Sequence[str], peak: float | None) -> Table:
+    points = [point for point in experiment.points if point.metrics]
+    utilisation = [column(points, "FLOPs utilisation", _utilisation)] if peak else []
+    of_peak = (
+        f" FLOPs utilisation: the model's own operations over {peak} TFLOP/s a node."
+        if peak
+        else ""
+    )
+    return Table(
+        [
+            *size_columns(points),
+            *utilisation,
+            *(column(points, name, partial(_metric, name)) for name in names),
+        ],
+        "What the program recorded: means over runs; of a run the mean over ranks, or the most where the "
+        f"name begins with peak or max.{of_peak}",
+        f"Metrics of {experiment.experiment}",
+        "metrics",
+    )
+
+
+def _utilisation(point: PointSummary) -> Cell:
+    found = point.flops_utilisation
+    return figure(found.mean, percent(found.mean, 1)) if found else UNKNOWN
+
+
+def _metric(name: str, point: PointSummary) -> Cell:
+    found = point.metrics.get(name)
+    if found is None:
+        return UNKNOWN
+    interval = ""
+    if found.low is not None and found.high is not None:
+        interval = f"{of_metric(name, found.low)} to {of_metric(name, found.high)}"
+    return Cell(of_metric(name, found.mean), found.mean, found, interval)

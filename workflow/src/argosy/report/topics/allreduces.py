@@ -1,16 +1,17 @@
 """Allreduce benchmarks: times by size and message, from the table `collectives`."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from argosy.report.numbers import number
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.study_tables import StudyTables
 from argosy.report.sizes import listed, name_among
-from argosy.report.statistics.estimates import total_estimate
+from argosy.report.statistics.estimates import scaled, total_estimate
 from argosy.report.summary.models import ExperimentSummary
 from argosy.report.summary.parts import AllreduceSummary
-from argosy_common.units import amount
+from argosy.report.table import Table, column, estimate, figure, size_columns
+from argosy.units import amount
 
 _MEANS_OF_RUNS = """
 SELECT experiment, bytes, nodes, ranks_per_node, avg(collectives.seconds) AS seconds
@@ -55,3 +56,27 @@ def _smallest_and_largest(times: Sequence[AllreduceSummary]) -> list[str]:
         f"an allreduce of {amount(one.bytes)} takes {number(1000 * one.seconds.mean)} ms"
         for one in ends
     ]
+
+
+def tables(experiment: ExperimentSummary) -> Iterator[Table]:
+    """Yield the times by size and message, where any were measured."""
+    found = experiment.allreduces
+    if not found:
+        return
+    yield Table(
+        [
+            *size_columns(found),
+            column(found, "Message", lambda one: figure(one.bytes, amount(one.bytes))),
+            column(found, "Runs", lambda one: str(one.seconds.n)),
+            column(found, "Milliseconds", lambda one: estimate(scaled(one.seconds, 1000))),
+            column(
+                found,
+                "busbw, GB/s",
+                lambda one: figure(one.busbw_gb_per_s, number(one.busbw_gb_per_s)),
+            ),
+        ],
+        "Allreduces alone: time of the slowest rank, mean over runs; busbw is the bus bandwidth as "
+        "nccl-tests defines it.",
+        f"Allreduces of {experiment.experiment}",
+        "allreduces",
+    )

@@ -1,6 +1,6 @@
 """What a million samples take at a point: hours, energy, money and carbon; and the time between steps."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from argosy.report.sizes import listed, size
 from argosy.report.statistics.estimates import Estimate, scaled, total_estimate
 from argosy.report.summary.models import ExperimentSummary, PointSummary
 from argosy.report.summary.parts import SAMPLES, CostSummary, Rates, UsageSummary
+from argosy.report.table import UNKNOWN, Cell, Column, column, estimate
 from argosy.results.tables import Run
 from argosy_common.units import J_PER_KWH
 
@@ -114,6 +115,40 @@ def _charged(
         for rate, one, around in zip(runs_samples_per_s, known, around_s, strict=True)
     ]
     return total_estimate(node_hours), total_estimate(around_s)
+
+
+def columns(points: Sequence[PointSummary], currency: str | None) -> list[Column]:
+    """Return what a million samples take at each size, in steps and as charged."""
+    known = [point.costs for point in points if point.costs]
+    of = {one.energy_of for one in known if one.energy_of}
+    found = [
+        _of_cost(points, "Hours", lambda cost: cost.hours),
+        _of_cost(points, "Node-hours", lambda cost: cost.node_hours),
+    ]
+    if any(one.charged_node_hours for one in known):
+        found.append(_of_cost(points, "Charged node-hours", lambda cost: cost.charged_node_hours))
+    if any(one.price for one in known):
+        found.append(_of_cost(points, str(currency), lambda cost: cost.price))
+    return [*found, *([energy_column(points)] if of else [])]
+
+
+def energy_column(points: Sequence[PointSummary]) -> Column:
+    """Return the energy of a million samples; what it is of stands in the heading where it is one thing."""
+    of = {point.costs.energy_of for point in points if point.costs and point.costs.energy_of}
+
+    def cell(point: PointSummary) -> Cell:
+        cost = point.costs
+        if cost is None or cost.energy_kwh is None:
+            return Cell("not read")
+        return estimate(cost.energy_kwh, unit=f" of {cost.energy_of}" if len(of) > 1 else "")
+
+    return column(points, f"kWh of {next(iter(of))}" if len(of) == 1 else "kWh", cell)
+
+
+def _of_cost(
+    points: Sequence[PointSummary], heading: str, of: Callable[[CostSummary], Estimate | None]
+) -> Column:
+    return column(points, heading, lambda one: estimate(of(one.costs)) if one.costs else UNKNOWN)
 
 
 CAPTION = "Price over time for a million samples; the line joins sizes that no other beats in both."

@@ -18,8 +18,9 @@ The last three are shares from 0 to 1 and are the parallel efficiency. Each divi
 base case gives a factor, and the product of the four factors is x / x_base, exactly.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from argosy.report.statistics.estimates import (
     together,
 )
 from argosy.report.summary.models import ExperimentSummary, PointSummary
+from argosy.report.table import Cell, Table, column, estimate, size_columns
 from argosy.results.tables import PHASES
 
 COMMUNICATION = "communication"
@@ -187,6 +189,49 @@ _LOSSES = {
     "data": "waiting for data",
     "computation": "slower computation",
 }
+
+
+_LOST_ALL = 0.6
+"""The loss of a factor that has the deepest shade."""
+_DEEPEST = 40
+"""Per cent of colour, on which text can still be read."""
+
+
+def tables(experiment: ExperimentSummary) -> Iterator[Table]:
+    """Yield the factors of efficiency of each size, where any are known."""
+    points = [point for point in experiment.points if point.factors]
+    if not points:
+        return
+    yield Table(
+        [
+            *size_columns(points),
+            *(
+                column(
+                    points,
+                    name.replace("_", " "),
+                    partial(_factor, name),
+                    paper=name.replace("_", " ").capitalize(),
+                )
+                for name in factor_names(experiment)
+            ),
+        ],
+        "Factors of efficiency against the base, their product last; ▼ marks the greatest loss of a size, "
+        "where one is shown.",
+        f"Factors of efficiency of {experiment.experiment}",
+        "factors",
+        kind="heat",
+        paper="factors of the efficiency",
+    )
+
+
+def _factor(name: str, point: PointSummary) -> Cell:
+    factor = point.factors.get(name)
+    lost = min(max(1 - factor.mean, 0.0) / _LOST_ALL, 1.0) if factor else None
+    return replace(
+        estimate(factor),
+        loss=None if lost is None else round(_DEEPEST * lost),
+        is_worst=name == worst_factor(point),
+    )
 
 
 def factor_names(experiment: ExperimentSummary) -> list[str]:

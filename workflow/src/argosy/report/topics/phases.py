@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from argosy.report.colours import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
 from argosy.report.drawing import ON_EACH_OTHER, Drawing, bar, bars, parts_drawing, tooltip
@@ -10,7 +11,8 @@ from argosy.report.runs.measurements import Point
 from argosy.report.runs.steady import OTHER
 from argosy.report.runs.study_tables import StudyTables
 from argosy.report.sizes import same_width, size
-from argosy.report.summary.models import ExperimentSummary
+from argosy.report.summary.models import ExperimentSummary, PointSummary
+from argosy.report.table import UNKNOWN, Cell, Table, column, estimate, figure, size_columns
 from argosy.results.tables import PHASES
 
 _COLUMNS = ("step_s", "samples", "steps", *PHASES, OTHER)
@@ -100,3 +102,35 @@ def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
     chart |= {"mark": bar(len(points)), "encoding": encoding}
     of = f"{experiment.experiment} in each phase"
     yield parts_drawing("phases", "Where a step's time goes.", of, chart, colours)
+
+
+def tables(experiment: ExperimentSummary) -> Iterator[Table]:
+    """Yield the milliseconds of a step in each phase, where any are known."""
+    points = [point for point in experiment.points if point.phases_s_per_step]
+    if not points:
+        return
+    yield Table(
+        [
+            *size_columns(points),
+            *(
+                column(points, name, partial(_milliseconds, name))
+                for name in phase_names(experiment)
+            ),
+            column(
+                points,
+                "whole step",
+                lambda one: figure(one.step_s, number(1000 * (one.step_s or 0.0))),
+            ),
+            column(points, "between steps", lambda one: estimate(one.between_steps, "tenths")),
+        ],
+        "Mean milliseconds of a step in each phase, other in no named one; and the share of the steady "
+        "time between steps.",
+        f"Phases of {experiment.experiment}",
+        "phases",
+        folded="Table of phases",
+    )
+
+
+def _milliseconds(phase: str, point: PointSummary) -> Cell:
+    seconds = point.phases_s_per_step.get(phase)
+    return UNKNOWN if seconds is None else figure(seconds, number(1000 * seconds))

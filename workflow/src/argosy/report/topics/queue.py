@@ -1,12 +1,13 @@
 """Queue waits: how long jobs waited, and the time from submission to result."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from argosy.report.numbers import count, duration
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.study_tables import StudyTables
 from argosy.report.summary.models import ExperimentSummary, PointSummary, QueueWaits
+from argosy.report.table import UNKNOWN, Column, column, figure
 
 _QUERY = """
 SELECT experiment, nodes, ranks_per_node, ranks, list(DISTINCT queue ORDER BY queue) AS queues,
@@ -61,3 +62,18 @@ def in_words(point: PointSummary) -> str:
 
 def _wait(point: PointSummary) -> float:
     return point.queue.waited_s if point.queue else 0.0
+
+
+def columns(points: Sequence[PointSummary]) -> list[Column]:
+    """Return the column of waits; none where no size has any."""
+    if not any(point.queue for point in points):
+        return []
+    return [
+        column(
+            points,
+            "Queue wait",
+            lambda one: (
+                figure(one.queue.waited_s, duration(one.queue.waited_s)) if one.queue else UNKNOWN
+            ),
+        )
+    ]

@@ -1,4 +1,7 @@
-"""How far an experiment scales, in sentences."""
+"""How far an experiment scales, in sentences and in columns of the proposal table."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from argosy.report import sizes
 from argosy.report.numbers import count, interval, number, percent
@@ -6,6 +9,7 @@ from argosy.report.runs.measurements import Point
 from argosy.report.sizes import same_width, size, states
 from argosy.report.statistics.estimates import Estimate
 from argosy.report.summary.models import ExperimentSummary, PointSummary
+from argosy.report.table import UNKNOWN, Cell, Column, column, estimate, figure, size_columns
 from argosy.report.topics.allreduces import sentences
 from argosy.report.topics.laws.says import Laws, MeasuredSizes, sentence
 from argosy.report.topics.losses import largest_loss, loss_sentence
@@ -130,3 +134,50 @@ def _interval_of(estimate: Estimate, runs: str, no_interval: str | None) -> str:
     if estimate.low is None:
         return f"{runs}, all alike to the last digit"
     return f"95 % interval {interval(estimate)}, {runs}"
+
+
+def columns(
+    experiment: ExperimentSummary, marks: Callable[[PointSummary], Sequence[str]]
+) -> list[Column]:
+    """Return throughput, speed-up and efficiency of each size; `marks` are words on a size."""
+    points = experiment.points
+    nodes, ranks = size_columns(points)
+    marked = [
+        replace(cell, value=point.nodes, marks=tuple(marks(point)))
+        for cell, point in zip(nodes.cells, points, strict=True)
+    ]
+    return [
+        replace(nodes, cells=marked),
+        ranks,
+        column(
+            points, "Runs", lambda one: sizes.counted(experiment, one), terminal="n", paper="Runs"
+        ),
+        column(points, "Samples/s", _rate, terminal="samples/s", paper="Samples/s"),
+        column(
+            points,
+            "Speed-up",
+            lambda one: estimate(one.speed_up),
+            terminal="speed-up",
+            paper="Speed-up",
+        ),
+        column(points, "", lambda one: interval(one.speed_up), terminal="interval"),
+        column(
+            points,
+            "Efficiency",
+            lambda one: estimate(one.efficiency, "percent"),
+            terminal="efficiency",
+            paper="Efficiency",
+        ),
+        column(points, "Detectable difference", _detectable),
+    ]
+
+
+def _rate(point: PointSummary) -> Cell:
+    median = point.median_samples_per_s
+    below = f"median {number(median.mean)} ({interval(median)})" if median else ""
+    return replace(estimate(point.throughput_samples_per_s), below=below)
+
+
+def _detectable(point: PointSummary) -> Cell:
+    ratio = point.detectable_ratio
+    return figure(ratio, percent(ratio - 1, 1)) if ratio else UNKNOWN

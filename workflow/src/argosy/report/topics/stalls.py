@@ -8,6 +8,7 @@ Sharma et al., "Stash", ICDCS 2023, for interconnect and network.
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from argosy.report.colours import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 from argosy.report.drawing import ON_EACH_OTHER, PARTS_TOLD, Drawing, bar, bars, parts_drawing
@@ -18,7 +19,8 @@ from argosy.report.runs.study_tables import StudyTables
 from argosy.report.sizes import listed, name_among
 from argosy.report.statistics.estimates import Estimate, share_estimate, total_estimate
 from argosy.report.summary.models import ExperimentSummary
-from argosy.report.summary.parts import StallSummary
+from argosy.report.summary.parts import PointTimeline, StallSummary
+from argosy.report.table import Cell, Table, column, estimate, figure, size_columns
 from argosy.report.topics.losses import LEAST_LOSS
 
 PARTS = ("compute", "interconnect", "network", "data", "preparation", "fetch")
@@ -200,13 +202,39 @@ def findings(experiment: ExperimentSummary) -> list[str]:
     return [f"With {at} a step waits {listed(waits)}."]
 
 
-def refusals(experiment: ExperimentSummary) -> list[str]:
-    """Return why sizes have no stalls, a sentence each."""
-    return [
-        f"No stalls with {name_among(experiment.stalls, stalls)}: {stalls.refused}."
-        for stalls in experiment.stalls
-        if stalls.refused
-    ]
+def tables(experiment: ExperimentSummary) -> Iterator[Table | str]:
+    """Yield the shares of a step by part, and a sentence on each size that has none."""
+    known = [stalls for stalls in experiment.stalls if stalls.shares]
+    if known:
+        yield Table(
+            [
+                *size_columns(known),
+                column(known, "Step", step_cell),
+                *(
+                    column(known, name, partial(_share, name), paper=name.capitalize())
+                    for name in part_names(experiment)
+                ),
+            ],
+            "Shares of a step, by differences to runs that have less to wait for. A share below 0 is "
+            "chance.",
+            f"Stalls of {experiment.experiment}",
+            "stalls",
+            folded="What a step waits for",
+            paper="shares of a step by what it waits for",
+        )
+    for stalls in experiment.stalls:
+        if stalls.refused:
+            yield f"No stalls with {name_among(experiment.stalls, stalls)}: {stalls.refused}."
+
+
+def _share(name: str, stalls: StallSummary) -> Cell:
+    return estimate(stalls.shares.get(name), "tenths")
+
+
+def step_cell(one: StallSummary | PointTimeline) -> Cell:
+    """Return the time of a step whose parts are known."""
+    assert one.step_s
+    return figure(one.step_s.mean, number(1000 * one.step_s.mean), " ms")
 
 
 def _is_sure(share: Estimate) -> bool:

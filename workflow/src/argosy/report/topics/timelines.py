@@ -2,7 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from argosy.report.colours import BLUE, GREY, ORANGE, SKY, VERMILION
 from argosy.report.drawing import PARTS_TOLD, Drawing, bars, parts_drawing
@@ -13,6 +14,8 @@ from argosy.report.sizes import name_among
 from argosy.report.statistics.estimates import total_estimate
 from argosy.report.summary.models import ExperimentSummary
 from argosy.report.summary.parts import PointTimeline
+from argosy.report.table import UNKNOWN, Cell, Table, column, figure, size_columns
+from argosy.report.topics.stalls import step_cell
 
 PARTS = ("negotiation", "queue", "copies", "operation", "other")
 """Of the exchange of gradients, in this order."""
@@ -132,13 +135,37 @@ def findings(experiment: ExperimentSummary) -> list[str]:
     ]
 
 
-def refusals(experiment: ExperimentSummary) -> list[str]:
-    """Return why sizes have no numbers, a sentence each."""
-    return [
-        f"Nothing from Horovod's timelines with {name_among(experiment.timelines, point)}: {point.refused}."
-        for point in experiment.timelines
-        if point.refused
-    ]
+def tables(experiment: ExperimentSummary) -> Iterator[Table | str]:
+    """Yield milliseconds and shares of a step by part, and a sentence on each size that has none."""
+    known = [point for point in experiment.timelines if point.shares]
+    if known:
+        yield Table(
+            [
+                *size_columns(known),
+                column(known, "Runs", lambda one: str(one.step_s.n if one.step_s else 0)),
+                column(known, "Step", step_cell),
+                *(column(known, name, partial(_part, name)) for name in part_names(experiment)),
+            ],
+            "Milliseconds per step in which any gradient was in a part, and shares of rank 0's steps, "
+            "warm-up included; parts overlap.",
+            f"Timelines of {experiment.experiment}",
+            "timeline",
+            folded="What Horovod did in a step",
+        )
+    for point in experiment.timelines:
+        if point.refused:
+            at = name_among(experiment.timelines, point)
+            yield f"Nothing from Horovod's timelines with {at}: {point.refused}."
+
+
+def _part(name: str, point: PointTimeline) -> Cell:
+    share = point.shares.get(name)
+    if share is None:
+        return UNKNOWN
+    seconds = point.seconds_per_step[name].mean
+    spread = "" if share.low is None else f" ({percent_interval(share, 1)})"
+    shown = figure(seconds, number(1000 * seconds), " ms")
+    return replace(shown, below=f"{percent(share.mean, 1)}{spread}")
 
 
 _COLOURS = dict(zip(PARTS, (VERMILION, ORANGE, SKY, BLUE, GREY), strict=True))

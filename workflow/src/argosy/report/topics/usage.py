@@ -1,10 +1,10 @@
 """Resource usage by telemetry: processors, memory, network, GPUs and energy, and GPUs left idle."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from argosy.report.numbers import count, percent
+from argosy.report.numbers import NONE, count, number, percent
 from argosy.report.runs.study_tables import StudyTables
 from argosy.report.statistics.estimates import (
     Estimate,
@@ -12,8 +12,10 @@ from argosy.report.statistics.estimates import (
     proportion_estimate,
     total_estimate,
 )
-from argosy.report.summary.models import ExperimentSummary
-from argosy.report.summary.parts import Unread, UsageSummary
+from argosy.report.summary.models import ExperimentSummary, PointSummary
+from argosy.report.summary.parts import Rates, Unread, UsageSummary
+from argosy.report.table import Cell, Column, Table, column, estimate, size_columns
+from argosy.units import amount
 
 PROCESSORS, GPUS, BOTH = "processors", "GPUs", "processors and GPUs"
 """Of what a power is."""
@@ -222,3 +224,64 @@ def unused_gpus(experiment: ExperimentSummary) -> list[str]:
 
 def _has_gpus(usage: UsageSummary) -> bool:
     return usage.gpu_busy is not None or usage.gpu_memory_bytes_max is not None
+
+
+_NOT_READ = "not read"
+
+
+def tables(experiment: ExperimentSummary, rates: Rates) -> Iterator[Table]:
+    """Yield what each size used, where any has telemetry."""
+    points = [point for point in experiment.points if point.usage]
+    if not points:
+        return
+
+    def used(heading: str, text: Callable[[UsageSummary], str]) -> Column:
+        return column(points, heading, lambda one: text(one.usage) if one.usage else NONE)
+
+    carbon = [column(points, "kg of CO₂ per million", _carbon)]
+    yield Table(
+        [
+            *size_columns(points),
+            used("CPUs busy", lambda one: _percent(one.cpu_busy)),
+            used("Memory", lambda one: _bytes(one.memory_bytes_max)),
+            used("Network", lambda one: _bytes_per_s(one.network_bytes_per_s)),
+            used("GPUs busy", lambda one: _percent(one.gpu_busy)),
+            used("GPU memory", lambda one: _bytes(one.gpu_memory_bytes_max)),
+            used("CPU energy", lambda one: _joules(one.cpu_energy_j)),
+            used("GPU energy", lambda one: _joules(one.gpu_energy_j)),
+            used("Per sample", _joules_per_sample),
+            *(carbon if rates.carbon_g_per_kwh is not None else []),
+        ],
+        "Means over runs, most memory; network of a node, both ways; energy of the whole job, per sample "
+        "of the steady state.",
+        f"Resource usage of {experiment.experiment}",
+        folded="Resource usage",
+    )
+
+
+def _percent(found: Estimate | None) -> str:
+    return percent(found.mean if found else None)
+
+
+def _bytes(found: int | None) -> str:
+    return amount(found) if found else NONE
+
+
+def _bytes_per_s(found: Estimate | None) -> str:
+    return f"{amount(round(found.mean))}/s" if found else NONE
+
+
+def _joules(found: Estimate | None) -> str:
+    return f"{number(found.mean)} J" if found else _NOT_READ
+
+
+def _joules_per_sample(used: UsageSummary) -> str:
+    if used.energy_j_per_sample:
+        return f"{_joules(used.energy_j_per_sample)} of {used.energy_of}"
+    was_read = used.cpu_energy_j or used.gpu_energy_j
+    return "no readings in half of the steady state" if was_read else _NOT_READ
+
+
+def _carbon(point: PointSummary) -> Cell:
+    carbon = point.costs.carbon_kg if point.costs else None
+    return estimate(carbon) if carbon else Cell(_NOT_READ)

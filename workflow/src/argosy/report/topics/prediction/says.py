@@ -1,14 +1,16 @@
 """A prediction in words and as a chart."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from argosy.report import numbers
 from argosy.report.colours import BLUE, VERMILION
 from argosy.report.drawing import Drawing, finished, tooltip
-from argosy.report.numbers import count, interval, number, percent
+from argosy.report.numbers import NONE, count, interval, number, percent
+from argosy.report.statistics.estimates import Estimate
 from argosy.report.summary.models import ExperimentSummary
 from argosy.report.summary.parts import NetworkSummary, PredictedPoint, PredictionSummary
+from argosy.report.table import Column, Table, column, estimate
 
 
 def sentences(found: PredictionSummary) -> list[str]:
@@ -197,3 +199,77 @@ def _row(point: PredictedPoint) -> dict[str, Any]:
         "found": number(measured),
         "error": percent(point.error, 1),
     }
+
+
+def tables(experiment: ExperimentSummary) -> Iterator[Table | str]:
+    """Yield the table of an experiment's prediction, or why there is none."""
+    if experiment.prediction:
+        yield table(experiment.experiment, experiment.prediction, None)
+    elif experiment.points:
+        yield f"No prediction: {experiment.no_prediction}"
+
+
+def table(experiment: str, found: PredictionSummary, currency: str | None) -> Table:
+    """Return a row for each number of nodes, with prices in `currency`."""
+    points = found.points
+    is_by_network = found.method == "network"
+    how = (
+        "Predicted from the step on one and two nodes and from allreduces alone"
+        if is_by_network
+        else "Extrapolated by the universal law from throughputs alone"
+    )
+    return Table(
+        [*_predicted(points), *_costs(points, currency)],
+        f"{how}; hours and node-hours are those of {number(found.samples, 6)} samples. Intervals are those "
+        "of a run to come.",
+        f"Prediction for {experiment}",
+        "prediction",
+        folded=f"{'Prediction' if is_by_network else 'Extrapolation'}: more nodes than were measured",
+        said=sentences(found),
+        paper="predicted and measured throughput",
+    )
+
+
+def _predicted(points: Sequence[PredictedPoint]) -> list[Column]:
+    def mean(page: str, of: Callable[[PredictedPoint], Estimate], terminal: str) -> Column:
+        return column(points, page, lambda one: number(of(one).mean), terminal=terminal)
+
+    return [
+        column(points, "Nodes", lambda one: str(one.nodes), terminal="nodes", paper="Nodes"),
+        column(points, "Ranks", lambda one: str(one.ranks), paper="Ranks"),
+        column(points, "", lambda one: estimate(one.samples_per_s), paper="Samples/s"),
+        mean("Samples/s", lambda one: one.samples_per_s, "samples/s"),
+        column(
+            points, "Interval", lambda one: interval(one.samples_per_s), terminal="95 %\ninterval"
+        ),
+        column(
+            points,
+            "Measured",
+            lambda one: number(one.measured_samples_per_s),
+            terminal="measured",
+            paper="Measured",
+        ),
+        column(points, "Error", lambda one: percent(one.error, 1), terminal="error"),
+        column(points, "", _error_in_percent, paper=r"Error (\%)"),
+        column(
+            points, "Efficiency", lambda one: percent(one.efficiency.mean), terminal="efficiency"
+        ),
+        column(points, "", lambda one: number(one.efficiency.mean), paper="Efficiency"),
+        mean("Hours", lambda one: one.hours, "hours"),
+        mean("Node-hours", lambda one: one.node_hours, "node\nhours"),
+    ]
+
+
+def _error_in_percent(point: PredictedPoint) -> str:
+    return NONE if point.error is None else f"{round(100 * point.error, 1) + 0.0:+.1f}"
+
+
+def _costs(points: Sequence[PredictedPoint], currency: str | None) -> Iterator[Column]:
+    """Yield columns of energy, price and carbon for the terminal, those that are known."""
+    for heading, costs in (
+        ("kWh", [point.energy_kwh for point in points]),
+        (currency or "price", [point.price for point in points]),
+        ("kg CO₂", [point.carbon_kg for point in points]),
+    ):
+        if any(costs):
+            yield column(costs, "", lambda one: number(one.mean if one else None), terminal=heading)
