@@ -137,6 +137,10 @@ bench-opened-files: $(VENV)/.developing ## Count how often a snakemake of two ru
 bench-report: $(VENV)/.developing ## Time large studies from records to the report beside bare engines
 	@PYTHONPATH=tests/factories PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/report.py
 
+.PHONY: corpus
+corpus: $(VENV)/.developing ## Print digests of the report's outputs over many studies, to compare revisions (FOLDER=)
+	@PYTHONPATH=tests/factories PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/report_corpus.py $(or $(FOLDER),.corpus)
+
 .PHONY: bench-page
 bench-page: $(VENV)/.developing ## Time the opening of a report of 1,000 runs in a browser
 	@PYTHONPATH=tests/factories PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/page.py
