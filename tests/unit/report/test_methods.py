@@ -5,9 +5,9 @@ from pathlib import Path
 
 from study_files import completed, plan, sample_study
 
-from argosy.report.methods import methods
 from argosy.report.summary.models import Summary
 from argosy.report.summary.summarise import summarise
+from argosy.report.topics import methods
 from argosy.results import collect
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from urllib.parse import quote
 
 from argosy.report import sizes
-from argosy.report.methods import methods
 from argosy.report.overview import overview_drawing, sparkline
 from argosy.report.page.html import rendered
 from argosy.report.sizes import states
@@ -21,6 +20,7 @@ from argosy.report.topics import (
     further_pictures,
     further_tables,
     losses,
+    methods,
     sentences,
     setups,
     slowness,

@@ -280,6 +280,11 @@ class Summary:
     inputs: str | None = None
     """The digest of all that was asked for, the same at each site that runs the same study."""
 
+    @property
+    def points(self) -> list[PointSummary]:
+        """Return the sizes of all experiments."""
+        return [point for experiment in self.experiments for point in experiment.points]
+
 
 _ADAPTER = TypeAdapter(Summary)
 

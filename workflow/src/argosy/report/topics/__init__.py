@@ -22,6 +22,7 @@ from argosy.report.topics import (
     container_cost,
     costs,
     doubts,
+    intervals,
     losses,
     phases,
     queue,
@@ -34,6 +35,7 @@ from argosy.report.topics import (
     usage,
 )
 from argosy.report.topics.history import says as history
+from argosy.report.topics.laws import says as laws
 from argosy.report.topics.prediction import says as prediction
 
 
@@ -147,3 +149,25 @@ def paper_tables(experiment: ExperimentSummary) -> list[Table]:
     of_sizes = [scaling_table(experiment)] if experiment.points else []
     found = (*losses.tables(experiment), *stalls.tables(experiment), *prediction.tables(experiment))
     return [*of_sizes, *(one for one in found if isinstance(one, Table) and one.paper)]
+
+
+def methods(summary: Summary) -> list[str]:
+    """Return how the numbers of a report were made: the methods that applied to this study, and no "
+    "others."""
+    return [
+        *runs.methods(summary),
+        *slowness.methods(summary),
+        *intervals.of_means(summary),
+        *costs.methods(summary),
+        *intervals.of_speed_ups(summary),
+        *phases.methods(summary),
+        *losses.methods(summary),
+        *intervals.of_scaling(summary),
+        *allreduces.methods(summary),
+        *laws.methods(summary),
+        *prediction.methods(summary),
+        *stalls.methods(summary),
+        *timelines.methods(summary),
+        *usage.methods(summary),
+        *intervals.of_bases(summary),
+    ]

@@ -8,7 +8,7 @@ from argosy.report.runs.measurements import Point
 from argosy.report.runs.study_tables import StudyTables
 from argosy.report.sizes import listed, name_among
 from argosy.report.statistics.estimates import scaled, total_estimate
-from argosy.report.summary.models import ExperimentSummary
+from argosy.report.summary.models import ExperimentSummary, Summary
 from argosy.report.summary.parts import AllreduceSummary
 from argosy.report.table import Table, column, estimate, figure, size_columns
 from argosy.units import amount
@@ -80,3 +80,12 @@ def tables(experiment: ExperimentSummary) -> Iterator[Table]:
         f"Allreduces of {experiment.experiment}",
         "allreduces",
     )
+
+
+def methods(summary: Summary) -> Iterator[str]:
+    """Yield how allreduces were timed, where they were."""
+    if any(one.allreduces for one in summary.experiments):
+        yield (
+            "The time of an allreduce alone is that of its slowest rank: the mean over runs, each with the "
+            "mean of its repetitions. busbw is its bytes over that time, times 2 (n - 1) / n for n ranks."
+        )

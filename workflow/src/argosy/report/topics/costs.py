@@ -10,7 +10,7 @@ from argosy.report.numbers import number, percent
 from argosy.report.runs.study_tables import StudyTables
 from argosy.report.sizes import listed, size
 from argosy.report.statistics.estimates import Estimate, scaled, total_estimate
-from argosy.report.summary.models import ExperimentSummary, PointSummary
+from argosy.report.summary.models import ExperimentSummary, PointSummary, Summary
 from argosy.report.summary.parts import SAMPLES, CostSummary, Rates, UsageSummary
 from argosy.report.table import UNKNOWN, Cell, Column, column, estimate
 from argosy.results.tables import Run
@@ -253,3 +253,26 @@ def much_between_steps(experiment: ExperimentSummary) -> list[str]:
         f"Time between steps (validation, checkpoints) is {listed(much)}. Throughput and node-hours count "
         "steps alone, so a training takes longer."
     ]
+
+
+def methods(summary: Summary) -> Iterator[str]:
+    """Yield what costs are of, and by which rates they were calculated."""
+    if any(one.costs and one.throughput_samples_per_s for one in summary.points):
+        yield (
+            "Hours and node-hours of a million samples are those of steps in the steady state. Charged "
+            "ones are of one job, with its start, warm-up, validation and checkpoints; so is the price "
+            "where they are known. Their means, and those of energy, are arithmetic, since bills add up."
+        )
+        yield from _of_rates(summary.rates)
+
+
+def _of_rates(rates: Rates) -> Iterator[str]:
+    """Yield by what prices, energy and carbon are calculated."""
+    if rates.price_per_node_hour is not None:
+        yield f"A node-hour is taken at {rates.price_per_node_hour} {rates.currency}."
+    pue = f", times the site's PUE of {rates.pue}" if rates.pue else ""
+    yield f"Energy per million samples is that of processors and GPUs{pue}."
+    if rates.carbon_g_per_kwh is not None:
+        yield f"Carbon is taken at {rates.carbon_g_per_kwh} g of CO₂ per kWh."
+    if rates.source:
+        yield f"Rates: {rates.source}."

@@ -36,7 +36,7 @@ from argosy.report.statistics.estimates import (
     paired_ratio_estimate,
     together,
 )
-from argosy.report.summary.models import ExperimentSummary, PointSummary
+from argosy.report.summary.models import ExperimentSummary, PointSummary, Summary
 from argosy.report.table import Cell, Table, column, estimate, size_columns
 from argosy.results.tables import PHASES
 
@@ -296,3 +296,12 @@ def _smaller_batch(experiment: ExperimentSummary, base: PointSummary, largest: P
         f" Each rank's batch is {samples(here)} samples there, against {samples(there)} with "
         f"{size(experiment, base)}: smaller batches compute less efficiently."
     )
+
+
+def methods(summary: Summary) -> Iterator[str]:
+    """Yield what factors of the efficiency are, where there are any."""
+    if any(one.factors for one in summary.points):
+        yield (
+            "Factors are relative to the base, and geometric means over runs: their product is the "
+            "efficiency, exactly."
+        )

@@ -11,7 +11,7 @@ from argosy.report.runs.measurements import Point
 from argosy.report.runs.steady import OTHER
 from argosy.report.runs.study_tables import StudyTables
 from argosy.report.sizes import same_width, size
-from argosy.report.summary.models import ExperimentSummary, PointSummary
+from argosy.report.summary.models import ExperimentSummary, PointSummary, Summary
 from argosy.report.table import UNKNOWN, Cell, Table, column, estimate, figure, size_columns
 from argosy.results.tables import PHASES
 
@@ -134,3 +134,12 @@ def tables(experiment: ExperimentSummary) -> Iterator[Table]:
 def _milliseconds(phase: str, point: PointSummary) -> Cell:
     seconds = point.phases_s_per_step.get(phase)
     return UNKNOWN if seconds is None else figure(seconds, number(1000 * seconds))
+
+
+def methods(summary: Summary) -> Iterator[str]:
+    """Yield how times of phases were averaged, where there are any."""
+    if any(one.phases_s_per_step for one in summary.points):
+        yield (
+            "Times of phases are means over steps, then ranks, then runs, so that each weighs the same. "
+            "Time between steps, as of validation and checkpoints, is in no step and no throughput."
+        )

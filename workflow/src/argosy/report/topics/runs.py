@@ -5,9 +5,15 @@ from collections.abc import Iterator, Sequence
 
 from argosy.report.numbers import count, duration, interval, number, percent
 from argosy.report.runs.measurements import ALLREDUCES_ALONE
+from argosy.report.runs.scaling import are_blocks
 from argosy.report.runs.stragglers import Straggler
 from argosy.report.sizes import listed, not_completed
-from argosy.report.summary.models import ExperimentSummary, RunSummary, Summary
+from argosy.report.summary.models import (
+    ExperimentSummary,
+    ProvenanceSummary,
+    RunSummary,
+    Summary,
+)
 from argosy.report.topics import doubts, slowness
 from argosy.report.topics.costs import MUCH_BETWEEN_STEPS
 
@@ -157,3 +163,70 @@ def not_steady(summary: Summary, experiment: ExperimentSummary) -> Iterator[str]
 
 def _runs_of(summary: Summary, experiment: ExperimentSummary) -> list[RunSummary]:
     return [run for run in summary.runs if run.counts_to == experiment.experiment]
+
+
+def methods(summary: Summary) -> Iterator[str]:
+    """Yield how the throughputs of runs were made, and which runs have none."""
+    runs = summary.runs
+    by_steps = sum(run.throughput_source == "steps" for run in runs)
+    printed = sum(run.throughput_source == "printed" for run in runs)
+    if by_steps:
+        yield (
+            "A run's throughput is the samples of all its ranks over the time of its slowest rank: the sum "
+            "of that rank's steps, once the run is steady."
+        )
+    if any(run.warm_up_steps is not None for run in runs):
+        yield warm_up(summary)
+    if printed:
+        yield (
+            f"The programs of {count(printed, 'run')} recorded no steps. Their throughput is the mean of "
+            "the numbers that they printed, each weighted by the work that it stands for."
+        )
+    apart = [each.experiment for each in summary.experiments if each.setup.independent]
+    if apart:
+        yield (
+            f"The ranks of {listed(apart)} are independent of each other, as the experiment says: nothing "
+            "was exchanged, and their samples are added up."
+        )
+    missing = sum((run.left_out or "").startswith("no steps of ") for run in runs)
+    if missing:
+        yield f"Left out, since records of their ranks are missing: {count(missing, 'run')}."
+    seeds = sorted({one for entry in summary.provenance if (one := _seed(entry)) is not None})
+    if seeds and max((run.repeat for run in runs), default=1) > 1:
+        yield (
+            "Runs were submitted repeat by repeat, all sizes and experiments of a repeat in random order "
+            f"(seed {', '.join(map(str, seeds))}), so that busy hours affect all sizes alike. "
+            f"{_started(runs)}"
+        )
+    unwatched = [
+        each.experiment
+        for each in summary.experiments
+        if each.setup.is_native and not each.setup.programs
+    ]
+    if unwatched:
+        yield (
+            f"No file of the program of {', '.join(unwatched)} is watched: where the program has changed, "
+            "the experiment is not measured again by itself."
+        )
+
+
+def _started(runs: Sequence[RunSummary]) -> str:
+    """Return whether they started as they were submitted, by their times."""
+    starts: defaultdict[int, list[float | None]] = defaultdict(list)
+    for run in runs:
+        if run.samples_per_s is not None:
+            starts[run.repeat].append(run.started_unix_s)
+    if len(starts) < 2:
+        return "Only one repeat has throughputs."
+    if are_blocks(starts):
+        return "They started in that order."
+    return (
+        "They did not start in that order: runs of different repeats started among each other, as when "
+        "jobs wait or are repeated."
+    )
+
+
+def _seed(entry: ProvenanceSummary) -> int | None:
+    submission = entry.content.get("submission")
+    seed = submission.get("seed") if isinstance(submission, dict) else None
+    return seed if isinstance(seed, int) else None

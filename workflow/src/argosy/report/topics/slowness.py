@@ -9,7 +9,15 @@ levels are Holm's (Scandinavian Journal of Statistics 6(2), 1979).
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
 from statistics import median
 from typing import TypeVar
@@ -18,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc, gammaln
 
-from argosy.report.numbers import number, percent
+from argosy.errors import some
+from argosy.report.numbers import count, number, percent
 from argosy.report.runs.scaling import days
 from argosy.report.runs.stragglers import SIGNIFICANCE
 from argosy.report.sizes import name_among, size
@@ -328,3 +337,13 @@ def slow_job_sentences(experiment: ExperimentSummary) -> list[str]:
                 "and the mean describes neither group. The remarks of the runs name them."
             )
     return said
+
+
+def methods(summary: Summary) -> Iterator[str]:
+    """Yield how slow ranks were found, where there are any."""
+    slow = sum(bool(run.stragglers) for run in summary.runs)
+    if slow:
+        yield (
+            "Ranks are compared in their own work, all phases but communication, since the others show a "
+            f"slow rank's delay as communication. Slow ranks were found in {count(slow, 'run')}."
+        )

@@ -18,7 +18,7 @@ from argosy.report.runs.setups import Setup, differences
 from argosy.report.runs.study_tables import StudyTables
 from argosy.report.sizes import listed, name_among
 from argosy.report.statistics.estimates import Estimate, share_estimate, total_estimate
-from argosy.report.summary.models import ExperimentSummary
+from argosy.report.summary.models import ExperimentSummary, Summary
 from argosy.report.summary.parts import PointTimeline, StallSummary
 from argosy.report.table import Cell, Table, column, estimate, figure, size_columns
 from argosy.report.topics.losses import LEAST_LOSS
@@ -268,3 +268,14 @@ def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
     chart["mark"] = bar(len({row["size"] for row in rows}))
     of = f"{experiment.experiment} by what it waits for"
     yield parts_drawing("stalls", _CAPTION, of, chart, colours)
+
+
+def methods(summary: Summary) -> Iterator[str]:
+    """Yield how stalls were measured, where they were."""
+    if any(found.refused is None for one in summary.experiments for found in one.stalls):
+        yield (
+            "A stall is the difference of two sets of runs, one of which has less to wait for: one rank "
+            "alone with synthetic data computes; all ranks of a node also wait for each other; more nodes "
+            "for the network; runs with data for these. Where ranks wait for each other and for data at "
+            "the same time, what goes last hides the other."
+        )

@@ -12,7 +12,7 @@ from argosy.report.runs.measurements import Point
 from argosy.report.runs.study_tables import StudyTables
 from argosy.report.sizes import name_among
 from argosy.report.statistics.estimates import total_estimate
-from argosy.report.summary.models import ExperimentSummary
+from argosy.report.summary.models import ExperimentSummary, Summary
 from argosy.report.summary.parts import PointTimeline
 from argosy.report.table import UNKNOWN, Cell, Table, column, figure, size_columns
 from argosy.report.topics.stalls import step_cell
@@ -193,3 +193,13 @@ def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
     chart = bars(rows, colours, PARTS_TOLD, order=beside)
     of = f"{experiment.experiment} in parts of Horovod's work"
     yield parts_drawing("timeline", _CAPTION, of, chart, colours)
+
+
+def methods(summary: Summary) -> Iterator[str]:
+    """Yield what parts of timelines mean, where there are any."""
+    if any(one.timelines for one in summary.experiments):
+        yield (
+            "Parts of Horovod's timeline, as rank 0 wrote it, overlap and do not add up; how much of them "
+            "the backward pass hides is not known. Negotiation is waiting for the slowest rank. Writing a "
+            "timeline takes time, so its runs are for looking."
+        )

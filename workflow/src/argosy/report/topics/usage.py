@@ -12,7 +12,7 @@ from argosy.report.statistics.estimates import (
     proportion_estimate,
     total_estimate,
 )
-from argosy.report.summary.models import ExperimentSummary, PointSummary
+from argosy.report.summary.models import ExperimentSummary, PointSummary, Summary
 from argosy.report.summary.parts import Rates, Unread, UsageSummary
 from argosy.report.table import Cell, Column, Table, column, estimate, size_columns
 from argosy.units import amount
@@ -285,3 +285,13 @@ def _joules_per_sample(used: UsageSummary) -> str:
 def _carbon(point: PointSummary) -> Cell:
     carbon = point.costs.carbon_kg if point.costs else None
     return estimate(carbon) if carbon else Cell(_NOT_READ)
+
+
+def methods(summary: Summary) -> Iterator[str]:
+    """Yield how telemetry measured, where it did."""
+    if any(one.usage for one in summary.points):
+        yield (
+            "Telemetry measures resource usage from the agents' start to their end; energy is that of the "
+            "whole job, where all of a run's could be read; energy per sample is the power within the "
+            "steady state over the throughput there."
+        )

@@ -1,12 +1,13 @@
 """Scaling laws of an experiment in summary.json, in a sentence, and as a curve."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from argosy.report.numbers import interval, number, percent, percent_interval
 from argosy.report.runs.measurements import Measurement
 from argosy.report.statistics.estimates import Estimate
+from argosy.report.summary.models import Summary
 from argosy.report.summary.parts import LawSummary
 from argosy.report.topics.laws import (
     AMDAHL,
@@ -207,3 +208,14 @@ def curve_sizes(smallest: int, largest: int) -> list[float]:
     growth = math.log(largest / smallest)
     steps = [smallest * math.exp(growth * place / _POINTS) for place in range(_POINTS)]
     return sorted({*(round(step, 3) for step in steps), float(largest)})
+
+
+def methods(summary: Summary) -> Iterator[str]:
+    """Yield how scaling laws were fitted and chosen, where one was."""
+    if any(law.refused is None for one in summary.experiments for law in one.laws):
+        yield (
+            "Laws are fitted to single runs by least squares on the logarithm. The simplest that misses "
+            "the sizes' means by no more than repeats scatter is named, where there are repeats enough: "
+            "the runs do not contradict it, as they may not contradict others. Where the means scatter by "
+            "more than the repeats tell, the intervals are by the means."
+        )

@@ -8,7 +8,7 @@ from argosy.report.colours import BLUE, VERMILION
 from argosy.report.drawing import Drawing, finished, tooltip
 from argosy.report.numbers import NONE, count, interval, number, percent
 from argosy.report.statistics.estimates import Estimate
-from argosy.report.summary.models import ExperimentSummary
+from argosy.report.summary.models import ExperimentSummary, Summary
 from argosy.report.summary.parts import NetworkSummary, PredictedPoint, PredictionSummary
 from argosy.report.table import Column, Table, column, estimate
 
@@ -273,3 +273,18 @@ def _costs(points: Sequence[PredictedPoint], currency: str | None) -> Iterator[C
     ):
         if any(costs):
             yield column(costs, "", lambda one: number(one.mean if one else None), terminal=heading)
+
+
+def methods(summary: Summary) -> Iterator[str]:
+    """Yield from what sizes were predicted, by each method that was used."""
+    used = {one.prediction.method for one in summary.experiments if one.prediction}
+    if "network" in used:
+        yield (
+            "Sizes that nobody ran are predicted from the measured steps, the layers' times and the "
+            "network's delay and rate."
+        )
+    if "universal law" in used:
+        yield (
+            "Sizes up to twice the largest are extrapolated by the universal scalability law, from "
+            "throughputs alone."
+        )

@@ -1,0 +1,122 @@
+"""How means, speed-ups and their intervals were made, for the report's list of methods."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from argosy.report.numbers import count, percent
+from argosy.report.runs.scaling import FEWEST_PAIRS
+from argosy.report.statistics.few_runs import unseen_share
+from argosy.report.summary.models import PointSummary, ProvenanceSummary, Summary
+
+
+def of_means(summary: Summary) -> Iterator[str]:
+    """Yield what n counts, how means were made, and what so few runs may miss."""
+    measured = _measured(summary)
+    if not measured:
+        return
+    shared = _shared_jobs(summary)
+    n = "the number of runs" if shared else "the number of independent jobs"
+    yield f"n is {n}. Steps within a job are not independent of each other and give no interval."
+    if shared:
+        yield (
+            f"{count(shared, 'job')} held several runs each, one after another on the same nodes "
+            "(resources.same_allocation). Nodes that waited while a smaller size ran are in no cost."
+        )
+    several = sum(len(one.runs_samples_per_s) > 1 for one in measured)
+    alone = len(measured) - several
+    if several:
+        yield (
+            "Means of throughputs are geometric, with Student's t interval of "
+            f"{percent(summary.method.confidence)} confidence on the logarithm."
+        )
+    if alone:
+        yield (
+            f"{count(alone, 'size')} had a single run, which shows no scatter: no interval is given."
+        )
+    most = max(len(one.runs_samples_per_s) for one in measured)
+    if most > 1:
+        yield (
+            f"With {count(most, 'run')} per size you can miss slow jobs: even if "
+            f"{percent(unseen_share(most))} of all jobs were slow, 1 study in 20 would see none."
+        )
+
+
+def _shared_jobs(summary: Summary) -> int:
+    """Return how many jobs measured several runs, of those runs that asked to share one."""
+    asked = {run for entry in summary.provenance if _asks_to_share(entry) for run in entry.runs}
+    jobs = Counter(
+        run.attempt.rpartition(".")[0]
+        for run in summary.runs
+        if run.attempt and f"{run.experiment}/{run.run_id}" in asked
+    )
+    return sum(held > 1 for held in jobs.values())
+
+
+def _asks_to_share(entry: ProvenanceSummary) -> bool:
+    experiment = entry.content.get("experiment")
+    resources = experiment.get("resources") if isinstance(experiment, dict) else None
+    return isinstance(resources, dict) and resources.get("same_allocation") is True
+
+
+def of_speed_ups(summary: Summary) -> Iterator[str]:
+    """Yield how speed-ups, efficiencies and their intervals were made."""
+    measured = _measured(summary)
+    compared = [one.speed_up for one in measured if one.speed_up]
+    if len(compared) > 1:
+        yield (
+            "Speed-up is the mean throughput over that of the base; efficiency is the speed-up over the "
+            "growth in ranks. Both are 1 at the base by definition."
+        )
+    yield from _of_intervals([one for one in measured if one.detectable_ratio is not None])
+    others = sum(
+        max(0, sum(point.speed_up is not None for point in one.points) - 1)
+        for one in summary.experiments
+    )
+    if others > 1:
+        yield (
+            f"Each interval holds by itself: all {others} of the speed-ups hold together less often than "
+            "one. What is said of the largest loss holds together with all factors (Bonferroni)."
+        )
+
+
+def _of_intervals(scattering: Sequence[PointSummary]) -> Iterator[str]:
+    """Yield what intervals are made by, of sizes that have one which is not a point."""
+    paired = sum(one.speed_up_is_paired for one in scattering)
+    if paired < len(scattering):
+        which = f" of {count(len(scattering) - paired, 'size')}" if paired else ""
+        yield f"The interval of a speed-up{which} is Welch's on the logarithm."
+    if paired:
+        which = "" if paired == len(scattering) else f" of {count(paired, 'size')}"
+        yield (
+            f"The interval of a speed-up{which} pairs the runs of each repeat, on the logarithm of "
+            f"their ratio: {FEWEST_PAIRS} repeats or more were blocks in time, by the starts of their runs."
+        )
+    if scattering:
+        yield (
+            "The detectable difference is the smallest one that such runs show in 80 % of studies (80 % "
+            "power); smaller ones may exist unseen."
+        )
+
+
+def of_scaling(summary: Summary) -> Iterator[str]:
+    """Yield what strong and weak scaling are, where the study has such an experiment."""
+    kinds = {one.scaling for one in summary.experiments if one.base}
+    if "strong" in kinds:
+        yield "Strong scaling: the problem stays the same and is divided among the ranks."
+    if "weak" in kinds:
+        yield "Weak scaling: the problem grows with the ranks."
+
+
+def of_bases(summary: Summary) -> Iterator[str]:
+    """Yield to which size the others of each experiment are compared."""
+    for experiment in summary.experiments:
+        base = experiment.base
+        if base is not None:
+            yield (
+                f"Base of {experiment.experiment}, its size with the fewest ranks: "
+                f"{count(base.nodes, 'node')}, {count(base.ranks, 'rank')}."
+            )
+
+
+def _measured(summary: Summary) -> list[PointSummary]:
+    return [one for one in summary.points if one.throughput_samples_per_s]
