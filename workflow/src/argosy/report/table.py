@@ -1,6 +1,6 @@
 """A table of numbers, once for all outputs: the page, LaTeX and the terminal are loops over its columns."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -39,6 +39,13 @@ class Cell:
 
 
 UNKNOWN = Cell(NONE)
+Quantity = tuple[str, str, Estimate]
+"""A row of summary.csv: its name, unit and value; ratios have the unit 1."""
+
+
+def known(*quantities: tuple[str, str, Estimate | None]) -> Iterator[Quantity]:
+    """Yield the quantities that have a value."""
+    return ((name, unit, value) for name, unit, value in quantities if value is not None)
 
 
 @dataclass(frozen=True)
@@ -118,3 +125,9 @@ def estimate(found: Estimate | None, form: Form = "number", unit: str = "") -> C
         text = percent(found.mean, decimals)
         interval = numbers.percent_interval(found, decimals)
     return Cell(text + unit, found.mean, found, "" if found.low is None else interval)
+
+
+def in_order(order: Iterable[str], found: Iterable[Iterable[str]]) -> list[str]:
+    """Return those names of `order` that any of the rows has."""
+    there = {name for row in found for name in row}
+    return [name for name in order if name in there]

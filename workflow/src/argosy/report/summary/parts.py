@@ -251,6 +251,11 @@ class PredictedPoint:
     measured_samples_per_s: float | None
     error: float | None
 
+    @property
+    def ranks_per_node(self) -> int:
+        """Return the ranks of each node, the same on all."""
+        return self.ranks // self.nodes
+
 
 @dataclass(frozen=True)
 class PredictionSummary:

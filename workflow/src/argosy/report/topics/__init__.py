@@ -4,7 +4,7 @@ A topic measures something in the tables, says what is found of it, and may draw
 topic. What it adds to the report stands in the lists of this file.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,9 +12,10 @@ from argosy.report import sizes
 from argosy.report.drawing import Drawing
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.study_tables import StudyTables
-from argosy.report.summary.models import ExperimentSummary, Summary
+from argosy.report.sizes import Size
+from argosy.report.summary.models import ExperimentSummary, PointSummary, Summary
 from argosy.report.summary.parts import Rates
-from argosy.report.table import Table
+from argosy.report.table import Quantity, Table
 from argosy.report.topics import (
     accuracy,
     allreduces,
@@ -171,3 +172,30 @@ def methods(summary: Summary) -> list[str]:
         *usage.methods(summary),
         *intervals.of_bases(summary),
     ]
+
+
+_OF_POINTS: Sequence[Callable[[PointSummary], Iterator[Quantity]]] = (
+    scaling.quantities,
+    accuracy.accuracies,
+    costs.shares,
+    losses.quantities,
+    usage.quantities,
+    costs.quantities,
+    accuracy.quantities,
+    phases.quantities,
+)
+
+
+def quantities(experiment: ExperimentSummary) -> Iterator[tuple[Size, Quantity]]:
+    """Yield the rows of summary.csv, each with its size."""
+    for point in experiment.points:
+        yield from ((point, each) for of in _OF_POINTS for each in of(point))
+    for found in experiment.stalls:
+        yield from ((found, (f"stall_{part}", "1", one)) for part, one in found.shares.items())
+    for cost in experiment.container_costs:
+        yield cost, ("container_cost", "1", cost.cost)
+    for timeline in experiment.timelines:
+        for part, seconds in timeline.seconds_per_step.items():
+            yield timeline, (f"timeline_{part}", "s/step", seconds)
+    for predicted in experiment.prediction.points if experiment.prediction else ():
+        yield from ((predicted, each) for each in prediction.quantities(predicted))

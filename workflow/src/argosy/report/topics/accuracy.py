@@ -12,7 +12,17 @@ from argosy.report.sizes import name_among
 from argosy.report.statistics.estimates import Estimate, mean_estimate, proportion_estimate
 from argosy.report.summary.models import ExperimentSummary, PointSummary
 from argosy.report.summary.parts import Rates
-from argosy.report.table import UNKNOWN, Cell, Column, Table, column, estimate, figure, size_columns
+from argosy.report.table import (
+    UNKNOWN,
+    Cell,
+    Column,
+    Quantity,
+    Table,
+    column,
+    estimate,
+    figure,
+    size_columns,
+)
 from argosy.report.topics.doubts import DIVERGED
 
 # The last value that a rank recorded under a name is its final one.
@@ -222,3 +232,19 @@ def _metric(name: str, point: PointSummary) -> Cell:
     if found.low is not None and found.high is not None:
         interval = f"{of_metric(name, found.low)} to {of_metric(name, found.high)}"
     return Cell(of_metric(name, found.mean), found.mean, found, interval)
+
+
+def accuracies(point: PointSummary) -> Iterator[Quantity]:
+    """Yield the mean test accuracy, as a row of summary.csv."""
+    if point.test_accuracy:
+        yield "test_accuracy", "1", point.test_accuracy
+
+
+def quantities(point: PointSummary) -> Iterator[Quantity]:
+    """Yield the recorded metrics, the lowest accuracy and whether weights agree, as rows of summary.csv."""
+    yield from ((f"metric_{name}", "", value) for name, value in point.metrics.items())
+    if point.test_accuracy and point.test_accuracy_min is not None:
+        yield "test_accuracy_min", "1", Estimate(point.test_accuracy.n, point.test_accuracy_min)
+    if point.weights_identical is not None:
+        identical = Estimate(point.weights_compared_runs, float(point.weights_identical))
+        yield "weights_identical", "1", identical

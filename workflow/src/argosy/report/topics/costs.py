@@ -12,7 +12,7 @@ from argosy.report.sizes import listed, size
 from argosy.report.statistics.estimates import Estimate, scaled, total_estimate
 from argosy.report.summary.models import ExperimentSummary, PointSummary, Summary
 from argosy.report.summary.parts import SAMPLES, CostSummary, Rates, UsageSummary
-from argosy.report.table import UNKNOWN, Cell, Column, column, estimate
+from argosy.report.table import UNKNOWN, Cell, Column, Quantity, column, estimate, known
 from argosy.results.tables import Run
 from argosy_common.units import J_PER_KWH
 
@@ -276,3 +276,25 @@ def _of_rates(rates: Rates) -> Iterator[str]:
         yield f"Carbon is taken at {rates.carbon_g_per_kwh} g of CO₂ per kWh."
     if rates.source:
         yield f"Rates: {rates.source}."
+
+
+def shares(point: PointSummary) -> Iterator[Quantity]:
+    """Yield the shares of time between steps and of the nodes' peak, as rows of summary.csv."""
+    return known(
+        ("between_steps", "1", point.between_steps),
+        ("flops_utilisation", "1", point.flops_utilisation),
+    )
+
+
+def quantities(point: PointSummary) -> Iterator[Quantity]:
+    """Yield the costs of a million samples, as rows of summary.csv."""
+    costs = point.costs
+    if costs:
+        yield from known(
+            ("node_hours_of_a_million_samples", "h", costs.node_hours),
+            ("charged_node_hours_of_a_million_samples", "h", costs.charged_node_hours),
+            ("seconds_around_the_steady_state", "s", costs.around_s),
+            ("price_of_a_million_samples", "currency", costs.price),
+            ("energy_of_a_million_samples", "kWh", costs.energy_kwh),
+            ("carbon_of_a_million_samples", "kg", costs.carbon_kg),
+        )

@@ -37,7 +37,7 @@ from argosy.report.statistics.estimates import (
     together,
 )
 from argosy.report.summary.models import ExperimentSummary, PointSummary, Summary
-from argosy.report.table import Cell, Table, column, estimate, size_columns
+from argosy.report.table import Cell, Quantity, Table, column, estimate, in_order, size_columns
 from argosy.results.tables import PHASES
 
 COMMUNICATION = "communication"
@@ -236,8 +236,7 @@ def _factor(name: str, point: PointSummary) -> Cell:
 
 def factor_names(experiment: ExperimentSummary) -> list[str]:
     """Return the factors of efficiency that any point of the experiment has, their product last."""
-    found = {name for point in experiment.points for name in point.factors}
-    return [name for name in NAMES if name in found]
+    return in_order(NAMES, (point.factors for point in experiment.points))
 
 
 def worst_factor(point: PointSummary) -> str | None:
@@ -305,3 +304,8 @@ def methods(summary: Summary) -> Iterator[str]:
             "Factors are relative to the base, and geometric means over runs: their product is the "
             "efficiency, exactly."
         )
+
+
+def quantities(point: PointSummary) -> Iterator[Quantity]:
+    """Yield the rows of summary.csv."""
+    return ((f"factor_{name}", "1", value) for name, value in point.factors.items())

@@ -11,8 +11,19 @@ from argosy.report.runs.measurements import Point
 from argosy.report.runs.steady import OTHER
 from argosy.report.runs.study_tables import StudyTables
 from argosy.report.sizes import same_width, size
+from argosy.report.statistics.estimates import Estimate
 from argosy.report.summary.models import ExperimentSummary, PointSummary, Summary
-from argosy.report.table import UNKNOWN, Cell, Table, column, estimate, figure, size_columns
+from argosy.report.table import (
+    UNKNOWN,
+    Cell,
+    Quantity,
+    Table,
+    column,
+    estimate,
+    figure,
+    in_order,
+    size_columns,
+)
 from argosy.results.tables import PHASES
 
 _COLUMNS = ("step_s", "samples", "steps", *PHASES, OTHER)
@@ -66,8 +77,8 @@ def step_times(tables: StudyTables) -> dict[tuple[str, Point], StepTime]:
 
 def phase_names(experiment: ExperimentSummary) -> list[str]:
     """Return the phases that any point of the experiment has, in the order of a step."""
-    found = {name for point in experiment.points for name in point.phases_s_per_step}
-    return [name for name in (*PHASES, OTHER) if name in found]
+    phases = (point.phases_s_per_step for point in experiment.points)
+    return in_order((*PHASES, OTHER), phases)
 
 
 _COLOURS = dict(
@@ -143,3 +154,12 @@ def methods(summary: Summary) -> Iterator[str]:
             "Times of phases are means over steps, then ranks, then runs, so that each weighs the same. "
             "Time between steps, as of validation and checkpoints, is in no step and no throughput."
         )
+
+
+def quantities(point: PointSummary) -> Iterator[Quantity]:
+    """Yield the time of a step and of its phases, as rows of summary.csv."""
+    runs = len(point.runs_samples_per_s)
+    if point.step_s is not None:
+        yield "step", "s", Estimate(runs, point.step_s)
+    for phase, seconds in point.phases_s_per_step.items():
+        yield f"phase_{phase}", "s/step", Estimate(runs, seconds)

@@ -1,6 +1,6 @@
 """How far an experiment scales, in sentences and in columns of the proposal table."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from argosy.report import sizes
@@ -9,7 +9,17 @@ from argosy.report.runs.measurements import Point
 from argosy.report.sizes import same_width, size, states
 from argosy.report.statistics.estimates import Estimate
 from argosy.report.summary.models import ExperimentSummary, PointSummary
-from argosy.report.table import UNKNOWN, Cell, Column, column, estimate, figure, size_columns
+from argosy.report.table import (
+    UNKNOWN,
+    Cell,
+    Column,
+    Quantity,
+    column,
+    estimate,
+    figure,
+    known,
+    size_columns,
+)
 from argosy.report.topics.allreduces import sentences
 from argosy.report.topics.laws.says import Laws, MeasuredSizes, sentence
 from argosy.report.topics.losses import largest_loss, loss_sentence
@@ -181,3 +191,13 @@ def _rate(point: PointSummary) -> Cell:
 def _detectable(point: PointSummary) -> Cell:
     ratio = point.detectable_ratio
     return figure(ratio, percent(ratio - 1, 1)) if ratio else UNKNOWN
+
+
+def quantities(point: PointSummary) -> Iterator[Quantity]:
+    """Yield the rows of summary.csv."""
+    return known(
+        ("throughput", "samples/s", point.throughput_samples_per_s),
+        ("median_throughput", "samples/s", point.median_samples_per_s),
+        ("speed_up", "1", point.speed_up),
+        ("efficiency", "1", point.efficiency),
+    )

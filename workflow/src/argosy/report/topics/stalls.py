@@ -20,7 +20,7 @@ from argosy.report.sizes import listed, name_among
 from argosy.report.statistics.estimates import Estimate, share_estimate, total_estimate
 from argosy.report.summary.models import ExperimentSummary, Summary
 from argosy.report.summary.parts import PointTimeline, StallSummary
-from argosy.report.table import Cell, Table, column, estimate, figure, size_columns
+from argosy.report.table import Cell, Table, column, estimate, figure, in_order, size_columns
 from argosy.report.topics.losses import LEAST_LOSS
 
 PARTS = ("compute", "interconnect", "network", "data", "preparation", "fetch")
@@ -181,8 +181,7 @@ _WAITS = {
 
 def part_names(experiment: ExperimentSummary) -> list[str]:
     """Return the parts of a step that any size of the experiment has, in the order of `PARTS`."""
-    found = {name for stalls in experiment.stalls for name in stalls.shares}
-    return [name for name in PARTS if name in found]
+    return in_order(PARTS, (stalls.shares for stalls in experiment.stalls))
 
 
 def findings(experiment: ExperimentSummary) -> list[str]:

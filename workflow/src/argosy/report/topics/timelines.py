@@ -14,7 +14,7 @@ from argosy.report.sizes import name_among
 from argosy.report.statistics.estimates import total_estimate
 from argosy.report.summary.models import ExperimentSummary, Summary
 from argosy.report.summary.parts import PointTimeline
-from argosy.report.table import UNKNOWN, Cell, Table, column, figure, size_columns
+from argosy.report.table import UNKNOWN, Cell, Table, column, figure, in_order, size_columns
 from argosy.report.topics.stalls import step_cell
 
 PARTS = ("negotiation", "queue", "copies", "operation", "other")
@@ -113,8 +113,7 @@ def _of_point(point: Point, runs: Sequence[_Run]) -> PointTimeline:
 
 def part_names(experiment: ExperimentSummary) -> list[str]:
     """Return the parts that any size of the experiment has, in the order of `PARTS`."""
-    found = {name for point in experiment.timelines for name in point.shares}
-    return [name for name in PARTS if name in found]
+    return in_order(PARTS, (point.shares for point in experiment.timelines))
 
 
 def findings(experiment: ExperimentSummary) -> list[str]:

@@ -14,7 +14,7 @@ from argosy.report.statistics.estimates import (
 )
 from argosy.report.summary.models import ExperimentSummary, PointSummary, Summary
 from argosy.report.summary.parts import Rates, Unread, UsageSummary
-from argosy.report.table import Cell, Column, Table, column, estimate, size_columns
+from argosy.report.table import Cell, Column, Quantity, Table, column, estimate, known, size_columns
 from argosy.units import amount
 
 PROCESSORS, GPUS, BOTH = "processors", "GPUs", "processors and GPUs"
@@ -294,4 +294,18 @@ def methods(summary: Summary) -> Iterator[str]:
             "Telemetry measures resource usage from the agents' start to their end; energy is that of the "
             "whole job, where all of a run's could be read; energy per sample is the power within the "
             "steady state over the throughput there."
+        )
+
+
+def quantities(point: PointSummary) -> Iterator[Quantity]:
+    """Yield the rows of summary.csv."""
+    used = point.usage
+    if used:
+        yield from known(
+            ("cpu_busy", "1", used.cpu_busy),
+            ("network", "B/s", used.network_bytes_per_s),
+            ("gpu_busy", "1", used.gpu_busy),
+            ("cpu_energy", "J", used.cpu_energy_j),
+            ("gpu_energy", "J", used.gpu_energy_j),
+            ("energy_per_sample", "J", used.energy_j_per_sample),
         )

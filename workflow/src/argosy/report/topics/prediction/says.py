@@ -10,7 +10,7 @@ from argosy.report.numbers import NONE, count, interval, number, percent
 from argosy.report.statistics.estimates import Estimate
 from argosy.report.summary.models import ExperimentSummary, Summary
 from argosy.report.summary.parts import NetworkSummary, PredictedPoint, PredictionSummary
-from argosy.report.table import Column, Table, column, estimate
+from argosy.report.table import Column, Quantity, Table, column, estimate, known
 
 
 def sentences(found: PredictionSummary) -> list[str]:
@@ -288,3 +288,18 @@ def methods(summary: Summary) -> Iterator[str]:
             "Sizes up to twice the largest are extrapolated by the universal scalability law, from "
             "throughputs alone."
         )
+
+
+def quantities(point: PredictedPoint) -> Iterator[Quantity]:
+    """Yield the rows of summary.csv."""
+    error = point.error
+    return known(
+        ("predicted_step", "s", point.step_s),
+        ("predicted_efficiency", "1", point.efficiency),
+        ("predicted_throughput", "samples/s", point.samples_per_s),
+        (
+            "predicted_step_error",
+            "1",
+            None if error is None else Estimate(point.samples_per_s.n, error),
+        ),
+    )
