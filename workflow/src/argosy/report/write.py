@@ -6,6 +6,7 @@ from pathlib import Path
 
 from argosy.report.kept_reports import SUMMARY, keep_replaced, past_reports
 from argosy.report.outputs.comparison import compare, findings
+from argosy.report.outputs.comparison_table import comparison_table
 from argosy.report.outputs.summary_csv import summary_csv
 from argosy.report.overview import comparison_drawing
 from argosy.report.page.html import rendered
@@ -62,6 +63,7 @@ def write_comparison(summaries: Mapping[str, Summary], target: Path) -> None:
         comparison=compare(summaries),
         findings=findings,
         drawing=comparison_drawing,
+        table=comparison_table,
     )
     write_text(target, content)
 

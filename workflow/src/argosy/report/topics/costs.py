@@ -122,13 +122,15 @@ def columns(points: Sequence[PointSummary], currency: str | None) -> list[Column
     known = [point.costs for point in points if point.costs]
     of = {one.energy_of for one in known if one.energy_of}
     found = [
-        _of_cost(points, "Hours", lambda cost: cost.hours),
-        _of_cost(points, "Node-hours", lambda cost: cost.node_hours),
+        cost_column(points, "Hours", lambda cost: cost.hours),
+        cost_column(points, "Node-hours", lambda cost: cost.node_hours),
     ]
     if any(one.charged_node_hours for one in known):
-        found.append(_of_cost(points, "Charged node-hours", lambda cost: cost.charged_node_hours))
+        found.append(
+            cost_column(points, "Charged node-hours", lambda cost: cost.charged_node_hours)
+        )
     if any(one.price for one in known):
-        found.append(_of_cost(points, str(currency), lambda cost: cost.price))
+        found.append(cost_column(points, str(currency), lambda cost: cost.price))
     return [*found, *([energy_column(points)] if of else [])]
 
 
@@ -145,9 +147,10 @@ def energy_column(points: Sequence[PointSummary]) -> Column:
     return column(points, f"kWh of {next(iter(of))}" if len(of) == 1 else "kWh", cell)
 
 
-def _of_cost(
+def cost_column(
     points: Sequence[PointSummary], heading: str, of: Callable[[CostSummary], Estimate | None]
 ) -> Column:
+    """Return the column of a cost of a million samples."""
     return column(points, heading, lambda one: estimate(of(one.costs)) if one.costs else UNKNOWN)
 
 

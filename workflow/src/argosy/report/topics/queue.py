@@ -1,13 +1,13 @@
 """Queue waits: how long jobs waited, and the time from submission to result."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
 from argosy.report.numbers import count, duration
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.study_tables import StudyTables
 from argosy.report.summary.models import ExperimentSummary, PointSummary, QueueWaits
-from argosy.report.table import UNKNOWN, Column, column, figure
+from argosy.report.table import UNKNOWN, Cell, Column, column, figure
 
 _QUERY = """
 SELECT experiment, nodes, ranks_per_node, ranks, list(DISTINCT queue ORDER BY queue) AS queues,
@@ -66,14 +66,18 @@ def _wait(point: PointSummary) -> float:
 
 def columns(points: Sequence[PointSummary]) -> list[Column]:
     """Return the column of waits; none where no size has any."""
-    if not any(point.queue for point in points):
-        return []
-    return [
-        column(
-            points,
-            "Queue wait",
-            lambda one: (
-                figure(one.queue.waited_s, duration(one.queue.waited_s)) if one.queue else UNKNOWN
-            ),
-        )
-    ]
+    return _times(points, "Queue wait", lambda waits: waits.waited_s)
+
+
+def columns_to_result(points: Sequence[PointSummary]) -> list[Column]:
+    """Return the column of times from submission to result; none where no size has any."""
+    return _times(points, "Time to result", lambda waits: waits.to_result_s)
+
+
+def _times(
+    points: Sequence[PointSummary], heading: str, of: Callable[[QueueWaits], float]
+) -> list[Column]:
+    def cell(point: PointSummary) -> Cell:
+        return figure(of(point.queue), duration(of(point.queue))) if point.queue else UNKNOWN
+
+    return [column(points, heading, cell)] if any(point.queue for point in points) else []
