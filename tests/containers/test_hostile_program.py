@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 from agent_job import RUNTIME
+from run_files import run_content
 
 from argosy_images import tools
 from argosy_images.engines.models import UNISOLATED_ENGINES, Bind
@@ -95,7 +96,7 @@ def process_state(number: int) -> tuple[object, ...]:
 def run_dir(tmp_path: Path) -> Path:
     folder = tmp_path / "run"
     folder.mkdir()
-    run = {"schema_version": 2, "run_id": "r", "nodes": 1, "spec": "s", "checkpoints": None}
+    run = run_content(spec="s")
     (folder / "run.json").write_text(json.dumps(run))
     for name in ("job.sbatch", "job.json", "provenance.json"):
         (folder / name).write_text("{}")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_files import run_content
 
 import argosy.runtime
 
@@ -46,7 +47,7 @@ class Job:
             path.write_text(textwrap.dedent(program))
             program = [PYTHON, str(path)]
         (folder / "run.json").write_text(
-            json.dumps({"schema_version": 2, "run_id": "run", "command": program, **run})
+            json.dumps(run_content(**{"run_id": "run", "command": program, **run}))
         )
         (self.logs / "ranks").mkdir(parents=True)
         self.attempt_dir.mkdir(parents=True)

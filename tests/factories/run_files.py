@@ -2,12 +2,14 @@
 
 from typing import Any
 
-from argosy.run_folder.models import RunSpec, Verdict
+from argosy.run_folder.models import Verdict
+from argosy.runtime.contract.run import RunSpec, run_of
 
 
-def run_spec(**keys: Any) -> RunSpec:
-    """Return a run.json of a run without a container on one node."""
-    asked = {
+def run_content(**keys: Any) -> dict[str, Any]:
+    """Return the JSON object of a run without a container on one node; `keys` may be wrong."""
+    return {
+        "schema_version": 2,
         "run_id": "nodes1-ranks1-repeat1",
         "experiment": "study",
         "site": "site",
@@ -16,8 +18,14 @@ def run_spec(**keys: Any) -> RunSpec:
         "repeat": 1,
         "scaling": "strong",
         "image": None,
+        "command": ["true"],
+        **keys,
     }
-    return RunSpec.model_validate({**asked, **keys})
+
+
+def run_spec(**keys: Any) -> RunSpec:
+    """Return a run.json of a run without a container on one node."""
+    return run_of(run_content(**keys))
 
 
 def verdict(**keys: Any) -> Verdict:

@@ -105,6 +105,7 @@ def test_what_runs_in_containers_is_used_outside_only_to_know_the_same(
     assert {each for each in imported if each.startswith("argosy.runtime")} == {
         "argosy.runtime.contract",
         "argosy.runtime.contract.layout",
+        "argosy.runtime.contract.run",
         "argosy.runtime.contract.steps",
         "argosy.runtime.program_files",
     }

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from run_files import run_spec
 
+from argosy.files import write_json
 from argosy.jobs.image_uses import crowd
 from argosy_common.files import write_text
 
@@ -15,9 +16,7 @@ def planned(folder: Path, nodes: int, stage: str = "") -> Path:
     run = folder / "results/site/study" / f"nodes{nodes}"
     run.mkdir(parents=True)
     image = {"name": "torch", "digest": DIGEST}
-    write_text(
-        run / "run.json", run_spec(run_id=run.name, nodes=nodes, image=image).model_dump_json()
-    )
+    write_json(run / "run.json", run_spec(run_id=run.name, nodes=nodes, image=image).content())
     (run / "job.sbatch").write_text(
         f"export ARGOSY_STORE=/store\nnode_command=(\n    --digest {DIGEST}\n{stage})\n"
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import run_files
+from run_files import run_content
 
 from argosy.jobs.outdated import Programs
 from argosy.jobs.verdicts import read_ending, settle, uncollected
@@ -118,7 +119,7 @@ def test_only_a_folder_that_is_there_is_named(run_dir: Path) -> None:
 
 def test_the_driver_knows_its_scheduler_s_words_of_a_job_that_nobody_noted(run_dir: Path) -> None:
     """Its submission was answered to nobody, so job.json does not name it."""
-    run = {"schema_version": 2, "run_id": "nodes2-ranks1-repeat1", "nodes": 2}
+    run = run_content(run_id="nodes2-ranks1-repeat1", nodes=2)
     (run_dir / "run.json").write_text(json.dumps(run))
     (run_dir / "records/7.0").mkdir(parents=True)
     said = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2030-01-01T00:00:00 DUE TO TIME LIMIT ***\n"
@@ -129,7 +130,7 @@ def test_the_driver_knows_its_scheduler_s_words_of_a_job_that_nobody_noted(run_d
 
 
 def test_a_script_that_started_no_node_is_settled_with_its_own_word(run_dir: Path) -> None:
-    run = {"schema_version": 2, "run_id": "nodes2-ranks1-repeat1", "nodes": 2}
+    run = run_content(run_id="nodes2-ranks1-repeat1", nodes=2)
     (run_dir / "run.json").write_text(json.dumps(run))
     (run_dir / "records/7.0").mkdir(parents=True)
     text = "argosy: slurm/x/site.yaml: tmpdir is $T, but T is not set in this batch job\n"

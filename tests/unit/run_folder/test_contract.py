@@ -16,22 +16,18 @@ from run_files import run_spec
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.job_file import add_job, change_job, read_jobs
 from argosy.run_folder.models import (
-    CheckpointPlan,
     Claim,
     Failure,
     File,
-    Image,
     Job,
     NodeStatus,
     RunFolderError,
-    RunSpec,
-    Variant,
     Verdict,
-    read_model,
+    read_spec,
 )
 from argosy.runtime.contract import files
 from argosy.runtime.contract.layout import SCHEMA_VERSION
-from argosy_common.files import write_json
+from argosy.runtime.contract.run import CheckpointPlan, Image, RunSpec, Variant
 
 TEXTS = st.text(max_size=20)
 WHOLE = st.integers(0, (1 << 31) - 1)
@@ -50,8 +46,9 @@ SPECS = st.builds(
     ranks_per_node=st.integers(1, 1 << 10),
     repeat=WHOLE,
     scaling=st.sampled_from(["strong", "weak"]),
+    runtime=st.sampled_from([None, "container", "native"]),
     image=st.none() | st.builds(Image, name=TEXTS, digest=DIGESTS),
-    command=st.lists(TEXTS),
+    command=st.lists(TEXTS, min_size=1).map(tuple),
     launcher=MAYBE_TEXT,
     rank_environment=st.dictionaries(TEXTS, TEXTS),
     throughput=MAYBE_TEXT,
@@ -60,6 +57,7 @@ SPECS = st.builds(
     variant=st.none() | st.builds(Variant, of=TEXTS, data=st.sampled_from(["synthetic", "warm"])),
     timeline=st.booleans(),
     hang_timeout_s=st.none() | WHOLE,
+    independent=st.booleans(),
     gpus_per_rank=st.none() | WHOLE,
     allocation=MAYBE_TEXT,
 )
@@ -85,7 +83,7 @@ def test_what_the_driver_plans_the_jobs_programs_read(spec: RunSpec) -> None:
         path = Path(folder, "run.json")
         write_json(path, spec.content())
         assert files.read_object(str(path)) == spec.content()
-        assert read_model(path, Path(folder), RunSpec) == spec
+        assert read_spec(path, Path(folder)) == spec
 
 
 @settings(max_examples=200, deadline=None)
@@ -172,7 +170,6 @@ def test_a_failure_is_read_as_its_programs_wrote_it(run_dir: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "model", "more"),
     [
-        ("run.json", RunSpec, set()),
         ("result.json", Verdict, set()),
         ("attempts/7.0/claim.json", Claim, {"log_begin", "utc_offset_s"}),
         ("records/7.0/node-0.json", NodeStatus, {"ranks", "ranks_started", "killed_for_memory"}),
@@ -211,7 +208,7 @@ def test_another_version_is_named_with_who_wrote_it(run_dir: Path, version: obje
     path = run_dir / "run.json"
     path.write_text(json.dumps({"schema_version": version}))
     with pytest.raises(RunFolderError) as caught:
-        read_model(path, run_dir.parents[1], RunSpec)
+        read_spec(path, run_dir.parents[1])
     said = str(caught.value)
     assert (
         f"its schema_version is {version}, this Argosy reads 2; it was written by another" in said
@@ -220,4 +217,4 @@ def test_another_version_is_named_with_who_wrote_it(run_dir: Path, version: obje
     (run_dir / "provenance.json").write_text(json.dumps({"argosy": writer}))
     by = r"it was written by Argosy 0\.8\.1 \(0123456789ab\): use that version"
     with pytest.raises(RunFolderError, match=by):
-        read_model(path, run_dir.parents[1], RunSpec)
+        read_spec(path, run_dir.parents[1])

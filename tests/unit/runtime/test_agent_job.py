@@ -364,7 +364,7 @@ def test_a_wrong_environment_is_one_line(job: Any, change: dict[str, str], said:
 @pytest.mark.parametrize(
     ("run", "said"),
     [
-        ({"command": []}, "command is []: not a list of strings"),
+        ({"command": []}, "command: not a list of strings (it is [])"),
         ({"schema_version": 9}, "schema_version is 9, but this Argosy reads 2"),
         ({"rank_environment": {"A": "{rnk}"}}, "rank_environment: A: cannot fill in '{rnk}'"),
         ({"throughput": "("}, "throughput: not a regular expression"),

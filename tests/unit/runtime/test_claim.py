@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_files import run_content
 
 from argosy.runtime.claim import main, system_offset
 
@@ -21,7 +22,7 @@ def run_dir(tmp_path: Path) -> Path:
 
 def plan(run_dir: Path, **changes: Any) -> None:
     checkpoints = {"warning_s": 60, "requeues": 3}
-    run = {"schema_version": 2, "run_id": "r", "spec": SPEC, "checkpoints": checkpoints, **changes}
+    run = run_content(**{"spec": SPEC, "checkpoints": checkpoints, **changes})
     (run_dir / "run.json").write_text(json.dumps(run))
 
 
@@ -156,10 +157,23 @@ def test_the_program_is_noted_as_it_is_when_the_job_begins(
     assert capsys.readouterr().err == said
 
 
-@pytest.mark.parametrize("command", [None, "train.py", [1, None]])
-def test_a_garbled_command_is_of_no_program(tmp_path: Path, command: object) -> None:
-    plan(tmp_path, command=command, rank_environment=[])
-    assert claim_with(tmp_path, "7.0", tmp_path)["programs"] == {}
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"command": "train.py"}, "command: not a list of strings (it is 'train.py')"),
+        ({"command": [1, None]}, "command: not a list of strings (it is [1, None])"),
+        ({"rank_environment": []}, "rank_environment: not a map of strings (it is [])"),
+        ({"nodes": 1 << 40}, "nodes: not a whole number from 1 to 1,048,576"),
+        ({"checkpoints": {}}, "checkpoints: 'warning_s' is missing (it is {})"),
+    ],
+)
+def test_a_garbled_run_is_not_claimed(
+    run_dir: Path, change: dict[str, Any], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan(run_dir, **change)
+    assert main([str(run_dir), "7.0", SPEC, str(run_dir)]) == 2
+    assert capsys.readouterr().err.startswith(f"argosy: {run_dir}/run.json: {said}")
+    assert not (run_dir / "attempt").exists()
 
 
 @pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York", None])

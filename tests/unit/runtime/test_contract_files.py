@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 from agent_job import RUNTIME
+from run_files import run_content
 
 from argosy.runtime.contract import files
 
-RUN = {"schema_version": 2, "run_id": "r", "nodes": 1, "spec": "s", "checkpoints": {"warning_s": 1}}
+RUN = run_content(spec="s", checkpoints={"warning_s": 1, "requeues": 0})
 GOOD = {"schema_version": 2, "state": "completed", "started": 1.0, "ended": 2.0, "host": "n"}
 
 

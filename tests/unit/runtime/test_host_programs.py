@@ -1,5 +1,6 @@
 """Programs that batch scripts start on hosts, in odd environments and where nobody reads them."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from agent_job import ADDRESS, PYTHON, RUNTIME
+from run_files import run_content
 
 START = [PYTHON, "-E", "-S"]
 """As the batch scripts do (slurm/templates/base.sbatch.j2)."""
@@ -68,13 +70,8 @@ def run_dir(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "rün \udcff"
     attempt = folder / "attempts" / ATTEMPT
     attempt.mkdir(parents=True)
-    run = {
-        "schema_version": 2,
-        "run_id": "rün",
-        "nodes": 1,
-        "spec": "spec",
-        "checkpoints": {"a": 1},
-    }
+    checkpoints = {"warning_s": 1, "requeues": 0}
+    run = run_content(run_id="rün", spec="spec", checkpoints=checkpoints)
     (folder / "run.json").write_text(json.dumps(run))
     verdict = {
         "schema_version": 2,
@@ -92,7 +89,6 @@ def run_dir(tmp_path: Path) -> Iterator[Path]:
 
 def with_checkpoint(folder: Path) -> None:
     """Add a checkpoint, whose name claim.py prints."""
-    from argosy.runtime import claim
 
     step = folder / "checkpoints" / ATTEMPT / "step-3"
     step.mkdir(parents=True)
@@ -101,7 +97,7 @@ def with_checkpoint(folder: Path) -> None:
         "attempt": ATTEMPT,
         "step": 3,
         "unix": 1.0,
-        "plan": claim.read_plan(str(folder))[1],
+        "plan": hashlib.sha256((folder / "run.json").read_bytes()).hexdigest(),
     }
     (step / "checkpoint.json").write_text(json.dumps(content))
 

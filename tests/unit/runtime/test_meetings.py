@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from agent_job import RECORD_A_STEP, jobs
+from run_files import run_spec
 
 from argosy.runtime.agent.processes import links
 from argosy.runtime.meetings import count_groups, groups_of_ranks
@@ -139,7 +140,7 @@ def test_ranks_that_meet_late_and_shortly_are_seen(
     watch.start()
     assert [each.wait() for each in ranks] == [0, 0]
     watch.write()
-    assert groups_of_ranks({"nodes": 1, "ranks_per_node": 2}, str(tmp_path)) == 1
+    assert groups_of_ranks(run_spec(ranks_per_node=2), str(tmp_path)) == 1
 
 
 def link(local: str, remote: str, network: str = "") -> str:
@@ -189,7 +190,7 @@ def test_what_a_node_did_not_note_proves_nothing(tmp_path: Path, noted: Any) -> 
     (tmp_path / "links-0.json").write_text(json.dumps({**NOTED, **of_rank(0)}))
     if noted is not None:
         (tmp_path / "links-1.json").write_text(json.dumps({**NOTED, **noted}))
-    assert groups_of_ranks({"nodes": 2, "ranks_per_node": 1}, str(tmp_path)) == 0
+    assert groups_of_ranks(run_spec(nodes=2), str(tmp_path)) == 0
 
 
 def of_rank(rank: int, **more: Any) -> dict[str, Any]:
@@ -214,4 +215,4 @@ def test_short_calls_to_a_rank_may_have_been_a_meeting(
     for rank, more in enumerate((first, second)):
         content = {**NOTED, **of_rank(rank, **more)}
         (tmp_path / f"links-{rank}.json").write_text(json.dumps(content))
-    assert groups_of_ranks({"nodes": 2, "ranks_per_node": 1}, str(tmp_path)) == found
+    assert groups_of_ranks(run_spec(nodes=2), str(tmp_path)) == found

@@ -1,6 +1,7 @@
 """Signatures, and the server and client that carry signed messages."""
 
 import http.client
+import json
 import socket
 import tempfile
 import threading
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_files import run_content
 
 from argosy.runtime.agent.coordination.coordinator import Coordinator
 from argosy.runtime.agent.coordination.heartbeat import RemoteLink
@@ -47,7 +49,7 @@ def settings(port: int, nodes: int = 2, token: str = "secret") -> Settings:
         "ARGOSY_TOKEN": token,
     }
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "run.json").write_text('{"schema_version": 2, "command": ["true"]}')
+        Path(folder, "run.json").write_text(json.dumps(run_content()))
         return read_settings({**environment, "ARGOSY_RUN_DIR": folder})
 
 

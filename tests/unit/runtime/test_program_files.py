@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from argosy.runtime import program_files
-from argosy.runtime.program_files import changed, programs_of
+from argosy.runtime.program_files import Program, changed
 
 FILES = {
     "train.py": "import os\nfrom models import resnet\n\nimport losses, optimisers as o\n"
@@ -49,8 +49,7 @@ def program_digests(
     words: Iterable[str], workloads: str, runtime: str = "container", **variables: str
 ) -> dict[str, str]:
     """Digests of a run's program."""
-    run = {"command": [*words], "rank_environment": variables, "runtime": runtime}
-    return programs_of(run, workloads)
+    return Program(words, variables, workloads, is_native=runtime == "native").digests()
 
 
 def found(workloads: Path, *words: str) -> set[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_files import run_content
 
 from argosy.runtime.verdict import main
 from argosy.schedulers import slurm
@@ -26,7 +27,7 @@ class Run:
         self.folder = folder
         self.records = folder / "records" / "7.0"
         self.records.mkdir(parents=True)
-        run = {"schema_version": 2, "run_id": "nodes2-ranks1-repeat1", "nodes": 2}
+        run = run_content(run_id="nodes2-ranks1-repeat1", nodes=2, independent=True)
         (folder / "run.json").write_text(json.dumps(run))
         self.attempt = folder / "attempts" / "7.0"
         self.attempt.mkdir(parents=True)
@@ -356,7 +357,7 @@ def test_a_result_is_of_what_the_run_is_planned_for(run: Run, planned: str) -> N
     """A job that was left to run while the study was changed has measured something else."""
     claim = {"schema_version": 2, "unix": 1000.0, "spec": "of this job", "continues": None}
     (run.attempt / "claim.json").write_text(json.dumps(claim))
-    asked = {"schema_version": 2, "run_id": "nodes2-ranks1-repeat1", "nodes": 2, "spec": planned}
+    asked = run_content(run_id="nodes2-ranks1-repeat1", nodes=2, spec=planned)
     (run.folder / "run.json").write_text(json.dumps(asked))
     run.node(0, "completed")
     run.node(1, "completed")

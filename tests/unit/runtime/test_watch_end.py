@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_files import run_content
 
 from argosy.runtime import watch_end
 from argosy.runtime.watch_start import runs
@@ -38,7 +39,7 @@ class Job:
         self.attempt = folder / "attempts/7.0"
         for path in (self.records, self.attempt, folder / "logs/7.0"):
             path.mkdir(parents=True)
-        (folder / "run.json").write_text(json.dumps({"schema_version": 2, "nodes": 3}))
+        (folder / "run.json").write_text(json.dumps(run_content(nodes=3)))
         for node in range(3):
             self.node(node, "running")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_files import run_content
 
 from argosy.runtime import watch_start
 from argosy.runtime.log_words import NoWords
@@ -30,7 +31,7 @@ class Run:
         self.logs = folder / "logs/7.0"
         self.records.mkdir(parents=True)
         self.logs.mkdir(parents=True)
-        (folder / "run.json").write_text(json.dumps({"schema_version": 2, "nodes": 3}))
+        (folder / "run.json").write_text(json.dumps(run_content(nodes=3)))
 
     def has(self, *nodes: int) -> None:
         for node in nodes:

@@ -9,7 +9,8 @@ from urllib.parse import quote
 from argosy.report.topics.usage import Usage
 from argosy.run_folder.failures import describe_verdict
 from argosy.run_folder.folder import RunFolder
-from argosy.run_folder.models import RunSpec, Verdict
+from argosy.run_folder.models import Verdict
+from argosy.runtime.contract.run import RunSpec
 
 Entity = dict[str, Any]
 _HOUR_S = 3600

@@ -12,8 +12,8 @@ from typing import Any
 
 import argosy
 from argosy.jobs.launchers import LAUNCHERS, TIMELINE_ENVIRONMENT, stall_environment
-from argosy.run_folder.models import CheckpointPlan, Image, RunSpec, Variant
 from argosy.runtime.contract.layout import SCHEMA_VERSION
+from argosy.runtime.contract.run import CheckpointPlan, Image, RunSpec, Variant
 from argosy.site.models import Site
 from argosy.site.placement import Placement
 from argosy.study.models import Checkpoints
@@ -65,13 +65,13 @@ def describe_run(plan: Plan) -> RunSpec:
         scaling=run.scaling,
         image=Image(name=lock.name, digest=lock.digest) if lock else None,
         runtime=run.runtime,
-        command=list(run.command),
+        command=run.command,
         launcher=run.launcher,
         rank_environment=_rank_environment(plan),
         throughput=run.throughput,
         time_limit_s=run.resources.time,
-        checkpoints=run.checkpoints and _checkpoint_plan(run.checkpoints),
-        variant=run.variant and Variant(of=run.variant.of, data=run.variant.data),
+        checkpoints=_checkpoint_plan(run.checkpoints) if run.checkpoints else None,
+        variant=Variant(run.variant.of, run.variant.data) if run.variant else None,
         timeline=run.timeline,
         hang_timeout_s=run.hang_timeout,
         independent=run.independent,

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from argosy.run_folder.models import (
-    FileModel,
     OtherVersionError,
     RunFolderError,
-    RunSpec,
     Verdict,
     read_model,
+    read_object,
 )
+from argosy.runtime.contract.run import RunSpec
 from argosy.runtime.program_files import Program, changed
 from argosy_common.errors import plain
 from argosy_common.reading import site_of
@@ -46,7 +46,12 @@ class Programs:
         ]
 
     def _program(self, spec: RunSpec) -> Program:
-        return Program(spec.content(), str(self.workloads))
+        return Program(
+            spec.command,
+            spec.rank_environment,
+            str(self.workloads),
+            is_native=spec.runtime == "native",
+        )
 
 
 def why_outdated(folder: Path, spec: RunSpec, programs: Programs) -> str | None:
@@ -58,24 +63,34 @@ def why_outdated(folder: Path, spec: RunSpec, programs: Programs) -> str | None:
     path = folder / "result.json"
     if not path.is_symlink() and not path.exists():
         return None
-    result = _read_of_this_version(path, Verdict)
+    result = _read_result(path)
     if result is None:
         return DAMAGED
     if result.spec != spec.spec:
-        _read_of_this_version(folder / "run.json", RunSpec)
+        _check_version(folder / "run.json")
         return OTHER_PLAN
     names = changed_programs(result, spec, programs)
     return f"{_some(names)} {'has' if len(names) == 1 else 'have'} changed" if names else None
 
 
-def _read_of_this_version(path: Path, model: type[FileModel]) -> FileModel | None:
-    """Return a file of a run, None for a damaged one. Raises OtherVersionError."""
+def _read_result(path: Path) -> Verdict | None:
+    """Return result.json, None for a damaged one. Raises OtherVersionError."""
     try:
-        return read_model(path, site_of(path.parent), model)
+        return read_model(path, site_of(path.parent), Verdict)
     except OtherVersionError:
         raise
     except RunFolderError:
         return None
+
+
+def _check_version(path: Path) -> None:
+    """Raise OtherVersionError for a file that another version of Argosy wrote."""
+    try:
+        read_object(path, site_of(path.parent))
+    except OtherVersionError:
+        raise
+    except RunFolderError:
+        return
 
 
 def changed_programs(result: Verdict, spec: RunSpec, programs: Programs) -> list[str]:

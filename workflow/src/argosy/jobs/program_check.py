@@ -28,8 +28,9 @@ def check_programs(workloads: Path, runs: Iterable[Run]) -> None:
     """
     # Points and repeats of an experiment start the same.
     for run in {(run.experiment, run.runtime): run for run in runs}.values():
-        content = {"command": [*run.command], "rank_environment": {**run.environment}}
-        program = Program({**content, "runtime": run.runtime}, str(workloads))
+        program = Program(
+            run.command, run.environment, str(workloads), is_native=run.runtime == "native"
+        )
         # What cannot be looked at may be there.
         with suppress(OSError):
             for key, path in _missing(run, program):

@@ -9,7 +9,8 @@ from argosy.monitor.jobs import Answer, Machine, NewestJob, label, newest_job
 from argosy.monitor.progress import NO_PROGRESS, Progress, read_progress, steps_done
 from argosy.run_folder.failures import describe_doubts, describe_verdict, last_words
 from argosy.run_folder.folder import RunFolder
-from argosy.run_folder.models import NodeStatus, RunFolderError, RunSpec, Verdict
+from argosy.run_folder.models import NodeStatus, RunFolderError, Verdict
+from argosy.runtime.contract.run import RunSpec
 from argosy.schedulers import BatchSystem
 from argosy.schedulers.base import State
 from argosy.terminal import span

@@ -132,7 +132,7 @@ class _Totals:
 
 def _plan_without_repeat(run: RunFolder) -> str:
     """Return the run's specification without its repeat."""
-    return run.spec.model_dump_json(exclude={"run_id", "repeat", "spec"})
+    return repr(replace(run.spec, run_id="", repeat=0, spec=None))
 
 
 def _of_older_job(run: RunFolder) -> int | None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from argosy.jobs.outdated import Programs, why_outdated
 from argosy.run_folder.folder import RunFolder
-from argosy.run_folder.models import RunFolderError, RunSpec, Verdict
-from argosy_common.errors import plain
+from argosy.run_folder.models import RunFolderError, Verdict
+from argosy.runtime.contract.run import RunSpec
 
 _DIGITS = 12
 """Digits of a digest that are shown."""

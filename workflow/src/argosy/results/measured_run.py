@@ -18,13 +18,13 @@ from argosy.run_folder.models import (
     NodeStatus,
     Provenance,
     RunFolderError,
-    RunSpec,
     Verdict,
     as_model,
     read_model,
     read_object,
+    read_spec,
 )
-from argosy_common.reading import site_of
+from argosy.runtime.contract.run import RunSpec
 
 NOT_FAILED = ("cancelled", "interrupted")
 """States of attempts that ended early without being at fault."""
@@ -208,7 +208,7 @@ class MeasuredRun:
 def read_run(listing: Listing) -> MeasuredRun:
     """Read the small files of a run folder; raise RunFolderError for one that breaks the contract."""
     folder, files, top = listing.path, listing.files, site_of(listing.path)
-    asked = read_model(folder / "run.json", top, RunSpec)
+    asked = read_spec(folder / "run.json", top)
     if (asked.experiment, asked.run_id) != (folder.parent.name, folder.name):
         raise RunFolderError(
             f"{folder / 'run.json'}: is of run {asked.experiment}/{asked.run_id}, but its folder "

@@ -48,7 +48,7 @@ def run_row(run: MeasuredRun, found: Completeness) -> Row:
         "timeline": ran.timeline,
         "horovod_cycle_s": ran.horovod_cycle_s,
         "horovod_fusion_bytes": ran.horovod_fusion_bytes,
-        "command": run.experiment.command or ran.command,
+        "command": run.experiment.command or [*ran.command],
         "launcher": ran.launcher,
         "is_native": ran.is_native,
         "hardware": ran.hardware,

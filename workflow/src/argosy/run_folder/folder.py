@@ -15,13 +15,12 @@ from argosy.run_folder.models import (
     NodeStatus,
     Provenance,
     RunFolderError,
-    RunSpec,
     Verdict,
-    read_model,
+    read_spec,
     try_model,
 )
 from argosy.runtime.contract import layout
-from argosy_common.reading import entries, folders_in, read_text, site_of
+from argosy.runtime.contract.run import RunSpec
 
 SCRIPT = "job.sbatch"
 _NAME_BYTES = 4096
@@ -59,7 +58,7 @@ class RunFolder:
     @cached_property
     def spec(self) -> RunSpec:
         """run.json; raises RunFolderError."""
-        return read_model(self.path / layout.RUN, self.site, RunSpec)
+        return read_spec(self.path / layout.RUN, self.site)
 
     @cached_property
     def jobs(self) -> list[Job]:

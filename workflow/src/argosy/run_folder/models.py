@@ -3,7 +3,6 @@
 A key that is not named here is left alone: a newer writer may say more within one schema version.
 """
 
-import math
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -13,16 +12,12 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
-    model_validator,
 )
 
-from argosy.runtime.contract.layout import (
-    MOST_NODES,
-    MOST_RANKS,
-    MOST_RANKS_PER_NODE,
-    PROVENANCE,
-    SCHEMA_VERSION,
-)
+from argosy.errors import ArgosyError, plain
+from argosy.reading import NotReadError, json_of, read_bytes
+from argosy.runtime.contract.layout import PROVENANCE, SCHEMA_VERSION
+from argosy.runtime.contract.run import RunSpec, run_of
 from argosy.validation import describe
 from argosy_common.errors import ArgosyError, plain
 from argosy_common.reading import NotReadError, json_of, read_bytes
@@ -57,105 +52,6 @@ class File(Record):
     def content(self) -> dict[str, Any]:
         """Return what is written into the file."""
         return self.model_dump(mode="json")
-
-
-def _left_out(value: object) -> bool:
-    """Leave out a key that was not asked for: that must not look like a change of the runs there are."""
-    return value is None or value is False
-
-
-class Image(Record):
-    """A frozen image, by its name and digest."""
-
-    name: str
-    digest: Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$")]
-
-
-class Variant(Record):
-    """Of which experiment a run is, but for its data."""
-
-    of: str
-    data: Literal["synthetic", "warm"]
-
-
-class CheckpointPlan(Record):
-    """How long before its time limit a run is warned, in seconds, and how often it may go on after that."""
-
-    warning_s: int
-    requeues: int
-
-
-def _number(text: str | None) -> float | None:
-    """Return a positive number, as libraries read it from a variable; None where it is none."""
-    try:
-        value = float(text or "nan")
-    except ValueError:
-        return None
-    return value if 0 <= value < math.inf else None
-
-
-class RunSpec(File):
-    """run.json: what was asked."""
-
-    spec: str | None = None
-    """A digest of all that decides the outcome."""
-    run_id: str
-    experiment: str
-    site: str
-    hardware: str | None = None
-    """The entry of the site's file; None: of a site that has one kind of nodes."""
-    queue: str | None = None
-    nodes: Annotated[int, Field(strict=True, ge=1, le=MOST_NODES)]
-    ranks_per_node: Annotated[int, Field(strict=True, ge=1, le=MOST_RANKS_PER_NODE)]
-    repeat: Whole
-    scaling: Literal["strong", "weak"]
-    image: Image | None
-    """None for a run of the host's own software."""
-    runtime: Literal["container", "native"] | None = None
-    """None of an older version: `native` where there is no image."""
-    command: list[str] = []
-    launcher: str | None = None
-    rank_environment: dict[str, str] = {}
-    throughput: str | None = None
-    time_limit_s: Annotated[int, Field(ge=0)] | None = None
-    checkpoints: CheckpointPlan | None = None
-    variant: Annotated[Variant | None, Field(exclude_if=_left_out)] = None
-    timeline: Annotated[bool, Field(exclude_if=_left_out)] = False
-    """Whether Horovod was to write one."""
-    hang_timeout_s: Annotated[int | None, Field(exclude_if=_left_out)] = None
-    independent: Annotated[bool, Field(exclude_if=_left_out)] = False
-    """Whether the ranks are separate programs, which need not meet."""
-    gpus_per_rank: Annotated[Whole | None, Field(exclude_if=_left_out)] = None
-    allocation: Annotated[str | None, Field(exclude_if=_left_out)] = None
-    """The folder of the job that the run shares, below that of the site."""
-
-    @model_validator(mode="after")
-    def has_ranks_that_can_be_told(self) -> "RunSpec":
-        """Refuse more ranks than a table can list."""
-        if self.ranks > MOST_RANKS:
-            raise ValueError(f"nodes times ranks_per_node is more than {MOST_RANKS:,}")
-        return self
-
-    @property
-    def ranks(self) -> int:
-        """The ranks of the whole job."""
-        return self.nodes * self.ranks_per_node
-
-    @property
-    def is_native(self) -> bool:
-        """Whether it runs without a container."""
-        return self.runtime == "native" if self.runtime else self.image is None
-
-    @property
-    def horovod_cycle_s(self) -> float | None:
-        """How often Horovod was to look for gradients; None: its default."""
-        milliseconds = _number(self.rank_environment.get("HOROVOD_CYCLE_TIME"))
-        return None if milliseconds is None else milliseconds / 1000
-
-    @property
-    def horovod_fusion_bytes(self) -> float | None:
-        """How many bytes Horovod was to exchange at once; None: its default."""
-        return _number(self.rank_environment.get("HOROVOD_FUSION_THRESHOLD"))
 
 
 class Failure(Record):
@@ -243,6 +139,14 @@ class Experiment(Record):
     environment: dict[str, str] = {}
 
 
+def _run_or_none(value: object) -> RunSpec | None:
+    if value is None or isinstance(value, RunSpec):
+        return value
+    if not isinstance(value, dict):
+        raise ValueError("no object")
+    return run_of(value)
+
+
 class Claim(File):
     """claim.json: when an attempt began (unix), and by which description."""
 
@@ -250,7 +154,7 @@ class Claim(File):
     spec: str | None = None
     """Of the batch script, and of the run.json that it was made with."""
     continues: Checkpoint | None
-    run: RunSpec | None = None
+    run: Annotated[RunSpec | None, BeforeValidator(_run_or_none)] = None
     experiment: Experiment | None = None
     programs: dict[str, str] = {}
     """Digests of the files that the program was made of then; none: it was not looked."""
@@ -308,6 +212,15 @@ def read_model(path: Path, top: Path, model: type[FileModel]) -> FileModel:
         RunFolderError: for any other fault, naming the file, the key, and what to do.
     """
     return as_model(path, read_object(path, top), model)
+
+
+def read_spec(path: Path, top: Path) -> RunSpec:
+    """Return run.json; raises as `read_model`."""
+    content = read_object(path, top)
+    try:
+        return run_of(content)
+    except ValueError as problem:
+        raise RunFolderError(f"{path}: {problem}") from problem
 
 
 def as_model(path: Path, content: dict[str, Any], model: type[Model]) -> Model:

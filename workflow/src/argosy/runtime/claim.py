@@ -27,7 +27,8 @@ if not __package__:  # started by its path
 
 from . import printing
 from .contract import files, layout
-from .program_files import changed, programs_of
+from .contract.run import run_of
+from .program_files import Program, changed
 
 _MOST_STEPS = 1 << 53
 
@@ -38,22 +39,54 @@ def main(arguments: Sequence[str]) -> int:
         printing.complain("usage: claim.py RUN_DIR ATTEMPT SPEC WORKLOADS")
         return 2
     run_dir, attempt, spec, workloads = arguments
-    run, plan = read_plan(run_dir)
-    if run.get("spec") != spec:
+    path = os.path.join(run_dir, layout.RUN)
+    try:
+        data = files.read_bytes(path)
+        content = files.object_of(data)
+        run = run_of(content)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        printing.complain(f"argosy: {path}: {why}")
+        return 2
+    if run.spec != spec:
         printing.complain(
-            f"argosy: {os.path.join(run_dir, layout.RUN)} was planned anew after this script was "
-            "submitted: submit job.sbatch beside it"
+            f"argosy: {path} was planned anew after this script was submitted: submit job.sbatch beside it"
         )
         return 2
+    plan = hashlib.sha256(data).hexdigest() if run.checkpoints else None
+    program = Program(
+        run.command, run.rank_environment, workloads, is_native=run.runtime == "native"
+    )
+    return claim(run_dir, attempt, {"spec": spec, "run": content}, plan, program)
+
+
+def claim(
+    run_dir: str, attempt: str, asked: Mapping[str, Any], plan: str | None, program: Program
+) -> int:
+    """Make the run the attempt's alone, and print the checkpoint from which it goes on.
+
+    Args:
+        run_dir: the folder of the run.
+        attempt: its name.
+        asked: keys of claim.json that say what was asked.
+        plan: the digest of run.json; None for a run without checkpoints.
+        program: of the run.
+    """
     attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, attempt)
     try:
         make_folders(run_dir, attempt)
         files.write_text(os.path.join(run_dir, layout.OWNER), attempt + "\n")
-        found = newest_checkpoint(run_dir, plan) if run.get("checkpoints") else None
-        claimed = {**describe(spec, found), **describe_run(run_dir, run)}
-        claimed["log_begin"] = log_size(run_dir, attempt)
-        claimed["utc_offset_s"] = system_offset()
-        claimed["programs"] = programs_of(run, workloads)
+        found = newest_checkpoint(run_dir, plan) if plan else None
+        claimed = {
+            "schema_version": layout.SCHEMA_VERSION,
+            "unix": time.time(),
+            "continues": found and {key: found[1][key] for key in ("attempt", "step")},
+            **asked,
+            **describe_experiment(run_dir),
+            "log_begin": log_size(run_dir, attempt),
+            "utc_offset_s": system_offset(),
+            "programs": program.digests(),
+        }
         tell_changes(run_dir, found, claimed["programs"])
         files.write_text(os.path.join(attempt_dir, layout.CLAIM), json.dumps(claimed) + "\n")
         if found and not printing.say(found[0]):
@@ -82,31 +115,10 @@ def make_folders(run_dir: str, attempt: str) -> None:
     os.makedirs(os.path.join(run_dir, layout.OUTPUT), files.FOLDER_MODE, exist_ok=True)
 
 
-def describe(spec: str, found: tuple[str, dict[str, Any]] | None) -> dict[str, Any]:
-    """Return the content of claim.json (docs/run-folder.md)."""
-    checkpoint = found and {key: found[1][key] for key in ("attempt", "step")}
-    return {
-        "schema_version": layout.SCHEMA_VERSION,
-        "unix": time.time(),
-        "spec": spec,
-        "continues": checkpoint,
-    }
-
-
-def read_plan(run_dir: str) -> tuple[dict[str, Any], str]:
-    """Return run.json and a digest of its content; an empty object where it cannot be read."""
-    try:
-        content = files.read_bytes(os.path.join(run_dir, layout.RUN))
-        return files.object_of(content), hashlib.sha256(content).hexdigest()
-    except (OSError, ValueError):
-        return {}, ""
-
-
-def describe_run(run_dir: str, run: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the run and its experiment as they are now: the files change when the run is planned anew."""
-    provenance = files.try_object(os.path.join(run_dir, layout.PROVENANCE))
-    found = {"run": run, "experiment": provenance.get("experiment")}
-    return {key: content for key, content in found.items() if isinstance(content, dict)}
+def describe_experiment(run_dir: str) -> dict[str, Any]:
+    """Return the run's experiment as it is now: the file changes when the run is planned anew."""
+    experiment = files.try_object(os.path.join(run_dir, layout.PROVENANCE)).get("experiment")
+    return {"experiment": experiment} if isinstance(experiment, dict) else {}
 
 
 def log_size(run_dir: str, attempt: str) -> int:

@@ -9,18 +9,17 @@ import os
 from typing import Any, Callable, Mapping, Sequence
 
 from .contract import files, layout
+from .contract.run import RunSpec
 
 
-def groups_of_ranks(run: Mapping[str, Any], records: str) -> int | None:
+def groups_of_ranks(run: RunSpec, records: str) -> int | None:
     """Return into how many groups the ranks fall that were connected to each other; 1: they have met.
 
     0: that is not known. None: nobody has to meet, as of a single rank or of `independent` ones.
     """
-    nodes, per_node = (
-        files.whole(run.get(name), layout.MOST_RANKS) for name in ("nodes", "ranks_per_node")
-    )
-    if not nodes or not per_node or nodes * per_node < 2 or run.get("independent") is True:
+    if run.ranks < 2 or run.independent:
         return None
+    nodes, per_node = run.nodes, run.ranks_per_node
     notes = [
         files.try_object(os.path.join(records, layout.node_links(node))) for node in range(nodes)
     ]

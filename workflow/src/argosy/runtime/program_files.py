@@ -18,7 +18,7 @@ import hashlib
 import os
 import re
 import stat
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
+from typing import Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from .python_imports import (
     MOST_ENTRIES,
@@ -47,29 +47,31 @@ Roots = Tuple[str, ...]
 """Folders in which Python looks for modules."""
 
 
-def programs_of(run: Mapping[str, Any], workloads: str) -> dict[str, str]:
-    """Return digests of a program's files by their names, in order.
-
-    Args:
-        run: what a run.json describes.
-        workloads: the folder of the project that is `/workloads` in a container.
-    """
-    return Program(run, workloads).digests()
-
-
 class Program:
     """What a run starts, and where its files are.
 
     A file's name is its path as the program has it; without a container, below the project.
+
+    Args:
+        command: its words.
+        variables: of its environment.
+        workloads: the folder of the project that is `/workloads` in a container.
+        is_native: whether it runs without one.
     """
 
-    def __init__(self, run: Mapping[str, Any], workloads: str) -> None:
-        command, variables = run.get("command"), run.get("rank_environment")
-        self.command = _texts(command if isinstance(command, list) else [])
-        self.variables = _texts(variables.values() if isinstance(variables, dict) else [])
+    def __init__(
+        self,
+        command: Iterable[str],
+        variables: Mapping[str, str],
+        workloads: str,
+        *,
+        is_native: bool,
+    ) -> None:
+        self.command = tuple(command)
+        self.variables = tuple(variables.values())
         self.workloads = workloads
         # The working directory of a run without a container.
-        self.project = _above(_above(workloads)) if run.get("runtime") == "native" else ""
+        self.project = _above(_above(workloads)) if is_native else ""
         self.path = tuple(each for word in self.variables for each in self._folders(word))
         """Folders that variables name, as PYTHONPATH does."""
         folders = (each for word in self.command for each in self._folders(word))
@@ -223,10 +225,6 @@ class Program:
                     beside = os.path.normpath(os.path.join(folder, name))
                     if self.is_users(beside):
                         yield beside
-
-
-def _texts(words: Any) -> List[str]:
-    return [word for word in words if isinstance(word, str)]
 
 
 def words_of(text: str) -> Iterator[str]:

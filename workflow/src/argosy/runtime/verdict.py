@@ -26,6 +26,7 @@ if not __package__:  # started by its path
 
 from . import log_words, meetings, printing
 from .contract import files, layout
+from .contract.run import RunSpec, run_of
 
 _MOST_BYTES = 1 << 62
 _MOST_KILLS = 1 << 31
@@ -80,21 +81,16 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     run_dir, attempt, reason = (*arguments, "")[:3]
     try:
-        run = files.read_object(os.path.join(run_dir, layout.RUN))
-        run_id, nodes = (
-            files.text(run.get("run_id")),
-            files.whole(run.get("nodes"), layout.MOST_NODES),
-        )
-        if not run_id or not nodes:
-            raise ValueError("run_id and nodes have to be a text and a number of nodes")
+        run = run_of(files.read_object(os.path.join(run_dir, layout.RUN)))
     except (OSError, ValueError) as error:
-        printing.complain(f"argosy: {os.path.join(run_dir, 'run.json')}: {error!r}")
+        printing.complain(f"argosy: {os.path.join(run_dir, layout.RUN)}: {error!r}")
         return 2
+    run_id = files.text(run.run_id) or ""
     attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, attempt)
     try:
         verdict = earlier_verdict(attempt_dir, attempt)
         if verdict is None:
-            reports = read_reports(run_dir, attempt, nodes)
+            reports = read_reports(run_dir, attempt, run.nodes)
             words = log_words.load()
             log, offset = read_scheduler_log(run_dir, attempt)
             said = reason or words.why_ended(log) or read_time_limit(attempt_dir)
@@ -266,9 +262,9 @@ def measured(attempt_dir: str) -> dict[str, Any]:
     return {"spec": claim.get("spec"), **programs}
 
 
-def planned_anew(run: Mapping[str, Any], verdict: Mapping[str, Any]) -> str | None:
+def planned_anew(run: RunSpec, verdict: Mapping[str, Any]) -> str | None:
     """Say that the run was planned for something else while this attempt ran, if it was."""
-    return None if run.get("spec") == verdict.get("spec") else "it was planned anew meanwhile"
+    return None if run.spec == verdict.get("spec") else "it was planned anew meanwhile"
 
 
 def superseded_by(run_dir: str, attempt: str) -> str | None:

@@ -25,6 +25,7 @@ if not __package__:  # started by its path
 
 from . import log_words, printing
 from .contract import files, layout
+from .contract.run import read_run
 from .watch_end import end_launcher, watch_end
 
 INTERVAL = 0.5  # seconds
@@ -63,10 +64,7 @@ def main(arguments: Sequence[str], *, to_the_end: bool = False) -> int:
         return 2
     run_dir, attempt, *names = arguments
     try:
-        run = files.read_run(run_dir, attempt)
-        nodes = files.whole(run.get("nodes"), layout.MOST_NODES)
-        if not nodes:
-            raise ValueError("nodes has to be a number of nodes")
+        nodes = read_run(run_dir, attempt).nodes
     except (OSError, ValueError) as error:
         printing.complain(f"argosy: {os.path.join(run_dir, layout.RUN)}: {error!r}")
         return 2

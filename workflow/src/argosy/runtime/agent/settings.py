@@ -6,10 +6,10 @@ import ipaddress
 import os
 import re
 from dataclasses import dataclass, replace
-from typing import Any, Mapping, Pattern
+from typing import Mapping, Pattern
 
 from ..contract import layout
-from ..contract.files import read_run
+from ..contract.run import RunSpec, read_run
 
 _CONTAINER_PATH = re.compile(r"(?<![\w./-])(?:/workloads|/job)(?![\w.-])")
 """The folders of a container that commands and variables name, as the whole of a path or its beginning."""
@@ -28,31 +28,6 @@ _REQUIRED = (
 
 class SettingsError(Exception):
     """The agent cannot start; the text is one line for the user."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """What run.json asks for."""
-
-    command: tuple[str, ...]
-    rank_environment: Mapping[str, str]
-    throughput: Pattern[str] | None
-    checkpoint_time: float | None = None
-    """Seconds that the ranks have to save a checkpoint once they are warned; None: they save none."""
-    timeline: bool = False
-    """Whether rank 0 writes Horovod's timeline."""
-    hang_timeout: float | None = None
-    """Seconds of silence that count as a hang; 0: none do; None: as the ranks' own steps suggest."""
-    gpus_per_rank: int = 0
-    time_limit: float | None = None
-    """Seconds that the job may take."""
-    independent: bool = False
-    """Whether the ranks are separate programs, which need not meet."""
-
-    @property
-    def has_master(self) -> bool:
-        """Whether rank 0 listens by itself, at a port that the others have to be told."""
-        return any("{master_port}" in template for template in self.rank_environment.values())
 
 
 @dataclass(frozen=True)
@@ -79,7 +54,9 @@ class Settings:
     interface: str
     token: str
     start_timeout: float
-    run: Run
+    run: RunSpec
+    throughput: Pattern[str] | None = None
+    """Its one group is the number of samples per second."""
     resume: str = ""
     """The checkpoint to go on from, a folder below `checkpoints`; empty at a fresh start."""
     nvml: str = ""
@@ -93,6 +70,11 @@ class Settings:
     in_container: bool = False
     echo: bool = False
     """Whether what ranks print is also said by the agent: somebody looks at the terminal."""
+
+    @property
+    def has_master(self) -> bool:
+        """Whether rank 0 listens by itself, at a port that the others have to be told."""
+        return any("{master_port}" in text for text in self.run.rank_environment.values())
 
     @property
     def records(self) -> str:
@@ -179,6 +161,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         )
     run_dir = environ["ARGOSY_RUN_DIR"]
     nodes = _count(environ, "ARGOSY_NODES")
+    run = _read_run(run_dir, environ["ARGOSY_ATTEMPT"])
     settings = Settings(
         run_dir=run_dir,
         attempt=environ["ARGOSY_ATTEMPT"],
@@ -197,7 +180,8 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         visible_amd_gpus=environ.get("ROCR_VISIBLE_DEVICES"),
         in_container=bool(environ.get("ARGOSY_ENGINE")),
         echo=environ.get("ARGOSY_ECHO") == "1",
-        run=_on_this_host(_read_run(run_dir, environ["ARGOSY_ATTEMPT"]), environ),
+        run=_on_this_host(run, environ),
+        throughput=_throughput(os.path.join(run_dir, layout.RUN), run.throughput),
     )
     rank_environment(settings, 0, MeetingPoint())
     return settings
@@ -223,7 +207,7 @@ def rank_environment(settings: Settings, local_rank: int, meeting: MeetingPoint)
     return values
 
 
-def _on_this_host(run: Run, environ: Mapping[str, str]) -> Run:
+def _on_this_host(run: RunSpec, environ: Mapping[str, str]) -> RunSpec:
     """Return the run with the paths of a container put right where there is none."""
     workloads = environ.get("ARGOSY_WORKLOADS")
     if not workloads:
@@ -260,81 +244,25 @@ def _address(name: str, text: str) -> str:
         raise SettingsError(f"{name}: {text.strip()!r} is not an IP address") from None
 
 
-def _read_run(run_dir: str, attempt: str) -> Run:
+def _read_run(run_dir: str, attempt: str) -> RunSpec:
     path = os.path.join(run_dir, layout.RUN)
     try:
-        content = read_run(run_dir, attempt)
+        return read_run(run_dir, attempt)
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise SettingsError(f"{path}: {error}") from None
-    return _checked_run(path, content)
 
 
-def _checked_run(path: str, content: Mapping[str, Any]) -> Run:
-    command = content.get("command")
-    if not isinstance(command, list) or not command or not _all_strings(command):
-        raise SettingsError(f"{path}: command is {command!r}: not a list of strings")
-    variables = content.get("rank_environment", {})
-    if not isinstance(variables, dict) or not _all_strings(variables.values()):
-        raise SettingsError(f"{path}: rank_environment is {variables!r}: not a map of strings")
-    throughput = _throughput(path, content.get("throughput"))
-    checkpoint_time = _checkpoint_time(path, content)
-    has_timeline = content.get("timeline") is True
-    hang_timeout, time_limit = (
-        _seconds(path, name, content.get(name)) for name in ("hang_timeout_s", "time_limit_s")
-    )
-    gpus = _gpus_per_rank(path, content.get("gpus_per_rank", 0))
-    return Run(
-        tuple(command),
-        variables,
-        throughput,
-        checkpoint_time,
-        has_timeline,
-        hang_timeout,
-        gpus,
-        time_limit,
-        content.get("independent") is True,
-    )
-
-
-def _gpus_per_rank(path: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise SettingsError(f"{path}: gpus_per_rank is {value!r}: not a whole number")
-    return value
-
-
-def _seconds(path: str, name: str, value: object) -> float | None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
-        raise SettingsError(f"{path}: {name} is {value!r}: not a number of seconds")
-    return value
-
-
-def _checkpoint_time(path: str, content: Mapping[str, Any]) -> float | None:
-    checkpoints = content.get("checkpoints")
-    if checkpoints is None:
-        return None
-    try:
-        return float(checkpoints["warning_s"])
-    except (KeyError, TypeError, ValueError):
-        raise SettingsError(
-            f"{path}: checkpoints is {checkpoints!r}: it needs a number warning_s"
-        ) from None
-
-
-def _all_strings(values: Any) -> bool:
-    return all(isinstance(each, str) for each in values)
-
-
-def _throughput(path: str, text: object) -> Pattern[str] | None:
+def _throughput(path: str, text: str | None) -> Pattern[str] | None:
     if text is None:
         return None
     try:
-        pattern = re.compile(text)  # type: ignore[call-overload]
-    except (re.error, TypeError) as error:
+        pattern = re.compile(text)
+    except re.error as error:
         raise SettingsError(f"{path}: throughput: not a regular expression: {error}") from None
     if pattern.groups != 1:
         raise SettingsError(
             f"{path}: throughput has {pattern.groups} groups: put one around the samples per second"
         )
-    return pattern  # type: ignore[no-any-return]
+    return pattern

@@ -171,7 +171,7 @@ class Supervisor:
         A job that has to make room for another gets SIGTERM, as a cancelled one does: if it is meant
         to end at once, a second signal says so.
         """
-        saves = self._settings.run.checkpoint_time is not None
+        saves = self._settings.run.warning_s is not None
         if not saves or self._saving_since is not None or not self._started:
             return False
         self._saving_since = time.monotonic()
@@ -194,11 +194,11 @@ class Supervisor:
 
     def _advance(self) -> None:
         self._collect()
-        patience = self._settings.run.checkpoint_time or 0.0
+        patience = self._settings.run.warning_s or 0.0
         if self._saving_since is not None and time.monotonic() > self._saving_since + patience:
             self._cancelled = self._cancelled or (signal.SIGTERM, time.monotonic())
         is_warned = self._warned or self._order.warn
-        if is_warned and self._started and self._settings.run.checkpoint_time is not None:
+        if is_warned and self._started and self._settings.run.warning_s is not None:
             self._warn()
         if self._stopping():
             self._ranks.stop()

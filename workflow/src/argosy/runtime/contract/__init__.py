@@ -1,5 +1,6 @@
 """What the agent, the host's programs, the ranks and the readers of results share about a run's folder.
 
-`layout` names the files and their limits, `files` reads untrusted files and replaces files atomically, and
-`steps` has the layout of steps. Standard library only, Python 3.8; `files` and `layout` Python 3.6.
+`layout` names the files and their limits. `files` reads untrusted files and replaces files atomically.
+`run` types and checks run.json. `steps` packs and reads rows of steps. Standard library only, Python 3.8;
+`files` and `layout` Python 3.6.
 """

@@ -14,7 +14,7 @@ import stat
 import tempfile
 from typing import Any, Dict, Mapping, Optional
 
-from .layout import ATTEMPTS, CLAIM, RUN, SCHEMA_VERSION
+from .layout import SCHEMA_VERSION
 
 MOST_JSON = 1 << 20  # bytes
 MOST_LOG = 4 << 20
@@ -93,15 +93,6 @@ def try_object(path: str) -> Dict[str, Any]:
         return read_object(path)
     except (OSError, ValueError):
         return {}
-
-
-def read_run(run_dir: str, attempt: str) -> Dict[str, Any]:
-    """Return run.json as the attempt claimed it, or as it is where the attempt left no claim.
-
-    The run may have been planned anew since the attempt began. Raises as `read_object`.
-    """
-    claimed = try_object(os.path.join(run_dir, ATTEMPTS, attempt, CLAIM)).get("run")
-    return claimed if isinstance(claimed, dict) else read_object(os.path.join(run_dir, RUN))
 
 
 def number(value: object) -> Optional[float]:

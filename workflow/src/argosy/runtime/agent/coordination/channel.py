@@ -160,14 +160,14 @@ class Channel:
 
     def _serve(self) -> Link:
         settings = self._settings
-        if settings.run.has_master:
+        if settings.has_master:
             self._reserved = reserve_port()
         self._coordinator = Coordinator(
             settings.nodes,
             settings.start_timeout,
             accept=self._accept,
             changed=self._changed,
-            hang_timeout=settings.run.hang_timeout,
+            hang_timeout=settings.run.hang_timeout_s,
             time_limit=_time_limit(settings),
             master_port=self._reserved.getsockname()[1] if self._reserved else 0,
         )
@@ -200,10 +200,10 @@ def _time_limit(settings: Settings) -> float | None:
 
     Its script claims the run on this node as soon as it starts.
     """
-    if settings.run.time_limit is None:
+    if settings.run.time_limit_s is None:
         return None
     claim = try_object(os.path.join(settings.attempt_dir, layout.CLAIM))
     began = number(claim.get("unix"))
     if began is None:
         return None
-    return time.monotonic() + began + settings.run.time_limit - time.time()
+    return time.monotonic() + began + settings.run.time_limit_s - time.time()

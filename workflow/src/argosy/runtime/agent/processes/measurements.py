@@ -59,7 +59,7 @@ class PrintedThroughput:
     """Looks for the run's throughput pattern in lines and writes printed.jsonl."""
 
     def __init__(self, settings: Settings, trouble: Trouble) -> None:
-        self._pattern = settings.run.throughput
+        self._pattern = settings.throughput
         self._needed = needed_text(self._pattern) if self._pattern else b""
         self._path = printed_path(settings)
         self._trouble = trouble
@@ -145,7 +145,7 @@ class PrintedThroughput:
         measured = something_else_measured(self._settings) or measured_before(self._settings)
         if self._zeros < self._matches or measured:
             return ""
-        if self._settings.run.throughput is None:
+        if self._settings.throughput is None:
             return _NO_STEPS
         log = f"logs/{self._settings.attempt}/ranks/rank-0.log"
         if self._matches:
@@ -155,7 +155,7 @@ class PrintedThroughput:
         return self._say(_NO_MATCH, lines=self._lines, unsearched=unsearched, log=log)
 
     def _say(self, sentence: str, **words: object) -> str:
-        pattern = self._settings.run.throughput
+        pattern = self._settings.throughput
         return sentence.format(pattern=repr(pattern.pattern if pattern else ""), **words)
 
     def _write(self, records: Sequence[str]) -> None:

@@ -177,7 +177,7 @@ class Rank:
 
     def _note_warning(self) -> None:
         """Note a warning that the rank's recorder finds by itself: it may do so before this agent does."""
-        if self._settings.run.checkpoint_time is None or not os.path.exists(self.steps_file):
+        if self._settings.run.warning_s is None or not os.path.exists(self.steps_file):
             return
         for path in (self._settings.warning, self._settings.warned):
             with contextlib.suppress(OSError):
@@ -222,7 +222,7 @@ class Rank:
         else it left for the warning and a checkpoint was saved: torchrun turns a 75 of its workers into 1.
         One that had come to its end finds that out when it goes on.
         """
-        if self._settings.run.checkpoint_time is None:
+        if self._settings.run.warning_s is None:
             return False
         seconds, code = self._left_after(), self.status.exit_code
         is_at_once = seconds is not None and seconds <= _AT_ONCE
@@ -444,8 +444,8 @@ def _environment(settings: Settings, local_rank: int, meeting: MeetingPoint) -> 
         ARGOSY_UMASK=f"{UMASK:03o}",
         ARGOSY_CHECKPOINTS=os.path.join(settings.checkpoints, settings.attempt),
     )
-    if settings.run.checkpoint_time is not None:
-        environment["ARGOSY_WARNED"] = f"{settings.run.checkpoint_time:g}"
+    if settings.run.warning_s is not None:
+        environment["ARGOSY_WARNED"] = f"{settings.run.warning_s:g}"
     if settings.resume:
         environment["ARGOSY_RESTORED"] = os.path.join(settings.checkpoints, settings.resume)
     return environment

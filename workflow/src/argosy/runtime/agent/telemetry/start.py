@@ -51,7 +51,7 @@ def missing_gpus(settings: Settings, header: Mapping[str, Any]) -> str | None:
 
     Telemetry may see less than the ranks do, so that nothing is ended for it.
     """
-    asked = settings.run.gpus_per_rank * settings.ranks_per_node
+    asked = (settings.run.gpus_per_rank or 0) * settings.ranks_per_node
     seen = len(header["gpus"])
     if seen >= asked:
         return None

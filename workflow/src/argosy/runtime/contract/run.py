@@ -1,0 +1,273 @@
+"""run.json, the run that a job executes: its type, and its checks for all readers."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Callable, Mapping
+
+from . import layout
+from .files import read_object, try_object
+
+_DIGEST = re.compile("sha256:[0-9a-f]{64}")
+_BELOW = 1 << 31
+"""Of numbers: tables hold whole numbers of 32 bits."""
+_LONGEST_SHOWN = 200
+_LEFT_OUT = (
+    "variant",
+    "timeline",
+    "hang_timeout_s",
+    "independent",
+    "gpus_per_rank",
+    "allocation",
+)
+"""Keys that the file lacks unless the study sets them: a new key must not look like a changed run."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """A frozen image, by its name and digest."""
+
+    name: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The experiment that a run repeats with other data, `synthetic` or `warm`."""
+
+    of: str
+    data: str
+
+
+@dataclass(frozen=True)
+class CheckpointPlan:
+    """The warning before the time limit, in seconds, and the number of jobs that may continue the run."""
+
+    warning_s: float
+    requeues: int
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """The content of run.json, in the order of its keys."""
+
+    spec: str | None
+    """A digest of all that decides the outcome."""
+    run_id: str
+    experiment: str
+    site: str
+    hardware: str | None
+    """The entry of the site's file; None: of a site that has one kind of nodes."""
+    queue: str | None
+    nodes: int
+    ranks_per_node: int
+    repeat: int
+    scaling: str
+    image: Image | None
+    """None for a run of the host's own software."""
+    runtime: str | None
+    """None of an older version: `native` where there is no image."""
+    command: tuple[str, ...]
+    launcher: str | None
+    rank_environment: Mapping[str, str]
+    """Variables of the ranks, as format strings."""
+    throughput: str | None
+    """A regular expression; its one group is the number of samples per second."""
+    time_limit_s: float | None
+    checkpoints: CheckpointPlan | None
+    variant: Variant | None
+    timeline: bool
+    """Whether rank 0 writes Horovod's timeline."""
+    hang_timeout_s: float | None
+    """Seconds of silence that count as a hang; 0: none do; None: as the ranks' own steps suggest."""
+    independent: bool
+    """Whether the ranks are separate programs, which need not meet."""
+    gpus_per_rank: int | None
+    allocation: str | None
+    """The folder of the job that the run shares, below that of the site."""
+
+    def content(self) -> dict[str, Any]:
+        """Return the JSON object of the file."""
+        keys = {**asdict(self), "command": [*self.command]}
+        asked = {
+            key: value
+            for key, value in keys.items()
+            if key not in _LEFT_OUT or (value is not None and value is not False)
+        }
+        return {"schema_version": layout.SCHEMA_VERSION, **asked}
+
+    @property
+    def ranks(self) -> int:
+        """The ranks of the whole job."""
+        return self.nodes * self.ranks_per_node
+
+    @property
+    def is_native(self) -> bool:
+        """Whether it runs without a container."""
+        return self.runtime == "native" if self.runtime else self.image is None
+
+    @property
+    def warning_s(self) -> float | None:
+        """Seconds that the ranks have to save a checkpoint once they are warned; None: they save none."""
+        return self.checkpoints.warning_s if self.checkpoints else None
+
+    @property
+    def horovod_cycle_s(self) -> float | None:
+        """How often Horovod was to look for gradients; None: its default."""
+        milliseconds = _positive(self.rank_environment.get("HOROVOD_CYCLE_TIME"))
+        return None if milliseconds is None else milliseconds / 1000
+
+    @property
+    def horovod_fusion_bytes(self) -> float | None:
+        """How many bytes Horovod was to exchange at once; None: its default."""
+        return _positive(self.rank_environment.get("HOROVOD_FUSION_THRESHOLD"))
+
+
+def read_run(run_dir: str, attempt: str) -> RunSpec:
+    """Return the run as the attempt claimed it, or run.json where the attempt left no claim.
+
+    The run may have been planned anew since the attempt began.
+
+    Raises:
+        OSError: run.json cannot be read.
+        ValueError: as `run_of`.
+    """
+    claim = os.path.join(run_dir, layout.ATTEMPTS, attempt, layout.CLAIM)
+    claimed = try_object(claim).get("run")
+    return run_of(
+        claimed if isinstance(claimed, dict) else read_object(os.path.join(run_dir, layout.RUN))
+    )
+
+
+def run_of(content: Mapping[str, Any]) -> RunSpec:
+    """Return the run that a JSON object describes; a key of a newer version is left alone.
+
+    Raises:
+        ValueError: naming the key, and what is wrong.
+    """
+    run = RunSpec(**{each.name: _value(content, each.name) for each in fields(RunSpec)})
+    if run.ranks > layout.MOST_RANKS:
+        raise ValueError(f"nodes times ranks_per_node is more than {layout.MOST_RANKS:,}")
+    return run
+
+
+def _value(content: Mapping[str, Any], key: str) -> Any:
+    value = content.get(key)
+    if key in _REQUIRED and key not in content:
+        raise ValueError(f"{key}: this key is missing")
+    if key in _OPTIONAL and value is None:
+        return _DEFAULTS.get(key)
+    try:
+        return {**_REQUIRED, **_OPTIONAL}[key](value)
+    except (LookupError, TypeError, ValueError) as problem:
+        why = f"{problem} is missing" if isinstance(problem, KeyError) else problem
+        raise ValueError(f"{key}: {why} (it is {value!r:.{_LONGEST_SHOWN}})") from None
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("not a text")
+    value.encode("utf-8")
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
+        raise ValueError("not a list of strings")
+    return tuple(map(_text, value))
+
+
+def _variables(value: Any) -> Mapping[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+        raise ValueError("not a map of strings")
+    return {_text(name): _text(text) for name, text in value.items()}
+
+
+def _one_of(*words: str) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        if value not in words:
+            raise ValueError(f"not {' or '.join(words)}")
+        return str(value)
+
+    return check
+
+
+def _whole(least: int, most: int) -> Callable[[Any], int]:
+    def check(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise ValueError(f"not a whole number from {least} to {most:,}")
+        return value
+
+    return check
+
+
+def _seconds(value: Any) -> float:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < _BELOW:
+        raise ValueError("not a number of seconds")
+    return value  # type: ignore[no-any-return]
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("not true or false")
+    return value
+
+
+def _image(value: Any) -> Image | None:
+    if value is None:
+        return None
+    image = Image(_text(value["name"]), _text(value["digest"]))
+    if not _DIGEST.fullmatch(image.digest):
+        raise ValueError("its digest is not sha256: and 64 digits")
+    return image
+
+
+def _checkpoints(value: Any) -> CheckpointPlan:
+    return CheckpointPlan(_seconds(value["warning_s"]), _whole(0, _BELOW - 1)(value["requeues"]))
+
+
+def _variant(value: Any) -> Variant:
+    return Variant(_text(value["of"]), _one_of("synthetic", "warm")(value["data"]))
+
+
+_REQUIRED: dict[str, Callable[[Any], Any]] = {
+    "run_id": _text,
+    "experiment": _text,
+    "site": _text,
+    "nodes": _whole(1, layout.MOST_NODES),
+    "ranks_per_node": _whole(1, layout.MOST_RANKS_PER_NODE),
+    "repeat": _whole(0, _BELOW - 1),
+    "scaling": _one_of("strong", "weak"),
+    "image": _image,
+    "command": _texts,
+}
+_OPTIONAL: dict[str, Callable[[Any], Any]] = {
+    "spec": _text,
+    "hardware": _text,
+    "queue": _text,
+    "runtime": _one_of("container", "native"),
+    "launcher": _text,
+    "rank_environment": _variables,
+    "throughput": _text,
+    "time_limit_s": _seconds,
+    "checkpoints": _checkpoints,
+    "variant": _variant,
+    "timeline": _flag,
+    "hang_timeout_s": _seconds,
+    "independent": _flag,
+    "gpus_per_rank": _whole(0, _BELOW - 1),
+    "allocation": _text,
+}
+_DEFAULTS: dict[str, Any] = {"rank_environment": {}, "timeline": False, "independent": False}
+
+
+def _positive(text: str | None) -> float | None:
+    """Return a positive number, as libraries read it from a variable; None where it is none."""
+    try:
+        value = float(text or "nan")
+    except ValueError:
+        return None
+    return value if 0 <= value < float("inf") else None
