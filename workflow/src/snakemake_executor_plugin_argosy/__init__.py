@@ -31,9 +31,7 @@ from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.job_file import change_job, newest_job
 from argosy.schedulers import find_batch_system
 from argosy.schedulers.base import Scheduler, SchedulerError, State, Status, describe_queue
-from argosy_common.errors import ArgosyError, plain
-from argosy_common.files import write_text
-from argosy_common.reading import site_of
+from argosy.schedulers.missing_images import WantedImage
 from snakemake_executor_plugin_argosy.cache_folder import provide_cache_folder
 from snakemake_executor_plugin_argosy.timers import end_timers
 
@@ -100,7 +98,7 @@ class Executor(RemoteExecutor):
         self._scheduler: Scheduler | None = None
         self._guard = threading.Lock()
         self._ended: dict[Path, Status] = {}
-        self._submitted: dict[Path, RunFolder] = {}
+        self._uses: dict[Path, WantedImage] = {}
         self._late_since: dict[Path, float] = {}
         self._told = ""
 
@@ -137,13 +135,9 @@ class Executor(RemoteExecutor):
     def _note_uses(self, run_dirs: Sequence[Path]) -> None:
         """Note in the store that images are in use, before they are looked for."""
         try:
-            self._submitted.update((run_dir, RunFolder(run_dir)) for run_dir in run_dirs)
-            note_uses(self._submitted[run_dir] for run_dir in run_dirs)
+            self._uses.update(note_uses(run_dirs))
         except (ArgosyError, OSError) as problem:
             self.logger.warning(f"`argosy image prune` will not know of these runs: {problem}")
-
-    def _end_uses(self, run_dirs: Iterable[Path]) -> None:
-        end_uses(self._submitted.pop(run_dir, RunFolder(run_dir)) for run_dir in run_dirs)
 
     def _take_scheduler(self, job: JobExecutorInterface) -> Scheduler:
         """Take the site for this driver, and return its scheduler.
@@ -210,7 +204,7 @@ class Executor(RemoteExecutor):
     def _cancel(self, scheduler: Scheduler, run_dirs: Sequence[Path]) -> None:
         try:
             scheduler.cancel()
-            self._end_uses(run_dirs)
+            end_uses(run_dirs, self._uses)
         except SchedulerError as problem:
             self.logger.error(
                 f"The jobs could not be cancelled and go on ({problem}). "
@@ -236,7 +230,7 @@ class Executor(RemoteExecutor):
     def _conclude(self, info: SubmittedJobInfo, status: Status) -> None:
         run_dir = _run_dir(info.job)
         del self._ended[run_dir]
-        self._end_uses([run_dir])
+        end_uses([run_dir], self._uses)
         settle(run_dir, status, find_batch_system(info.job.resources.scheduler).LOG_WORDS)
         ending = read_ending(run_dir, status)
         if status.job_id:

@@ -1,14 +1,12 @@
 """The images of runs: notes in the store that they are in use, and jobs that are slow to load theirs."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from argosy.images import end_use, note_use
 from argosy.run_folder.folder import RunFolder
-from argosy.run_folder.models import RunFolderError
-from argosy.schedulers.missing_images import uses_image_in_place
-from argosy_common.errors import ArgosyError
-from argosy_images import Store
+from argosy.schedulers.missing_images import WantedImage, wanted_image
 
 CALLS_PER_NODE = 16_000
 """Calls on files, from a container's start to PyTorch and Horovod loaded, where the image is used in place;
@@ -20,7 +18,8 @@ MOST_CALLS = 1_000_000
 
 def crowd(run_dirs: Iterable[Path]) -> str:
     """Return what to say of the largest job that uses its image in place; empty where it is no crowd."""
-    in_place = [run_dir for run_dir in run_dirs if uses_image_in_place(run_dir)]
+    images = {run_dir: wanted_image(run_dir) for run_dir in run_dirs}
+    in_place = [run_dir for run_dir, image in images.items() if image and not image.staged]
     sizes = {run_dir: RunFolder(run_dir).spec.nodes for run_dir in in_place}
     largest = max(sizes, key=lambda run_dir: sizes[run_dir], default=None)
     if largest is None or (calls := sizes[largest] * CALLS_PER_NODE) <= MOST_CALLS:
@@ -32,29 +31,25 @@ def crowd(run_dirs: Iterable[Path]) -> str:
     )
 
 
-def note_uses(runs: Iterable[RunFolder]) -> None:
-    """Note it of runs that are about to be submitted; nothing is pruned meanwhile.
+def note_uses(run_dirs: Iterable[Path]) -> dict[Path, WantedImage]:
+    """Note the images of runs that are about to be submitted, and return them; nothing is pruned meanwhile.
 
     Raises:
         ArgosyError: when somebody has pruned or built for hours.
     """
-    wanted = [*_images(runs)]
-    for store in {store for _, store, _ in wanted if store.is_writable}:
+    uses = {run_dir: image for run_dir in run_dirs if (image := wanted_image(run_dir))}
+    for store in {image.store for image in uses.values() if image.store.is_writable}:
         # Whoever prunes at this moment has looked already: the submission finds what is left.
         with store.locked("prune"):
-            for run_dir, _, digest in (each for each in wanted if each[1] == store):
-                store.uses.note(digest, str(run_dir))
+            for run_dir, image in uses.items():
+                if image.store == store:
+                    note_use(store, image.digest, str(run_dir))
+    return uses
 
 
-def end_uses(runs: Iterable[RunFolder]) -> None:
-    """Take it back of runs whose jobs have ended."""
-    for run_dir, store, digest in _images(runs):
-        store.uses.end(digest, str(run_dir))
-
-
-def _images(runs: Iterable[RunFolder]) -> Iterator[tuple[Path, Store, str]]:
-    """Yield the runs that have an image, with its store and digest."""
-    for run in runs:
-        with suppress(RunFolderError, ArgosyError):
-            if image := run.spec.image:
-                yield run.path, Store.of_project(run.path.parents[3]), image.digest
+def end_uses(run_dirs: Iterable[Path], noted: Mapping[Path, WantedImage]) -> None:
+    """Take back the notes of runs whose jobs have ended: those of `noted`, or of an earlier driver."""
+    for run_dir in run_dirs:
+        with suppress(OSError):
+            if image := noted.get(run_dir) or wanted_image(run_dir):
+                end_use(image.store, image.digest, str(run_dir))

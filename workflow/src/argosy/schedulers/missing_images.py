@@ -17,7 +17,7 @@ _STAGED = re.compile(r"^\s*--stage (?:node|memory)\b", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class WantedImage:
     """A script's image: its store, its digest, and whether nodes unpack it."""
 
     store: Store
@@ -33,7 +33,7 @@ def check_images(run_dirs: Iterable[Path]) -> None:
     """
     seen = set()
     for run_dir in run_dirs:
-        wanted = _wanted_image(run_dir)
+        wanted = wanted_image(run_dir)
         if wanted and wanted not in seen:
             seen.add(wanted)
             if problem := _what_is_missing(run_dir, wanted):
@@ -42,26 +42,20 @@ def check_images(run_dirs: Iterable[Path]) -> None:
 
 def missing_image(run_dir: Path) -> str | None:
     """Return the missing part of a run's image and the remedy; None if the image is complete."""
-    wanted = _wanted_image(run_dir)
+    wanted = wanted_image(run_dir)
     return _what_is_missing(run_dir, wanted) if wanted else None
 
 
-def uses_image_in_place(run_dir: Path) -> bool:
-    """Return whether the run uses its image directly from the store."""
-    wanted = _wanted_image(run_dir)
-    return wanted is not None and not wanted.staged
-
-
-def _wanted_image(run_dir: Path) -> _Wanted | None:
+def wanted_image(run_dir: Path) -> WantedImage | None:
     """Return the script's image; None if it needs none."""
     text = read_text(run_dir / SCRIPT, site_of(run_dir))
     store, digest = _STORE.search(text), _DIGEST.search(text)
     if not store or not digest:
         return None
-    return _Wanted(Store(Path(shlex.split(store[1])[0])), digest[1], bool(_STAGED.search(text)))
+    return WantedImage(Store(Path(shlex.split(store[1])[0])), digest[1], bool(_STAGED.search(text)))
 
 
-def _what_is_missing(run_dir: Path, wanted: _Wanted) -> str | None:
+def _what_is_missing(run_dir: Path, wanted: WantedImage) -> str | None:
     store, digest = wanted.store, wanted.digest
     project, where = run_dir.parents[3], "/".join(run_dir.parts[-2:])
     name = _image_name(project, digest)

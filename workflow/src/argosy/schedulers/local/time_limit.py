@@ -29,10 +29,12 @@ class TimeLimit:
     warning: float | None
 
     @classmethod
-    def of_run(cls, run_dir: Path) -> "TimeLimit | None":
-        """Return the limit that run.json names; None where it names none."""
+    def of_run(cls, run_dir: Path, attempt: str) -> "TimeLimit | None":
+        """Return the limit of the run as the attempt claimed it, else of run.json; None without one."""
+        run = RunFolder(run_dir)
+        claim = run.claim(attempt)
         try:
-            spec = RunFolder(run_dir).spec
+            spec = claim.run if claim and claim.run else run.spec
         except RunFolderError:
             return None
         if spec.time_limit_s is None:
@@ -60,7 +62,7 @@ class Enforcer:
         script: psutil.Process,
         family: Callable[[], list[psutil.Process]],
     ) -> None:
-        self._limit = TimeLimit.of_run(run_dir)
+        self._limit = TimeLimit.of_run(run_dir, f"{job_id}.0")
         self._attempt_dir = RunFolder(run_dir).attempt_dir(f"{job_id}.0")
         self._pid = script.pid
         self._started = seconds_from_boot(script)
