@@ -24,7 +24,7 @@ from typing import Any
 
 from argosy.runtime.agent.coordination.coordinator import Coordinator
 from argosy.runtime.agent.coordination.server import BEAT_PATH, NEWS_PATH, PUT_PATH, serve_head
-from argosy.runtime.agent.rendezvous.kv_codec import (
+from argosy.runtime.agent.rendezvous.key_values import (
     NEWS,
     NEWS_REQUEST,
     PUT,

@@ -14,9 +14,7 @@ from workspace import BIN, Workspace
 from argosy.report.runs.scaling import are_blocks
 from argosy.schedulers.slurm.scheduler import PARALLEL_SUBMISSIONS
 from argosy.study.config import parse_config
-from argosy.study.order import in_blocks
-from argosy.study.runs import expand
-from argosy_images.store.store import Store
+from argosy.study.runs import expand, in_blocks
 
 pytestmark = [pytest.mark.slurm, pytest.mark.container, pytest.mark.timeout(1500)]
 DIGITS = {

@@ -8,8 +8,7 @@ import pytest
 from workspace import Workspace
 
 from argosy.study.config import parse_config
-from argosy.study.order import in_blocks
-from argosy.study.runs import expand
+from argosy.study.runs import expand, in_blocks
 
 pytestmark = pytest.mark.thorough
 

@@ -43,7 +43,7 @@ from argosy.schedulers.script_template import template_files
 from argosy.site.models import read_site
 from argosy.study.config import Source, parse_config
 from argosy.study.image_names import archive_of
-from argosy.study.order import in_blocks
+from argosy.study.runs import in_blocks
 from argosy.study.runs import expand as expand_runs
 from argosy.yaml_file import read_yaml
 from snakemake_executor_plugin_argosy.notes_folder import provide_notes_folder

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from agent_job import RECORD_A_STEP, Job, jobs
 
-from argosy.runtime.agent.processes.ranks import Rank
+from argosy.runtime.agent.processes.rank import Rank
 from argosy.runtime.agent.settings import MeetingPoint, read_settings
 
 MEETING = """

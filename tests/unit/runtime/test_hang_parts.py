@@ -23,7 +23,7 @@ from argosy.runtime.agent.hangs.places import (
     sentence,
 )
 from argosy.runtime.agent.hangs.stacks import Frame
-from argosy.runtime.agent.hangs.stall_warning import StallWarnings
+from argosy.runtime.agent.processes.output import StallWarnings
 from argosy.runtime.agent.transport.messages import Order, Report
 
 

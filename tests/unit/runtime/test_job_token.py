@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from agent_job import PYTHON, RECORD_A_STEP, RUNTIME
 
-from argosy.runtime.agent import job_token
+from argosy.runtime.agent.transport import signing
 
 # Prints whether a process that hid its memory can be dumped: traced by another one, and not.
 LOOK = """
 import ctypes, os, sys
 sys.path.insert(0, sys.argv[1])
-from agent.job_token import hide_memory
+from agent.transport.signing import hide_memory
 libc = ctypes.CDLL(None)
 for traced in (True, False):
     if os.fork() == 0:
@@ -39,7 +39,7 @@ print("own", [name for name in os.environ if "TOKEN" in name])
 @pytest.fixture
 def hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process of the tests stays as it is."""
-    monkeypatch.setattr(job_token, "hide_memory", lambda: None)
+    monkeypatch.setattr(signing, "hide_memory", lambda: None)
 
 
 @pytest.mark.usefixtures("hidden")
@@ -47,13 +47,13 @@ def test_the_token_is_taken_from_its_file_and_from_the_variables(tmp_path: Path)
     path = tmp_path / "token"
     path.write_text("secret")
     environ = {"ARGOSY_TOKEN_FILE": str(path), "ARGOSY_NODE": "1"}
-    taken = job_token.take_secrets(environ)
+    taken = signing.take_secrets(environ)
     assert taken["ARGOSY_TOKEN"] == "secret"
     assert taken["ARGOSY_NODE"] == "1"
     assert environ == {"ARGOSY_NODE": "1"}
     assert not path.exists()
     environ["ARGOSY_TOKEN"] = "another"
-    assert job_token.take_secrets(environ)["ARGOSY_TOKEN"] == "another"
+    assert signing.take_secrets(environ)["ARGOSY_TOKEN"] == "another"
     assert environ == {"ARGOSY_NODE": "1"}
 
 

@@ -17,10 +17,12 @@ from argosy.runtime.agent.coordination.failure import (
     Finished,
     Sighting,
     ends_the_job,
+    has_lost_another,
+    last_lines,
     root_cause,
+    unreachable,
     window,
 )
-from argosy.runtime.agent.processes.lost_peers import has_lost_another, last_lines, unreachable
 
 
 def seen(rank: int, kind: str, at: float, cause: str = "exit code 1") -> Sighting:

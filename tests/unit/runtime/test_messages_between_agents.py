@@ -22,7 +22,7 @@ from argosy.runtime.agent.coordination.server import (
     PUT_PATH,
     serve_head,
 )
-from argosy.runtime.agent.rendezvous.kv_codec import NEWS, NEWS_REQUEST, PUT, Entry, Value, encode
+from argosy.runtime.agent.rendezvous.key_values import NEWS, NEWS_REQUEST, PUT, Entry, Value, encode
 from argosy.runtime.agent.settings import Settings, read_settings
 from argosy.runtime.agent.transport.client import FullError, HeadClient
 from argosy.runtime.agent.transport.connection import Connection
@@ -199,7 +199,7 @@ def test_too_long_a_message_is_refused(head: Head) -> None:
 
 
 def test_a_full_board_says_so(head: Head, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("argosy.runtime.agent.rendezvous.kv_log.KvLog.put", _full)
+    monkeypatch.setattr("argosy.runtime.agent.rendezvous.store.KvLog.put", _full)
     with pytest.raises(FullError):
         head.client().ask(PUT_PATH, PUT.pack(0), 5)
 

@@ -5,9 +5,8 @@ import struct
 
 import pytest
 
-from argosy.runtime.agent.rendezvous.kv_codec import Entry, Value, decode, encode, pack
-from argosy.runtime.agent.rendezvous.kv_log import KvLog
-from argosy.runtime.agent.rendezvous.store import MAX_VALUE, Outbox, Rendezvous, rank_of
+from argosy.runtime.agent.rendezvous.key_values import Entry, Value, decode, encode, pack
+from argosy.runtime.agent.rendezvous.store import MAX_VALUE, KvLog, Outbox, Rendezvous, rank_of
 
 
 class Job:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from argosy.runtime.agent.processes.workdir import workdir
+from argosy.runtime.agent.processes.launch import workdir
 
 Start = Callable[..., str | None]
 

@@ -5,8 +5,7 @@ from random import Random
 from typing import Any
 
 from argosy.study.config import parse_config
-from argosy.study.order import in_blocks, seed_of
-from argosy.study.runs import Run, expand
+from argosy.study.runs import Run, expand, in_blocks, seed_of
 
 
 def runs(repeats: int, nodes: tuple[int, ...] = (1, 2, 4), command: str = "true") -> list[Run]:

@@ -9,7 +9,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 

@@ -86,7 +86,7 @@ def describe_provenance(plan: Plan, tools: Mapping[str, Any], seed: int) -> dict
     Args:
         plan: of the run.
         tools: what `describe_tools` says.
-        seed: of the order in which the study's runs are submitted (`study.order`).
+        seed: of the order in which the study's runs are submitted (`study.runs`).
     """
     hardware = plan.placement.hardware
     return {

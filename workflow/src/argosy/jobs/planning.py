@@ -26,18 +26,7 @@ from argosy.schedulers.job_request import JobRequest
 from argosy.schedulers.script_template import ScriptTemplate
 from argosy.site.models import Site, read_site
 from argosy.site.placement import Request, place
-from argosy.study.order import seed_of
-from argosy.study.runs import Run
-from argosy_common.errors import ArgosyError
-from argosy_common.files import write_json, write_json_if_changed, write_text
-from argosy_images import (
-    ImageLock,
-    Store,
-    lock_path,
-    native_dir,
-    nvml_module,
-    read_lock,
-)
+from argosy.study.runs import Run, seed_of
 
 
 def allocation_of(run: Run, site: Site) -> str | None:

@@ -11,10 +11,8 @@ from typing import BinaryIO
 
 from argosy.monitor.jobs import newest_job
 from argosy.monitor.sites import find_run
-from argosy.run_folder.attempts import by_number
-from argosy.run_folder.folder import RunFolder
-from argosy_common.errors import ArgosyError, coloured, some
-from argosy_common.reading import NotReadError, open_regular, site_of
+from argosy.reading import NotReadError, open_regular, site_of
+from argosy.run_folder.folder import RunFolder, by_number
 
 PAUSE_S = 0.5
 CHUNK_BYTES = 1 << 20

@@ -9,8 +9,8 @@ from typing import BinaryIO
 
 from argosy.monitor.jobs import newest_job
 from argosy.monitor.sites import find_run
-from argosy.run_folder.attempts import by_number
-from argosy.run_folder.folder import RunFolder
+from argosy.reading import NotReadError, entries, open_regular
+from argosy.run_folder.folder import RunFolder, by_number
 from argosy.runtime.contract.steps import NoStepsError, Step, read_steps
 from argosy_common.errors import ArgosyError, plain
 from argosy_common.reading import NotReadError, entries, open_regular

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from argosy.results.fingerprint import Listing
 from argosy.results.hidden_values import without_secrets
-from argosy.run_folder.attempts import by_number, in_order
+from argosy.run_folder.folder import by_number, in_order
 from argosy.run_folder.job_file import read_jobs
 from argosy.run_folder.models import (
     Claim,

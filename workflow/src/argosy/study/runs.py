@@ -1,6 +1,13 @@
-"""An experiment expands to runs: one for each point and repeat, with ids that stay the same."""
+"""Expands an experiment to runs with stable ids, one for each point and repeat, and orders a study's runs.
 
-from collections.abc import Iterator, Mapping
+Runs are submitted in randomised blocks (Fisher, "The Design of Experiments", 1935, ch. 4): a block is one
+repeat of all experiments and sizes, shuffled. Runs of a block share the machine's state of that hour.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from random import Random
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -134,3 +141,27 @@ def _run(name: str, experiment: Experiment, nodes: int, repeat: int, more: _More
         "image": experiment.image and image_name(experiment.image),
     }
     return Run.model_validate(content)
+
+
+def seed_of(runs: Iterable[Run]) -> int:
+    """Return the seed of a study's order, made of its experiments and sizes.
+
+    Repeats are not in it: with more of them the blocks that there are keep their order.
+    """
+    asked = {run.model_dump_json(exclude={"repeat"}) for run in runs}
+    digest = hashlib.sha256("\n".join(sorted(asked)).encode())
+    return int.from_bytes(digest.digest()[:4], "big")
+
+
+def in_blocks(runs: Iterable[Run]) -> list[Run]:
+    """Return the runs in the order of their submission: by repeat, shuffled within each."""
+    by_repeat: defaultdict[int, list[Run]] = defaultdict(list)
+    for run in runs:
+        by_repeat[run.repeat].append(run)
+    seed = seed_of(run for block in by_repeat.values() for run in block)
+    ordered = []
+    for repeat, block in sorted(by_repeat.items()):
+        block.sort(key=lambda run: (run.experiment, run.run_id))
+        Random(f"{seed} {repeat}").shuffle(block)
+        ordered += block
+    return ordered

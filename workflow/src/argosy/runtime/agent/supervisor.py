@@ -20,19 +20,20 @@ from .events import Event, EventQueue, HeadLostEvent, SignalEvent, TroubleEvent
 from .files import open_for_append, write_cause
 from .hangs.inspection import Finding
 from .hangs.node_watch import NodeWatch
-from .job_token import take_secrets
 from .processes.children import Guard, adopt_orphans, children, end_children
+from .processes.launch import StartError
 from .processes.links import LinkWatch
 from .processes.measurements import PrintedThroughput
 from .processes.memory_limits import kills_in_job, memory_kills
 from .processes.output import Console
-from .processes.ranks import Ranks, StartError
+from .processes.ranks import Ranks
 from .rendezvous.master_port import ListenerWatch
 from .settings import MeetingPoint, Settings, SettingsError, read_settings
 from .status import CANCELLED, COMPLETED, FAILED, INTERRUPTED, StatusFile
 from .telemetry.start import telemetry_of
 from .transport.messages import Order, Outcome, Report
 from .transport.open_files import OpenFiles
+from .transport.signing import take_secrets
 
 _EXIT_CODES = {COMPLETED: 0, FAILED: 1, INTERRUPTED: 75, CANCELLED: 130}
 _CANCELLING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

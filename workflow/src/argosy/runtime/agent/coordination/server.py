@@ -8,8 +8,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Callable
 
-from ..rendezvous.kv_codec import NEWS, NEWS_REQUEST, PUT
-from ..rendezvous.kv_log import KvLog
+from ..rendezvous.key_values import NEWS, NEWS_REQUEST, PUT
+from ..rendezvous.store import KvLog
 from ..settings import Settings
 from ..transport.connection import Connection
 from ..transport.http_codec import MAX_BODY, Request

@@ -1,313 +1,29 @@
-"""The ranks of one node, from start to end."""
+"""All ranks of one node, from start to end."""
 
 from __future__ import annotations
 
 import contextlib
-import glob
 import os
-import shutil
 import signal
-import subprocess
 import time
 from typing import Callable, Mapping, Sequence
 
-from ...contract import layout
-from ...contract.files import UMASK
 from ..coordination.failure import (
-    ABORT,
-    EXIT,
-    LOST,
-    OTHER,
     Failure,
     Finished,
-    ended_by_signal,
-    ended_with_code,
 )
 from ..files import open_for_append
-from ..hangs.processes import Process, caught, processes
-from ..settings import MeetingPoint, Settings, rank_environment
+from ..hangs.processes import processes
+from ..settings import MeetingPoint, Settings
 from ..status import RankStatus
 from ..transport.open_files import OpenFiles
 from .children import Guard, reap
-from .lost_peers import has_lost_another, last_lines, unreachable
-from .measurements import printed_path
-from .memory_limits import memory_kills, why_killed
-from .output import Console, OutputPump, Trouble
-from .warning import RankWarning, members
-from .workdir import workdir
+from .output import Console, Trouble
+from .rank import DRAIN_TIME, Rank
 
-_RUNTIME = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
-PYTHON_FOLDER = os.path.join(_RUNTIME, "python")
-# What argosy_steps ends a program with when the disk is full (EX_IOERR of sysexits.h).
-_STEPS_EXIT = 74
-# What a program ends with that has saved a checkpoint, to be continued (EX_TEMPFAIL).
-_INTERRUPTED_EXIT = 75
-# Seconds after a warning in which an end follows from it.
-_AT_ONCE = 30.0
-# Seconds by which a rank may end for a signal before its agent, which gets it as well, knows of it.
-_QUICKER = 2.0
-# Seconds by which a file server's clock may be behind.
-_SKEW = 2.0
-_LEFT = (
-    "it is not known whether the program was done: it handles the warning by itself, and ended with 0 "
-    "{seconds:.0f} s after it; argosy_steps.Recorder() makes 0 mean that it was, and 75 that it stopped "
-    "early (docs/writing-a-training-program.md); or raise resources.time"
-)
-# Seconds from SIGTERM to SIGKILL, from that to giving up, and for the last of the output.
+# Seconds from SIGTERM to SIGKILL, and from that to giving up.
 GRACE = 2.0
 _KILL_TIME = 3.0
-_DRAIN_TIME, _LAST_LINES_TIME = 2.0, 0.5
-
-
-class StartError(Exception):
-    """The command cannot be started; the text is the cause."""
-
-
-class Rank:
-    """One running rank."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        local_rank: int,
-        meeting: MeetingPoint,
-        more: Mapping[str, str],
-    ) -> None:
-        self._settings = settings
-        self.status = RankStatus(settings.node * settings.ranks_per_node + local_rank, local_rank)
-        environment = {**_environment(settings, local_rank, meeting), **more}
-        folder = workdir(settings)
-        if folder:
-            environment["PWD"] = folder
-        self.process = _start(settings.run.command, environment, folder)
-        self._memory_kills = memory_kills()
-        self._warning = RankWarning()
-        self._ended: float | None = None
-        self._asked_to_end = False
-        self._signalled: float | None = None
-        self.pump: OutputPump | None = None
-
-    def attach(
-        self, console: Console, trouble: Trouble, seen: Callable[[list[bytes]], None]
-    ) -> None:
-        """Pass on the output; `seen` gets the lines of rank 0."""
-        assert self.process.stdout
-        rank = self.status.rank
-        self.pump = OutputPump(
-            rank,
-            os.dup(self.process.stdout.fileno()),
-            self.log,
-            console=console if self._settings.echo else None,
-            trouble=trouble,
-            lines_seen=seen if rank == 0 else None,
-        )
-        self.process.stdout.close()
-        self.pump.start()
-
-    @property
-    def number(self) -> int:
-        """Among all ranks of the job."""
-        return self.status.rank
-
-    @property
-    def pid(self) -> int:
-        """Its process."""
-        return self.process.pid
-
-    @property
-    def running(self) -> bool:
-        """Whether it has not ended."""
-        return self.status.ended is None
-
-    @property
-    def log(self) -> str:
-        """The file of its output."""
-        return os.path.join(self._settings.logs, layout.rank_log(self.number))
-
-    @property
-    def steps_file(self) -> str:
-        """Where it records its steps."""
-        return self._settings.steps_file(self.number)
-
-    @property
-    def lines_file(self) -> str:
-        """Where it records all else."""
-        return self._settings.lines_file(self.number)
-
-    @property
-    def printed_file(self) -> str:
-        """Where the throughput is written that it prints; empty: it is not looked for."""
-        return printed_path(self._settings) if self.number == 0 else ""
-
-    @property
-    def words(self) -> int:
-        """How often it has printed something so far."""
-        return self.pump.words if self.pump else 0
-
-    @property
-    def stall(self) -> str:
-        """Whom Horovod misses, as it has said in this rank's output; empty: nobody."""
-        return self.pump.stall.text if self.pump else ""
-
-    @property
-    def missing(self) -> tuple[int, ...]:
-        """The ranks that Horovod misses, by the same words."""
-        return self.pump.stall.missing if self.pump else ()
-
-    def forget_stall(self) -> None:
-        """Note that the stall is over."""
-        if self.pump:
-            self.pump.stall.forget()
-
-    def send(self, number: int) -> None:
-        """Send a signal to the rank and what it started, unless it has ended."""
-        if self.status.ended is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, number)
-
-    def warn(self, everybody: dict[int, Process] | None = None) -> bool:
-        """Warn the programs of the rank that listen; returns whether its status is another one now."""
-        if self.status.ended is not None:
-            return False
-        before = self.status.heard
-        self._warning.send(self.pid, processes() if everybody is None else everybody)
-        self._note_warning()
-        self.status.heard = self._warning.heard is not None
-        return self.status.heard != before
-
-    def _note_warning(self) -> None:
-        """Note a warning that the rank's recorder finds by itself: it may do so before this agent does."""
-        if self._settings.run.warning_s is None or not os.path.exists(self.steps_file):
-            return
-        for path in (self._settings.warning, self._settings.warned):
-            with contextlib.suppress(OSError):
-                self._warning.note(os.stat(path).st_mtime)
-
-    def note_signal(self, number: int, everybody: dict[int, Process]) -> None:
-        """Note that a signal from outside asks all to end, if a program of the rank handles it.
-
-        The rank may have been quicker than its agent.
-        """
-        if self._ended is None:
-            found = any(number in caught(each.pid) for each in members(everybody, self.pid))
-        else:
-            found = time.monotonic() < self._ended + _QUICKER
-        self._signalled = time.monotonic()
-        if found:
-            self._note_end_asked_for()
-
-    def _note_end_asked_for(self) -> None:
-        self._asked_to_end = True
-        self._warning.note(time.time())
-
-    def collect(self) -> None:
-        """Reap the rank, which has ended, and end what it started with it."""
-        self.send(signal.SIGKILL)
-        code = self.process.wait()
-        self.status.exit_code = code if code >= 0 else None
-        self.status.signal = -code if code < 0 else None
-        self.status.ended = time.time()
-        self._ended = time.monotonic()
-        # One that was about to end for the signal had no handler any more when it was looked at.
-        if code == 0 and self._signalled and self._ended < self._signalled + _QUICKER:
-            self._note_end_asked_for()
-        self._note_warning()
-        self.status.unproven_s = self._unproven_after()
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether the rank ended early, to be continued.
-
-        Its status is 75; or 0 at once after a signal from outside that it handles, as Lightning's is; or
-        else it left for the warning and a checkpoint was saved: torchrun turns a 75 of its workers into 1.
-        One that had come to its end finds that out when it goes on.
-        """
-        if self._settings.run.warning_s is None:
-            return False
-        seconds, code = self._left_after(), self.status.exit_code
-        is_at_once = seconds is not None and seconds <= _AT_ONCE
-        is_left = is_at_once or (seconds is not None and code == 0)
-        is_asked = self._asked_to_end and is_at_once and code == 0
-        return code == _INTERRUPTED_EXIT or is_asked or (is_left and self._has_saved())
-
-    def left_unfinished(self) -> Failure | None:
-        """Return what is wrong where the rank ended at once for the warning, with nothing to go on from."""
-        seconds = self.status.unproven_s
-        if seconds is None or seconds > _AT_ONCE:
-            return None
-        cause = _LEFT.format(seconds=seconds)
-        return Failure(self._settings.node, self.number, cause, self.status.ended or time.time())
-
-    def _unproven_after(self) -> float | None:
-        """Return the seconds from the warning to an end with 0 of which nobody knows what it means."""
-        return None if self.status.exit_code or self.interrupted else self._left_after()
-
-    def _left_after(self) -> float | None:
-        """Return the seconds from the warning to an end that may follow from it; None: it does not.
-
-        A program that handles the warning by itself and ends with 0 may not have come to its end. One with
-        a recorder knows that status 75 says so.
-        """
-        heard, ended, code = self._warning.heard, self._ended, self.status.exit_code
-        if heard is None or ended is None or code is None:
-            return None
-        return None if code == 0 and os.path.exists(self.steps_file) else ended - heard
-
-    def _has_saved(self) -> bool:
-        """Return whether this attempt has saved a checkpoint since the rank was warned."""
-        top = glob.escape(os.path.join(self._settings.checkpoints, self._settings.attempt))
-        found = glob.glob(os.path.join(top, "step-*", layout.CHECKPOINT))
-        with contextlib.suppress(OSError):
-            return any(os.stat(path).st_mtime >= self._warning.since - _SKEW for path in found)
-        return False
-
-    def failure(self) -> Failure | None:
-        """Return why the rank ended, if it did not end well."""
-        status = self.status
-        if self.interrupted:
-            return None
-        if status.signal is not None:
-            cause, kind = ended_by_signal(status.signal)
-            if status.signal == signal.SIGKILL:
-                cause += self._want_of_memory()
-        elif status.exit_code:
-            cause, kind = ended_with_code(status.exit_code)
-            # A worker of the rank was killed, and the rank ended for it.
-            cause += self._want_of_memory(of_job_alone=True)
-            if status.exit_code == _STEPS_EXIT and self._steps_word():
-                cause, kind = self._steps_word(), OTHER
-        else:
-            return None
-        if kind in (ABORT, EXIT):
-            said = self._last_lines()
-            where = unreachable(said)
-            cause += f": {where}" if where else ""
-            kind = LOST if has_lost_another(said) else kind
-        return Failure(self._settings.node, status.rank, cause, status.ended or time.time(), kind)
-
-    def _want_of_memory(self, of_job_alone: bool = False) -> str:
-        now = memory_kills()
-        if of_job_alone and not now.visible:
-            return ""
-        why = why_killed(self._memory_kills, now)
-        return f": {why}" if why else ""
-
-    def _steps_word(self) -> str:
-        assert self.pump
-        self.pump.join(_DRAIN_TIME)
-        return self.pump.steps_word
-
-    def _last_lines(self) -> str:
-        if self.pump:
-            self.pump.join(_LAST_LINES_TIME)
-        return last_lines(self.log)
-
-    @property
-    def finished(self) -> Finished | None:
-        """How the rank ended, if that was with exit code 0."""
-        if self.status.exit_code != 0 or self.status.ended is None:
-            return None
-        return Finished(self._settings.node, self.number, self.status.ended)
 
 
 class Ranks:
@@ -413,7 +129,7 @@ class Ranks:
 
     def drain(self) -> None:
         """Wait until the output of the ended ranks is written, but not for ever."""
-        deadline = time.monotonic() + _DRAIN_TIME
+        deadline = time.monotonic() + DRAIN_TIME
         for rank in self._ranks:
             if rank.pump:
                 rank.pump.join(max(0.0, deadline - time.monotonic()))
@@ -421,65 +137,3 @@ class Ranks:
     def _send(self, number: int) -> None:
         for rank in self._ranks:
             rank.send(number)
-
-
-def _environment(settings: Settings, local_rank: int, meeting: MeetingPoint) -> dict[str, str]:
-    rank = settings.node * settings.ranks_per_node + local_rank
-    # The token stays with the agents, and so does all else that only they need.
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("ARGOSY_")}
-    # A rank that is killed must not take its last lines with it.
-    environment.setdefault("PYTHONUNBUFFERED", "1")
-    environment.update(rank_environment(settings, local_rank, meeting))
-    # The experiment's own folders stand beside the recorder's, not in its place.
-    folders = [PYTHON_FOLDER, environment.get("PYTHONPATH", "")]
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
-    environment.update(
-        ARGOSY_RUN_DIR=settings.run_dir,
-        ARGOSY_ATTEMPT=settings.attempt,
-        ARGOSY_NODE=str(settings.node),
-        ARGOSY_RANK=str(rank),
-        ARGOSY_LOCAL_RANK=str(local_rank),
-        ARGOSY_STEPS_FILE=settings.steps_file(rank),
-        ARGOSY_OUTPUT=settings.output,
-        ARGOSY_UMASK=f"{UMASK:03o}",
-        ARGOSY_CHECKPOINTS=os.path.join(settings.checkpoints, settings.attempt),
-    )
-    if settings.run.warning_s is not None:
-        environment["ARGOSY_WARNED"] = f"{settings.run.warning_s:g}"
-    if settings.resume:
-        environment["ARGOSY_RESTORED"] = os.path.join(settings.checkpoints, settings.resume)
-    return environment
-
-
-def _start(
-    command: Sequence[str], environment: Mapping[str, str], folder: str | None
-) -> subprocess.Popen[bytes]:
-    name = command[0]
-    try:
-        return subprocess.Popen(
-            list(command),
-            env=environment,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    except FileNotFoundError:
-        if shutil.which(name, path=environment.get("PATH")):
-            raise StartError(f"command {name}: the image lacks its interpreter{_unrun()}") from None
-        raise StartError(f"command not found in the image: {name}{_unrun()}") from None
-    except PermissionError:
-        raise StartError(f"command not executable in the image: {name}") from None
-    except (OSError, ValueError) as error:
-        raise StartError(f"command {name} cannot be started: {error}") from None
-
-
-def _unrun() -> str:
-    """Return what to try where the image has an ENTRYPOINT, which may set PATH for its programs."""
-    entrypoint = os.environ.get("ARGOSY_ENTRYPOINT")
-    return (
-        f"; its ENTRYPOINT is not run: put it before the command ({entrypoint})"
-        if entrypoint
-        else ""
-    )

@@ -14,7 +14,7 @@ from ..transport.http_codec import Request
 from ..transport.http_server import Server, listen
 from ..transport.open_files import most_connections
 from ..transport.peers import Endpoint, Owners
-from .kv_codec import NEWS, NEWS_REQUEST, PUT
+from .key_values import NEWS, NEWS_REQUEST, PUT
 from .store import MAX_VALUE, Outbox, Rendezvous
 
 # Seconds in which keys are gathered before they go up, and for each node of the job.

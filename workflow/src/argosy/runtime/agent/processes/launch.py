@@ -1,0 +1,112 @@
+"""Start of a rank: its environment, its folder and its process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from typing import Iterator, Mapping, Sequence
+
+from ...contract.files import UMASK
+from ..settings import MeetingPoint, Settings, rank_environment
+
+_RUNTIME = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+_PYTHON_FOLDER = os.path.join(_RUNTIME, "python")
+
+
+class StartError(Exception):
+    """The command cannot be started; the text is the cause."""
+
+
+def environment_of(settings: Settings, local_rank: int, meeting: MeetingPoint) -> dict[str, str]:
+    """Return all variables of a rank."""
+    rank = settings.node * settings.ranks_per_node + local_rank
+    # The token stays with the agents, and so does all else that only they need.
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("ARGOSY_")}
+    # A rank that is killed must not take its last lines with it.
+    environment.setdefault("PYTHONUNBUFFERED", "1")
+    environment.update(rank_environment(settings, local_rank, meeting))
+    # The experiment's own folders stand beside the recorder's, not in its place.
+    folders = [_PYTHON_FOLDER, environment.get("PYTHONPATH", "")]
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
+    environment.update(
+        ARGOSY_RUN_DIR=settings.run_dir,
+        ARGOSY_ATTEMPT=settings.attempt,
+        ARGOSY_NODE=str(settings.node),
+        ARGOSY_RANK=str(rank),
+        ARGOSY_LOCAL_RANK=str(local_rank),
+        ARGOSY_STEPS_FILE=settings.steps_file(rank),
+        ARGOSY_OUTPUT=settings.output,
+        ARGOSY_UMASK=f"{UMASK:03o}",
+        ARGOSY_CHECKPOINTS=os.path.join(settings.checkpoints, settings.attempt),
+    )
+    if settings.run.warning_s is not None:
+        environment["ARGOSY_WARNED"] = f"{settings.run.warning_s:g}"
+    if settings.resume:
+        environment["ARGOSY_RESTORED"] = os.path.join(settings.checkpoints, settings.resume)
+    return environment
+
+
+def start(
+    command: Sequence[str], environment: Mapping[str, str], folder: str | None
+) -> subprocess.Popen[bytes]:
+    """Start a rank's command in a session of its own, in `folder`; raises StartError."""
+    name = command[0]
+    try:
+        return subprocess.Popen(
+            list(command),
+            env=environment,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        if shutil.which(name, path=environment.get("PATH")):
+            raise StartError(f"command {name}: the image lacks its interpreter{_unrun()}") from None
+        raise StartError(f"command not found in the image: {name}{_unrun()}") from None
+    except PermissionError:
+        raise StartError(f"command not executable in the image: {name}") from None
+    except (OSError, ValueError) as error:
+        raise StartError(f"command {name} cannot be started: {error}") from None
+
+
+def _unrun() -> str:
+    """Return what to try where the image has an ENTRYPOINT, which may set PATH for its programs."""
+    entrypoint = os.environ.get("ARGOSY_ENTRYPOINT")
+    return (
+        f"; its ENTRYPOINT is not run: put it before the command ({entrypoint})"
+        if entrypoint
+        else ""
+    )
+
+
+def workdir(settings: Settings) -> str | None:
+    """Return the folder in which a rank starts; None: where its agent did.
+
+    In a container that is the run's `output`: the image is read-only. An image's own WORKDIR counts where
+    it can be written to, or holds what the command names by a relative path.
+    """
+    if not settings.in_container:
+        return None
+    here = os.getcwd()
+    if here != "/" and (os.access(here, os.W_OK) or _is_named(settings.run.command, here)):
+        return None
+    return settings.output if os.path.isdir(settings.output) else None
+
+
+def _is_named(command: Sequence[str], folder: str) -> bool:
+    return any(os.path.exists(os.path.join(folder, path)) for path in _relative_paths(command))
+
+
+def _relative_paths(command: Sequence[str]) -> Iterator[str]:
+    """Yield what may be relative paths in a command, also in the text of `bash -c`."""
+    before = ""
+    for word in " ".join(command).split():
+        if before == "-m":
+            module = word.replace(".", "/")
+            yield from (module, f"{module}.py")
+        elif not word.startswith(("/", "-")):
+            yield word
+        before = word
