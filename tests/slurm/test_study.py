@@ -15,6 +15,7 @@ from argosy.report.runs.scaling import are_blocks
 from argosy.schedulers.slurm.scheduler import PARALLEL_SUBMISSIONS
 from argosy.study.config import parse_config
 from argosy.study.runs import expand, in_blocks
+from argosy_images.store.store import Store
 
 pytestmark = [pytest.mark.slurm, pytest.mark.container, pytest.mark.timeout(1500)]
 DIGITS = {

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 from run_files import run_spec
 
-from argosy.files import write_json
 from argosy.jobs.image_uses import crowd
-from argosy_common.files import write_text
+from argosy_common.files import write_json
 
 DIGEST = f"sha256:{'0' * 64}"
 

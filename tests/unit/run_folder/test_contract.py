@@ -28,6 +28,7 @@ from argosy.run_folder.models import (
 from argosy.runtime.contract import files
 from argosy.runtime.contract.layout import SCHEMA_VERSION
 from argosy.runtime.contract.run import CheckpointPlan, Image, RunSpec, Variant
+from argosy_common.files import write_json
 
 TEXTS = st.text(max_size=20)
 WHOLE = st.integers(0, (1 << 31) - 1)

@@ -22,6 +22,7 @@ from argosy.schedulers.local import scheduler as local
 from argosy.schedulers.local import time_limit
 from argosy.schedulers.local.scheduler import LocalScheduler
 from argosy.schedulers.local.time_limit import TimeLimit
+from argosy_common.errors import ArgosyError
 
 VERDICT = Path(argosy.runtime.__file__).parent / "verdict.py"
 

@@ -32,6 +32,9 @@ from argosy.run_folder.job_file import change_job, newest_job
 from argosy.schedulers import find_batch_system
 from argosy.schedulers.base import Scheduler, SchedulerError, State, Status, describe_queue
 from argosy.schedulers.missing_images import WantedImage
+from argosy_common.errors import ArgosyError, plain
+from argosy_common.files import write_text
+from argosy_common.reading import site_of
 from snakemake_executor_plugin_argosy.cache_folder import provide_cache_folder
 from snakemake_executor_plugin_argosy.timers import end_timers
 

@@ -28,7 +28,8 @@ from argosy.report.runs.study_tables import open_study
 from argosy.report.topics.usage import Usage, usage
 from argosy.results.errors import ResultsError
 from argosy.run_folder.folder import RunFolder
-from argosy.run_folder.models import RunFolderError, RunSpec
+from argosy.run_folder.models import RunFolderError
+from argosy.runtime.contract.run import RunSpec
 from argosy_common.errors import ArgosyError
 from argosy_common.files import json_text, replacing
 from argosy_common.reading import read_object
@@ -42,14 +43,6 @@ from argosy_images import (
     machine,
     read_lock,
 )
-from argosy.reading import read_object
-from argosy.report.runs.study_tables import open_study
-from argosy.report.topics.usage import Usage, usage
-from argosy.results.errors import ResultsError
-from argosy.run_folder.folder import RunFolder
-from argosy.run_folder.models import RunFolderError
-from argosy.runtime.contract.run import RunSpec
-from argosy.units import amount
 
 WHEELS, TOOLS = "wheels", "container-tools.tar.gz"
 LOCK = "requirements.lock"

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from argosy.images import end_use, note_use
 from argosy.run_folder.folder import RunFolder
 from argosy.schedulers.missing_images import WantedImage, wanted_image
 
@@ -43,7 +42,7 @@ def note_uses(run_dirs: Iterable[Path]) -> dict[Path, WantedImage]:
         with store.locked("prune"):
             for run_dir, image in uses.items():
                 if image.store == store:
-                    note_use(store, image.digest, str(run_dir))
+                    store.uses.note(image.digest, str(run_dir))
     return uses
 
 
@@ -52,4 +51,4 @@ def end_uses(run_dirs: Iterable[Path], noted: Mapping[Path, WantedImage]) -> Non
     for run_dir in run_dirs:
         with suppress(OSError):
             if image := noted.get(run_dir) or wanted_image(run_dir):
-                end_use(image.store, image.digest, str(run_dir))
+                image.store.uses.end(image.digest, str(run_dir))

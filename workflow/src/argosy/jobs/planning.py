@@ -27,6 +27,9 @@ from argosy.schedulers.script_template import ScriptTemplate
 from argosy.site.models import Site, read_site
 from argosy.site.placement import Request, place
 from argosy.study.runs import Run, seed_of
+from argosy_common.errors import ArgosyError
+from argosy_common.files import write_json, write_json_if_changed, write_text
+from argosy_images import ImageLock, Store, lock_path, native_dir, nvml_module, read_lock
 
 
 def allocation_of(run: Run, site: Site) -> str | None:

@@ -11,8 +11,9 @@ from typing import BinaryIO
 
 from argosy.monitor.jobs import newest_job
 from argosy.monitor.sites import find_run
-from argosy.reading import NotReadError, open_regular, site_of
 from argosy.run_folder.folder import RunFolder, by_number
+from argosy_common.errors import ArgosyError, coloured, some
+from argosy_common.reading import NotReadError, open_regular, site_of
 
 PAUSE_S = 0.5
 CHUNK_BYTES = 1 << 20

@@ -9,7 +9,6 @@ from typing import BinaryIO
 
 from argosy.monitor.jobs import newest_job
 from argosy.monitor.sites import find_run
-from argosy.reading import NotReadError, entries, open_regular
 from argosy.run_folder.folder import RunFolder, by_number
 from argosy.runtime.contract.steps import NoStepsError, Step, read_steps
 from argosy_common.errors import ArgosyError, plain

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from argosy.errors import ArgosyError, some
-from argosy.reading import entries, site_of
 from argosy.run_folder.folder import by_number
+from argosy_common.errors import ArgosyError, some
+from argosy_common.reading import entries, site_of
 
 RESULTS = Path("results")
 TABLES = "tables"

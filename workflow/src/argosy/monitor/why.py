@@ -8,6 +8,7 @@ from argosy.jobs.outdated import Programs, why_outdated
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import RunFolderError, Verdict
 from argosy.runtime.contract.run import RunSpec
+from argosy_common.errors import plain
 
 _DIGITS = 12
 """Digits of a digest that are shown."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from argosy.reading import NotReadError, entries, site_of
 from argosy.run_folder.folder import is_attempt
+from argosy_common.reading import NotReadError, entries, site_of
 
 
 @dataclass(frozen=True)

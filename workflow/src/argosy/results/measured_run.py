@@ -25,6 +25,7 @@ from argosy.run_folder.models import (
     read_spec,
 )
 from argosy.runtime.contract.run import RunSpec
+from argosy_common.reading import site_of
 
 NOT_FAILED = ("cancelled", "interrupted")
 """States of attempts that ended early without being at fault."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from argosy.reading import entries, folders_in, read_text, site_of
 from argosy.run_folder.job_file import read_jobs
 from argosy.run_folder.models import (
     Claim,
@@ -25,6 +24,7 @@ from argosy.run_folder.models import (
 )
 from argosy.runtime.contract import layout
 from argosy.runtime.contract.run import RunSpec
+from argosy_common.reading import entries, folders_in, read_text, site_of
 
 SCRIPT = "job.sbatch"
 _NAME_BYTES = 4096

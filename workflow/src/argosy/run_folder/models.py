@@ -14,8 +14,6 @@ from pydantic import (
     ValidationError,
 )
 
-from argosy.errors import ArgosyError, plain
-from argosy.reading import NotReadError, json_of, read_bytes
 from argosy.runtime.contract.layout import PROVENANCE, SCHEMA_VERSION
 from argosy.runtime.contract.run import RunSpec, run_of
 from argosy.validation import describe

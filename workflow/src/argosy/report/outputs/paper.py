@@ -8,7 +8,6 @@ from typing import Any
 
 import vl_convert
 
-from argosy.files import replacing, write_text
 from argosy.report.drawing import Drawing
 from argosy.report.numbers import MINUS, NONE, number
 from argosy.report.outputs.summary_csv import summary_csv
@@ -16,6 +15,7 @@ from argosy.report.page.html import VEGA_LITE
 from argosy.report.summary.models import ExperimentSummary, Summary
 from argosy.report.table import Cell, Table
 from argosy.report.topics import drawings, paper_tables
+from argosy_common.files import replacing, write_text
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from markupsafe import Markup
 from argosy.report import numbers
 from argosy.report.colours import coloured
 from argosy.report.drawing import Drawing
+from argosy_common.files import write_text
 
 VEGA_LITE = "6.4"
 """The version in which charts are written, as vl-convert names it."""

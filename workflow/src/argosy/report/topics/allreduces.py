@@ -11,7 +11,7 @@ from argosy.report.statistics.estimates import scaled, total_estimate
 from argosy.report.summary.models import ExperimentSummary, Summary
 from argosy.report.summary.parts import AllreduceSummary
 from argosy.report.table import Table, column, estimate, figure, size_columns
-from argosy.units import amount
+from argosy_common.units import amount
 
 _MEANS_OF_RUNS = """
 SELECT experiment, bytes, nodes, ranks_per_node, avg(collectives.seconds) AS seconds

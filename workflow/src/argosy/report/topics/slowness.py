@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc, gammaln
 
-from argosy.errors import some
 from argosy.report.numbers import count, number, percent
 from argosy.report.runs.scaling import days
 from argosy.report.runs.stragglers import SIGNIFICANCE

@@ -15,7 +15,7 @@ from argosy.report.statistics.estimates import (
 from argosy.report.summary.models import ExperimentSummary, PointSummary, Summary
 from argosy.report.summary.parts import Rates, Unread, UsageSummary
 from argosy.report.table import Cell, Column, Quantity, Table, column, estimate, known, size_columns
-from argosy.units import amount
+from argosy_common.units import amount
 
 PROCESSORS, GPUS, BOTH = "processors", "GPUs", "processors and GPUs"
 """Of what a power is."""
