@@ -36,7 +36,6 @@ from argosy_common.errors import ArgosyError, plain
 from argosy_common.files import write_text
 from argosy_common.reading import site_of
 from snakemake_executor_plugin_argosy.cache_folder import provide_cache_folder
-from snakemake_executor_plugin_argosy.timers import end_timers
 
 provide_cache_folder()
 
@@ -218,7 +217,7 @@ class Executor(RemoteExecutor):
     def shutdown(self) -> None:
         """End, and wait for nothing more."""
         super().shutdown()
-        end_timers()
+        _end_timers()
 
     def _is_late(self, run_dir: Path, status: Status) -> bool:
         """Return whether a job that ended well has left no verdict yet that this machine can see."""
@@ -286,3 +285,16 @@ def _write_log(job: JobExecutorInterface, ending: Ending) -> None:
     """Say where the rule says that its log is how the job ended, and where its logs are."""
     for log in job.log:
         write_text(Path(log), f"{ending.message}\nlogs: {ending.logs}\n")
+
+
+def _end_timers() -> None:
+    """End Snakemake's timers, for which Python would wait when the process ends.
+
+    Snakemake looks for jobs again a second after it has started some, to keep its rate limit. Nothing
+    happens where a later Snakemake calls its timers otherwise.
+    """
+    for thread in threading.enumerate():
+        if isinstance(thread, threading.Timer):
+            name = getattr(thread.function, "__qualname__", "")
+            if "_schedule_reeval" in name:
+                thread.cancel()

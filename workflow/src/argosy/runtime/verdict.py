@@ -16,8 +16,7 @@ import math
 import os
 import sys
 import time
-from dataclasses import dataclass, field, replace
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 if not __package__:  # started by its path
     import started_by_path
@@ -27,51 +26,19 @@ if not __package__:  # started by its path
 from . import log_words, meetings, printing
 from .contract import files, layout
 from .contract.run import RunSpec, run_of
+from .node_reports import STATES, NodeReport, failure_of, read_reports
 
 _MOST_BYTES = 1 << 62
-_MOST_KILLS = 1 << 31
 EXIT_CODES = {"completed": 0, "failed": 1, "interrupted": 75, "cancelled": 130}
 _ADVICE = {"time limit": "raise resources.time, or let the program save checkpoints"}
 NODE_FAILURE = "node failure"
 # An end that the scheduler brings about shows in the agents' words within this time, in seconds.
 _AT_ONCE = 2.0
-# How the agents speak of a node that they only miss; what the node itself says is better.
 _CRASHED = "it crashed, or was started again"
 _UNSEEN = (
     "whether its ranks met is not known: connections between them were too short to be seen, or their "
     "processes could not be looked at"
 )
-_ONLY_MISSED = ("its agent vanished", "its agent never started", "its agent runs on")
-
-
-@dataclass(frozen=True)
-class NodeReport:
-    """What is known of one node; `state` is ``lost`` if its agent did not write its last word."""
-
-    node: int
-    state: str
-    host: str | None = None
-    started: float | None = None
-    ended: float | None = None
-    failure: Mapping[str, Any] | None = None
-    log: str | None = None
-    """What is there to be read of it, below the run's folder."""
-    silent: bool = False
-    """Whether the launcher waited for it in vain (watch_end.py)."""
-    unheard: tuple[int, ...] = ()
-    """Its ranks that were warned and had no process that handles SIGUSR1."""
-    unproven: Mapping[int, float] = field(default_factory=dict)
-    """Its ranks that ended with 0 after the warning, so many seconds later, done or not."""
-    silence: str | None = None
-    """For how long the job did nothing when it was ended, and where its ranks were; of the head."""
-    has_killed: bool = False
-    """Whether the kernel killed a process of the job on it for want of memory."""
-
-    def concrete(self) -> bool:
-        """Return whether the node knows a failure that is more than another node's silence."""
-        return self.failure is not None and not str(self.failure.get("cause")).startswith(
-            _ONLY_MISSED
-        )
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -117,116 +84,6 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     printing.say(sentence(verdict))
     return EXIT_CODES[verdict["state"]]
-
-
-def read_reports(run_dir: str, attempt: str, nodes: int) -> list[NodeReport]:
-    """Return what each node wrote."""
-    # Listing a folder makes NFS forget what it believed about the files in it.
-    with contextlib.suppress(OSError):
-        os.listdir(os.path.join(run_dir, layout.RECORDS, attempt))
-    attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, attempt)
-    not_started = files.try_object(os.path.join(attempt_dir, layout.NOT_STARTED))
-    silent = files.try_object(os.path.join(attempt_dir, layout.LOST)).get("nodes")
-    return [
-        replace(
-            read_report(run_dir, attempt, node, not_started, nodes),
-            silent=isinstance(silent, list) and node in silent,
-        )
-        for node in range(nodes)
-    ]
-
-
-def read_report(
-    run_dir: str, attempt: str, node: int, not_started: Mapping[str, Any], nodes: int
-) -> NodeReport:
-    """Return what one node wrote, if it is there and whole.
-
-    What stands there was written inside the container: a value that is of another kind than it has to be is
-    taken as if it were not there.
-    """
-    log = find_log(run_dir, attempt, node)
-    try:
-        status = files.read_object(
-            os.path.join(run_dir, layout.RECORDS, attempt, layout.node_status(node))
-        )
-    except (OSError, ValueError):
-        return _never_begun(not_started, node, log)
-    state, host = status.get("state"), files.text(status.get("host"), 255)
-    started = files.number(status.get("started"))
-    if not isinstance(state, str) or state not in EXIT_CODES:
-        return NodeReport(node, "lost", host, started, log=log, unheard=_unheard(status))
-    return NodeReport(
-        node=node,
-        state=state,
-        host=host,
-        started=started,
-        ended=files.number(status.get("ended")),
-        failure=_checked_failure(status.get("failure"), nodes),
-        log=log,
-        unheard=_unheard(status),
-        unproven=_unproven(status),
-        silence=files.text(status.get("silence")),
-        has_killed=bool(files.whole(status.get("killed_for_memory"), _MOST_KILLS)),
-    )
-
-
-def _unheard(status: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the ranks of a node that were warned in vain."""
-    return tuple(rank for rank, said in _ranks(status) if said.get("heard") is False)
-
-
-def _unproven(status: Mapping[str, Any]) -> Mapping[int, float]:
-    """Return the ranks of a node that ended with 0 so many seconds after the warning, done or not."""
-    found = ((rank, files.number(said.get("unproven_s"))) for rank, said in _ranks(status))
-    return {rank: seconds for rank, seconds in found if seconds is not None}
-
-
-def _ranks(status: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield each rank of a node with what its status says of it."""
-    ranks = status.get("ranks")
-    for said in ranks if isinstance(ranks, list) else []:
-        rank = files.whole(said.get("rank"), layout.MOST_RANKS) if isinstance(said, dict) else None
-        if rank is not None:
-            yield rank, said
-
-
-def _checked_failure(said: object, nodes: int) -> Mapping[str, Any] | None:
-    """Return a failure as a node tells it; None for what is none."""
-    if not isinstance(said, dict):
-        return None
-    cause, at = files.text(said.get("cause")), files.number(said.get("at"))
-    if cause is None or at is None:
-        return None
-    return {
-        **_failure(files.whole(said.get("node"), nodes), cause, at),
-        "rank": files.whole(said.get("rank"), layout.MOST_RANKS),
-    }
-
-
-def _never_begun(said: Mapping[str, Any], node: int, log: str | None) -> NodeReport:
-    """Return what is known of a node without a status; watch_start.py names the first not to start."""
-    cause, at = files.text(said.get("cause")), files.number(said.get("at"))
-    if said.get("node") != node or cause is None or at is None:
-        return NodeReport(node, "lost", log=log)
-    host = files.text(said.get("host"), 255)
-    return NodeReport(node, "failed", host, failure=_failure(node, cause, at))
-
-
-def find_log(run_dir: str, attempt: str, node: int) -> str | None:
-    """Return the log that tells most of a node, of those that there are; None without any."""
-    names = (
-        f"{layout.LOGS}/{attempt}/{layout.node_log(node)}",
-        f"{layout.LOGS}/{attempt}/{layout.JOB_LOG}",
-        f"{layout.LOGS}/{layout.scheduler_log(layout.job_of(attempt))}",
-    )
-    return next((name for name in names if _has_content(os.path.join(run_dir, name))), None)
-
-
-def _has_content(path: str) -> bool:
-    try:
-        return os.lstat(path).st_size > 0
-    except OSError:
-        return False
 
 
 def read_scheduler_log(run_dir: str, attempt: str) -> tuple[str, float | None]:
@@ -280,7 +137,7 @@ def superseded_by(run_dir: str, attempt: str) -> str | None:
 def overruled(verdict: Mapping[str, Any], why: str) -> dict[str, Any]:
     """Return the verdict of an attempt that counts for nothing: its run has gone to another, say."""
     cause = f"superseded: {why}"
-    failure = _failure(None, cause, verdict["ended"])
+    failure = failure_of(None, cause, verdict["ended"])
     return {**verdict, "state": "failed", "failure": failure}
 
 
@@ -297,7 +154,7 @@ def decide(
 
     `said` is why the `scheduler` ended the job, if it did.
     """
-    failure = find_failure(reports, now)
+    failure = findfailure_of(reports, now)
     cancelled = [report.ended or now for report in reports if report.state == "cancelled"]
     if cancelled and not _came_first(reports, min(cancelled)):
         state, failure = "cancelled", None
@@ -309,7 +166,7 @@ def decide(
         silence = next((each.silence for each in reports if each.silence), None)
         advice = (silence or _ADVICE[said]) if said in _ADVICE else None
         cause = "; ".join(filter(None, (said, _in_vain(reports, said), advice)))
-        ended = _failure(None, f"ended by {scheduler}: {cause}", now)
+        ended = failure_of(None, f"ended by {scheduler}: {cause}", now)
         state, failure = _ended_from_outside(state, failure, reports, said, ended)
     begin = min((report.started for report in reports if report.started), default=now)
     end = max((report.ended or now for report in reports), default=now)
@@ -335,7 +192,7 @@ def _in_vain(reports: Sequence[NodeReport], said: str) -> str:
     return f"the warning was heard by no process of {ranks}: the program has to handle SIGUSR1"
 
 
-def find_failure(reports: Sequence[NodeReport], now: float) -> Mapping[str, Any] | None:
+def findfailure_of(reports: Sequence[NodeReport], now: float) -> Mapping[str, Any] | None:
     """Return the root cause: what a node knows before what is missing, what is missing before silence."""
     for report in reports:
         if report.state == "failed" and report.concrete():
@@ -347,11 +204,11 @@ def find_failure(reports: Sequence[NodeReport], now: float) -> Mapping[str, Any]
             cause = f"the agent of node {report.node} {what}"
             if report.silent:
                 cause = f"its agent vanished and the node said nothing more: {_CRASHED}"
-            return _failure(report.node, f"{cause}; {_see(report)}", now)
+            return failure_of(report.node, f"{cause}; {_see(report)}", now)
     for report in reports:
         if report.state == "failed":
             cause = f"it gave no reason; {_see(report)}"
-            return report.failure or _failure(report.node, cause, report.ended or now)
+            return report.failure or failure_of(report.node, cause, report.ended or now)
     return None
 
 
@@ -378,10 +235,6 @@ def _see(report: NodeReport) -> str:
     return f"see {report.log}" if report.log else "it left no log"
 
 
-def _failure(node: int | None, cause: str, at: float) -> Mapping[str, Any]:
-    return {"node": node, "rank": None, "cause": cause, "at": at}
-
-
 def _came_first(reports: Sequence[NodeReport], cancelled: float) -> bool:
     return any(
         report.state == "failed" and report.concrete() and report.failure["at"] < cancelled
@@ -397,7 +250,7 @@ def earlier_verdict(attempt_dir: str, attempt: str) -> dict[str, Any] | None:
     known = (
         verdict.get("attempt") == attempt
         and isinstance(verdict.get("run_id"), str)
-        and str(verdict.get("state")) in EXIT_CODES
+        and str(verdict.get("state")) in STATES
         and None not in (files.number(verdict.get("seconds")), files.number(verdict.get("ended")))
         and (
             failure is None

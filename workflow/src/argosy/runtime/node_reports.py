@@ -1,0 +1,161 @@
+"""Reports of nodes: the status files of agents, which containers could write to, checked value by value."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass, field, replace
+from typing import Any, Iterator, Mapping
+
+from .contract import files, layout
+
+STATES = ("completed", "failed", "interrupted", "cancelled")
+"""Of a node whose agent wrote its last word."""
+_MOST_KILLS = 1 << 31
+# How the agents speak of a node that they only miss; what the node itself says is better.
+_ONLY_MISSED = ("its agent vanished", "its agent never started", "its agent runs on")
+
+
+@dataclass(frozen=True)
+class NodeReport:
+    """What is known of one node; `state` is ``lost`` if its agent did not write its last word."""
+
+    node: int
+    state: str
+    host: str | None = None
+    started: float | None = None
+    ended: float | None = None
+    failure: Mapping[str, Any] | None = None
+    log: str | None = None
+    """What is there to be read of it, below the run's folder."""
+    silent: bool = False
+    """Whether the launcher waited for it in vain (watch_end.py)."""
+    unheard: tuple[int, ...] = ()
+    """Its ranks that were warned and had no process that handles SIGUSR1."""
+    unproven: Mapping[int, float] = field(default_factory=dict)
+    """Its ranks that ended with 0 after the warning, so many seconds later, done or not."""
+    silence: str | None = None
+    """For how long the job did nothing when it was ended, and where its ranks were; of the head."""
+    has_killed: bool = False
+    """Whether the kernel killed a process of the job on it for want of memory."""
+
+    def concrete(self) -> bool:
+        """Return whether the node knows a failure that is more than another node's silence."""
+        return self.failure is not None and not str(self.failure.get("cause")).startswith(
+            _ONLY_MISSED
+        )
+
+
+def read_reports(run_dir: str, attempt: str, nodes: int) -> list[NodeReport]:
+    """Return what each node wrote."""
+    # Listing a folder makes NFS forget what it believed about the files in it.
+    with contextlib.suppress(OSError):
+        os.listdir(os.path.join(run_dir, layout.RECORDS, attempt))
+    attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, attempt)
+    not_started = files.try_object(os.path.join(attempt_dir, layout.NOT_STARTED))
+    silent = files.try_object(os.path.join(attempt_dir, layout.LOST)).get("nodes")
+    return [
+        replace(
+            read_report(run_dir, attempt, node, not_started, nodes),
+            silent=isinstance(silent, list) and node in silent,
+        )
+        for node in range(nodes)
+    ]
+
+
+def read_report(
+    run_dir: str, attempt: str, node: int, not_started: Mapping[str, Any], nodes: int
+) -> NodeReport:
+    """Return what one node wrote, if it is there and whole.
+
+    What stands there was written inside the container: a value that is of another kind than it has to be is
+    taken as if it were not there.
+    """
+    log = find_log(run_dir, attempt, node)
+    try:
+        status = files.read_object(
+            os.path.join(run_dir, layout.RECORDS, attempt, layout.node_status(node))
+        )
+    except (OSError, ValueError):
+        return _never_begun(not_started, node, log)
+    state, host = status.get("state"), files.text(status.get("host"), 255)
+    started = files.number(status.get("started"))
+    if not isinstance(state, str) or state not in STATES:
+        return NodeReport(node, "lost", host, started, log=log, unheard=_unheard(status))
+    return NodeReport(
+        node=node,
+        state=state,
+        host=host,
+        started=started,
+        ended=files.number(status.get("ended")),
+        failure=_checked_failure(status.get("failure"), nodes),
+        log=log,
+        unheard=_unheard(status),
+        unproven=_unproven(status),
+        silence=files.text(status.get("silence")),
+        has_killed=bool(files.whole(status.get("killed_for_memory"), _MOST_KILLS)),
+    )
+
+
+def _unheard(status: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the ranks of a node that were warned in vain."""
+    return tuple(rank for rank, said in _ranks(status) if said.get("heard") is False)
+
+
+def _unproven(status: Mapping[str, Any]) -> Mapping[int, float]:
+    """Return the ranks of a node that ended with 0 so many seconds after the warning, done or not."""
+    found = ((rank, files.number(said.get("unproven_s"))) for rank, said in _ranks(status))
+    return {rank: seconds for rank, seconds in found if seconds is not None}
+
+
+def _ranks(status: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield each rank of a node with what its status says of it."""
+    ranks = status.get("ranks")
+    for said in ranks if isinstance(ranks, list) else []:
+        rank = files.whole(said.get("rank"), layout.MOST_RANKS) if isinstance(said, dict) else None
+        if rank is not None:
+            yield rank, said
+
+
+def _checked_failure(said: object, nodes: int) -> Mapping[str, Any] | None:
+    """Return a failure as a node tells it; None for what is none."""
+    if not isinstance(said, dict):
+        return None
+    cause, at = files.text(said.get("cause")), files.number(said.get("at"))
+    if cause is None or at is None:
+        return None
+    return {
+        **failure_of(files.whole(said.get("node"), nodes), cause, at),
+        "rank": files.whole(said.get("rank"), layout.MOST_RANKS),
+    }
+
+
+def _never_begun(said: Mapping[str, Any], node: int, log: str | None) -> NodeReport:
+    """Return what is known of a node without a status; watch_start.py names the first not to start."""
+    cause, at = files.text(said.get("cause")), files.number(said.get("at"))
+    if said.get("node") != node or cause is None or at is None:
+        return NodeReport(node, "lost", log=log)
+    host = files.text(said.get("host"), 255)
+    return NodeReport(node, "failed", host, failure=failure_of(node, cause, at))
+
+
+def find_log(run_dir: str, attempt: str, node: int) -> str | None:
+    """Return the log that tells most of a node, of those that there are; None without any."""
+    names = (
+        f"{layout.LOGS}/{attempt}/{layout.node_log(node)}",
+        f"{layout.LOGS}/{attempt}/{layout.JOB_LOG}",
+        f"{layout.LOGS}/{layout.scheduler_log(layout.job_of(attempt))}",
+    )
+    return next((name for name in names if _has_content(os.path.join(run_dir, name))), None)
+
+
+def _has_content(path: str) -> bool:
+    try:
+        return os.lstat(path).st_size > 0
+    except OSError:
+        return False
+
+
+def failure_of(node: int | None, cause: str, at: float) -> Mapping[str, Any]:
+    """Return a failure of a node, or of none, that is not a rank's; `at` is unix."""
+    return {"node": node, "rank": None, "cause": cause, "at": at}
