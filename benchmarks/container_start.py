@@ -20,7 +20,7 @@ from pathlib import Path
 from argosy_images.engines import container
 from argosy_images.engines.choice import choose_engine
 from argosy_images.engines.models import Container
-from argosy_images.store.lockfile import read_lock
+from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
 ROOT = Path(__file__).parents[1]
@@ -34,7 +34,7 @@ Way = Callable[[], int | None]
 def main() -> int:
     """Measure, print the table and, last, the figures as JSON."""
     store = Store.of_project(ROOT)
-    digest = read_lock(ROOT / "resources/images/torch-cpu/image.lock").digest
+    digest = ImageLock.read(ROOT / "resources/images/torch-cpu/image.lock").digest
     with tempfile.TemporaryDirectory(prefix="argosy-bench-") as scratch:
         ways = available(store, digest, Path(scratch))
         figures = {name: measure(way) for name, way in ways.items()}

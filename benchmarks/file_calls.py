@@ -19,7 +19,7 @@ from pathlib import Path
 
 from argosy_common.disk import remove_tree
 from argosy_images import start
-from argosy_images.store.lockfile import read_lock
+from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
 ROOT = Path(__file__).parents[1]
@@ -39,7 +39,7 @@ def main() -> int:
     if not shutil.which("strace"):
         raise SystemExit("this needs strace")
     store = Store.of_project(ROOT)
-    digest = read_lock(ROOT / "resources/images/torch-cpu/image.lock").digest
+    digest = ImageLock.read(ROOT / "resources/images/torch-cpu/image.lock").digest
     if not store.archive(digest).is_file():
         subprocess.run(
             [sys.executable, "-m", "argosy.cli", "image", "pack", "torch-cpu"], check=True

@@ -16,7 +16,7 @@ from pathlib import Path
 from agent_job import jobs
 
 from argosy.jobs.launchers import LAUNCHERS, stall_environment
-from argosy_images.store.lockfile import read_lock
+from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
 ROOT = Path(__file__).parents[1]
@@ -33,7 +33,7 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=1)
     parser.add_argument("--beside", type=int, default=4, help="runs at the same time")
     arguments = parser.parse_args()
-    image = read_lock(ROOT / "resources/images/torch-cpu/image.lock").digest
+    image = ImageLock.read(ROOT / "resources/images/torch-cpu/image.lock").digest
     [packages] = Store.of_project(ROOT).root(image).glob("opt/venv/lib/python3*/site-packages")
     names = [
         name

@@ -28,7 +28,7 @@ from argosy_images.engines import container
 from argosy_images.engines.choice import engine_of_host
 from argosy_images.engines.models import Bind, Container
 from argosy_images.native import make_environment
-from argosy_images.store.lockfile import ImageLock, read_lock
+from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
 ROOT = Path(__file__).parents[1]
@@ -102,7 +102,7 @@ def main() -> int:
 
 def lock_of(program: Program) -> ImageLock:
     """What the program's image is, as built for this project."""
-    return read_lock(ROOT / f"resources/images/{program.image}/image.lock")
+    return ImageLock.read(ROOT / f"resources/images/{program.image}/image.lock")
 
 
 def in_container(store: Store, lock: ImageLock, asked: tuple[str, Program], folder: Path) -> None:

@@ -19,7 +19,7 @@ from no_namespaces import forbidding
 from test_same_as_podman import ORDINARY, fill, listing
 
 from argosy_common.disk import remove_tree
-from argosy_images.store.lockfile import read_lock
+from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
 ROOT = Path(__file__).parents[1]
@@ -79,7 +79,7 @@ def built(
     seconds = round(time.monotonic() - began, 1)
     if done.returncode:
         raise SystemExit(done.stderr)
-    lock = read_lock(project / "resources/images" / image / "image.lock")
+    lock = ImageLock.read(project / "resources/images" / image / "image.lock")
     return listing(store.root(lock.digest)), seconds
 
 

@@ -21,7 +21,7 @@ from argosy_images.archive.packing import pack_image
 from argosy_images.archive.unpacking import read_index, unpack
 from argosy_images.staging.folder import Wanted
 from argosy_images.staging.stage import Place, staged
-from argosy_images.store.lockfile import read_lock
+from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
 ROOT = Path(__file__).parents[1]
@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
     if not shutil.which("zstd"):
         sys.exit("the program zstd is not installed (Debian package zstd)")
     store = Store.of_project(ROOT)
-    lock = read_lock(ROOT / "resources/images/torch-cpu/image.lock")
+    lock = ImageLock.read(ROOT / "resources/images/torch-cpu/image.lock")
     packed = pack_image(store, lock, print)
     index = read_index(packed, lock.digest, "argosy image pack torch-cpu")
     place = arguments[0] if arguments else None

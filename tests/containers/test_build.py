@@ -21,7 +21,7 @@ from argosy_common.errors import ArgosyError
 from argosy_images.builder.builder import build_image
 from argosy_images.builder.workspace import MOST_LAYERS, OverlayWorkspace
 from argosy_images.engines.models import Container
-from argosy_images.store.lockfile import ImageLock, read_lock
+from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.container
@@ -64,7 +64,7 @@ def test_instructions_do_what_they_say(store: Store, tmp_path: Path) -> None:
     assert read(store, lock, "exec") == "exec\n"
     assert lock.config.environment["GREETING"] == "hello world"
     assert (lock.config.workdir, lock.config.labels) == ("/srv/app", {"a.b": "c"})
-    assert read_lock(folder / "image.lock") == lock
+    assert ImageLock.read(folder / "image.lock") == lock
 
 
 @pytest.mark.thorough
@@ -416,7 +416,7 @@ def test_a_step_that_two_images_share_is_carried_out_once(store: Store, tmp_path
     for folder, process in builds:
         _, said = process.communicate(timeout=120)
         assert process.returncode == 0, said.decode()
-        lock = read_lock(folder / "image.lock")
+        lock = ImageLock.read(folder / "image.lock")
         assert (read(store, lock, "done"), read(store, lock, "name")) == (
             "once\n",
             f"{folder.name}\n",
@@ -476,10 +476,10 @@ def test_a_frozen_image_of_a_build_runs(store: Store, tmp_path: Path) -> None:
 
 def test_damage_to_a_lock_is_explained(tmp_path: Path) -> None:
     with pytest.raises(ArgosyError, match="the image is not built yet"):
-        read_lock(tmp_path / "image.lock")
+        ImageLock.read(tmp_path / "image.lock")
     (tmp_path / "image.lock").write_text('{"schema_version": 0}')
     with pytest.raises(ArgosyError, match="remove the file and build the image again"):
-        read_lock(tmp_path / "image.lock")
+        ImageLock.read(tmp_path / "image.lock")
 
 
 def test_an_image_without_a_file_has_its_mount_points(store: Store, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from argosy_images import tools
 from argosy_images.builder import builder
 from argosy_images.builder.builder import build_image
 from argosy_images.engines import proot
-from argosy_images.store.lockfile import read_lock
+from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(900)]
@@ -66,7 +66,7 @@ def build(project: Path, store: Store, *, namespaces: bool) -> tuple[Path, str]:
     assert done.returncode == 0, (
         done.stderr + (project / "logs/images/image.log").read_text()[-3000:]
     )
-    lock = read_lock(project / "resources/images/image/image.lock")
+    lock = ImageLock.read(project / "resources/images/image/image.lock")
     return store.root(lock.digest), done.stderr
 
 

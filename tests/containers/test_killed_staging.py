@@ -13,7 +13,7 @@ from packed_images import is_whole, make_packed, pack, start_holder
 
 from argosy_images.archive.unpacking import read_index
 from argosy_images.staging.stage import Place, staged
-from argosy_images.store.lockfile import read_lock
+from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.thorough
@@ -58,7 +58,7 @@ def test_packing(tmp_path: Path, moments: int) -> None:
         if wanted.archive.exists():
             # What carries the image's name is whole.
             read_index(wanted.archive, wanted.digest, "")
-        assert pack(store, read_lock(lock)) == wanted
+        assert pack(store, ImageLock.read(lock)) == wanted
         assert list(wanted.archive.parent.iterdir()) == [wanted.archive], seed
         with staged(wanted, Place(tmp_path, None), lambda line: None) as image:
             assert is_whole(image.root, "image", SIZE), seed

@@ -11,7 +11,7 @@ import pytest
 from argosy_common.errors import ArgosyError
 from argosy_images.builder.builder import build_image
 from argosy_images.native import make_environment
-from argosy_images.store.lockfile import ImageLock, read_lock
+from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.container
@@ -166,7 +166,7 @@ def make(store: Store, tmp_path: Path) -> Make:
         (folder / "Containerfile").write_text(text)
         (folder / "file").write_text("#!/bin/sh\n")
         build_image(store, folder, tmp_path / "image.lock", tmp_path / "build.log")
-        return read_lock(tmp_path / "image.lock")
+        return ImageLock.read(tmp_path / "image.lock")
 
     return built
 

@@ -17,7 +17,7 @@ from argosy_images.interchange.importing import import_from_registry, import_ima
 from argosy_images.registry.reference import Reference
 from argosy_images.rootfs.archive import layer_tar
 from argosy_images.rootfs.layers import read_overlay
-from argosy_images.store.lockfile import ImageLock, read_lock
+from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.container
@@ -182,7 +182,7 @@ def test_an_image_of_a_registry_is_imported_by_the_command_line(
     said = argosy("import", f"docker://{address}/team/tool:index", "tool")
     assert f"3 layers from {address}/team/tool:index@sha256:" in said
     assert "3 layers, " in said
-    lock = read_lock(mine.folder / "resources/images/tool/image.lock")
+    lock = ImageLock.read(mine.folder / "resources/images/tool/image.lock")
     assert lock.base.source == "registry"
     assert Reference.parse(lock.base.reference).digest
     assert files(mine.store.root(lock.digest)) == {k: v for k, v in FILES.items() if k != "added"}
@@ -255,7 +255,9 @@ def test_two_builds_at_once_from_one_base_both_succeed(mine: Project, address: s
     for build in builds:
         _, said = build.communicate(timeout=120)
         assert build.returncode == 0, said
-    locks = [read_lock(mine.folder / "resources/images" / name / "image.lock") for name in names]
+    locks = [
+        ImageLock.read(mine.folder / "resources/images" / name / "image.lock") for name in names
+    ]
     assert len({lock.base for lock in locks}) == 1
     assert list(mine.store.blobs.iterdir()) == []
 

@@ -13,7 +13,7 @@ import pytest
 from red_hat import base_in_a_registry, on_red_hat, udockers_tarball
 
 from argosy_images import tools
-from argosy_images.store.lockfile import read_lock
+from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
 pytestmark = [pytest.mark.container, pytest.mark.udocker, pytest.mark.timeout(600)]
@@ -67,7 +67,7 @@ def test_from_set_up_to_a_run(base: str, tarball: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     done = run(tmp_path, *ARGOSY, "image", "build", "image")
     assert done.returncode == 0, done.stderr
-    lock = read_lock(tmp_path / "resources/images/image/image.lock")
+    lock = ImageLock.read(tmp_path / "resources/images/image/image.lock")
     program = [sys.executable, "-m", "argosy_images.run", "--digest", lock.digest]
     done = run(tmp_path, *program, "--log-dir", tmp_path, "--", "cat", "/built")
     assert (done.returncode, done.stdout) == (0, "built\n"), done.stderr

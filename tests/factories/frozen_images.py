@@ -9,7 +9,7 @@ from argosy_images.builder.cache import CachedStep
 from argosy_images.oci import ImageConfig
 from argosy_images.rootfs.freeze import GrowingTree
 from argosy_images.rootfs.layers import Change, read_overlay
-from argosy_images.store.lockfile import ImageLock, LockedBase, LockedStep, write_lock
+from argosy_images.store.lockfile import ImageLock, LockedBase, LockedStep
 from argosy_images.store.store import Store
 
 
@@ -43,8 +43,8 @@ def make_image(store: Store, project: Path, name: str, keys: Sequence[str]) -> I
     layers = [cache.read_layer(store, key) for key in keys]
     with store.workspace(name) as work:
         GrowingTree(work / "root").finish(layers, store.root(lock.digest))
-    write_lock(store.description(lock.digest), lock)
-    write_lock(project / "resources" / "images" / name / "image.lock", lock)
+    lock.write(store.description(lock.digest))
+    lock.write(project / "resources" / "images" / name / "image.lock")
     return lock
 
 

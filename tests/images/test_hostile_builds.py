@@ -24,7 +24,7 @@ from argosy_images.builder.fetching import empty_dev
 from argosy_images.builder.workspace import OverlayWorkspace
 from argosy_images.interchange.exporting import export_image
 from argosy_images.interchange.importing import import_image
-from argosy_images.store.lockfile import read_lock
+from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
 
@@ -324,7 +324,7 @@ def test_programs_that_change_their_user_lie_where_nobody_else_can_enter(
     assert stat.S_IMODE((root / "other").stat().st_mode) == 0o711
     # Other tools get the image as it was made.
     store = Store(tmp_path / "store")
-    export_image(store, read_lock(tmp_path / "image.lock"), tmp_path / "exported.tar")
+    export_image(store, ImageLock.read(tmp_path / "image.lock"), tmp_path / "exported.tar")
     assert exported_modes(tmp_path / "exported.tar") == {"become": 0o6755, "other": 0o4711}
     for path in (store.layer(""), *store.layer("").iterdir()):
         assert stat.S_IMODE(path.stat().st_mode) == 0o700

@@ -8,7 +8,7 @@ import pytest
 
 from argosy_common.errors import ArgosyError
 from argosy_images.oci import ImageConfig
-from argosy_images.store.lockfile import ImageLock, LockedBase, LockedStep, read_lock, write_lock
+from argosy_images.store.lockfile import ImageLock, LockedBase, LockedStep
 
 DIGEST = f"sha256:{1:064x}"
 LOCK = ImageLock(
@@ -22,8 +22,8 @@ LOCK = ImageLock(
 
 
 def test_a_lock_is_read_as_it_was_written(tmp_path: Path) -> None:
-    write_lock(tmp_path / "image.lock", LOCK)
-    assert read_lock(tmp_path / "image.lock") == LOCK
+    LOCK.write(tmp_path / "image.lock")
+    assert ImageLock.read(tmp_path / "image.lock") == LOCK
 
 
 @pytest.mark.parametrize("evil", ["x$(touch canary)", "../../..", f"{DIGEST}\n--x", DIGEST.upper()])
@@ -46,4 +46,4 @@ def refused(folder: Path, keys: tuple[Any, ...], value: str) -> None:
     path = folder / "image.lock"
     path.write_text(json.dumps(content))
     with pytest.raises(ArgosyError, match=".".join(map(str, keys))):
-        read_lock(path)
+        ImageLock.read(path)

@@ -27,7 +27,7 @@ from argosy_images.interchange.unpacking import unpack
 from argosy_images.oci import architecture
 from argosy_images.rootfs.archive import digest_of_layer, layer_tar
 from argosy_images.rootfs.layers import Change, Layer, is_opaque, is_whiteout
-from argosy_images.store.lockfile import ImageLock, is_imported, read_lock
+from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
 Fields = Mapping[str, Any]
@@ -374,9 +374,9 @@ def test_an_image_is_taken_in_every_form(project: Project, kind: str) -> None:
     assert (lock.config.environment, lock.config.workdir) == ({"PATH": "/bin", "A": "b=c"}, "/srv")
     assert [step.instruction for step in lock.steps] == ["RUN 0", "RUN 1"]
     assert lock.base.source == "file"
-    assert read_lock(project.folder / "resources/images/image/image.lock") == lock
-    assert read_lock(project.store.description(lock.digest)) == lock
-    assert is_imported(project.folder, "image")
+    assert ImageLock.read(project.folder / "resources/images/image/image.lock") == lock
+    assert ImageLock.read(project.store.description(lock.digest)) == lock
+    assert ImageLock.is_imported(project.folder, "image")
     # Taken again, by another name, it is the same image.
     assert project.take("other").digest == lock.digest
 
@@ -459,7 +459,7 @@ def test_an_image_that_is_built_elsewhere_may_be_carried_here(project: Project) 
     project.write_docker(LAYER)
     project.take()
     # Its files are what the workflow compares the lock with.
-    assert not is_imported(project.folder, "image")
+    assert not ImageLock.is_imported(project.folder, "image")
     with pytest.raises(ArgosyError, match=r"^'../x': a name consists of"):
         project.take("../x")
 

@@ -13,7 +13,7 @@ from cluster_workspace import ClusterWorkspace, edit_site
 from workspace import BIN, Workspace
 
 from argosy_images.oci import ImageConfig
-from argosy_images.store.lockfile import ImageLock, LockedBase, lock_path, write_lock
+from argosy_images.store.lockfile import ImageLock, LockedBase
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
 RUN = "nodes2-ranks1-repeat1"
@@ -237,20 +237,17 @@ def test_accounts_and_qos(accounted: ClusterWorkspace, changes: dict[str, Any], 
 
 def test_an_image_that_the_store_lacks(workspace: ClusterWorkspace) -> None:
     """It was imported once, and pruned: told before a job is submitted, or started on this machine."""
-    lock = lock_path(workspace.path, "pruned")
+    lock = ImageLock.path_of(workspace.path, "pruned")
     base = LockedBase(reference="a file", source="file", diff_id=f"sha256:{0:064}")
     digest = f"sha256:{'0' * 64}"
-    write_lock(
-        lock,
-        ImageLock(
-            name="pruned",
-            digest=digest,
-            architecture="x86_64",
-            base=base,
-            steps=(),
-            config=ImageConfig(),
-        ),
-    )
+    ImageLock(
+        name="pruned",
+        digest=digest,
+        architecture="x86_64",
+        base=base,
+        steps=(),
+        config=ImageConfig(),
+    ).write(lock)
     workspace.count([2], runtime="container", image="pruned")
     remedy = "import it again: argosy image import SOURCE pruned"
     line = complaint(workspace)

@@ -11,7 +11,7 @@ from cluster import Cluster
 from cluster_workspace import COUNT, ClusterWorkspace
 from workspace import BIN
 
-from argosy_images.store.lockfile import read_lock
+from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
 pytestmark = [pytest.mark.slurm, pytest.mark.container, pytest.mark.timeout(600)]
@@ -87,7 +87,7 @@ def built_jobs(builder: ClusterWorkspace) -> list[str]:
 
 
 def assert_built(builder: ClusterWorkspace, store: Store) -> None:
-    lock = read_lock(builder.path / "resources/images/tiny/image.lock")
+    lock = ImageLock.read(builder.path / "resources/images/tiny/image.lock")
     assert (store.root(lock.digest) / "file").read_text() == "content"
 
 

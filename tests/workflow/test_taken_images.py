@@ -11,7 +11,7 @@ import pytest
 from registries import push, registry
 from workspace import BIN, Workspace
 
-from argosy_images.store.lockfile import ImageLock, read_lock
+from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
 pytestmark = [pytest.mark.thorough, pytest.mark.container]
@@ -63,7 +63,7 @@ def measured(workspace: Workspace, image: str) -> tuple[str, ImageLock]:
     status, output = workspace.snakemake()
     assert status == 0, output
     told = json.loads((workspace.run_dir("small", RUN) / "provenance.json").read_text())["image"]
-    lock = read_lock(workspace.path / "resources/images" / told["name"] / "image.lock")
+    lock = ImageLock.read(workspace.path / "resources/images" / told["name"] / "image.lock")
     assert told["digest"] == lock.digest
     return output, lock
 

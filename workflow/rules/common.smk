@@ -16,7 +16,7 @@ from snakemake.io import checkpoint_target, contains_wildcard
 
 from argosy_common.errors import ArgosyError
 from argosy_common.files import apply_umask, read_paths
-from argosy_images import check_taken, image_inputs, is_imported
+from argosy_images import ImageLock, check_taken, image_inputs
 from argosy.jobs.driver import (
     THIS_PROCESS,
     DriverLock,
@@ -126,7 +126,7 @@ try:
     IMAGE_FILES = {
         image: [*map(rule_path, image_inputs(Path("containers") / image))]
         for image in IMAGES
-        if image not in TAKEN and not is_imported(PROJECT, image)
+        if image not in TAKEN and not ImageLock.is_imported(PROJECT, image)
     }
     check_programs(Project(PROJECT).workloads_dir, RUNS.values())
     OUTDATED = find_outdated(Project(PROJECT), PLANS.values())

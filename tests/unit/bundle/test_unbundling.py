@@ -14,7 +14,7 @@ from argosy.bundle.unbundling import unbundle
 from argosy_common import disk
 from argosy_common.errors import ArgosyError
 from argosy_images.oci import ImageConfig
-from argosy_images.store.lockfile import ImageLock, LockedBase, write_lock
+from argosy_images.store.lockfile import ImageLock, LockedBase
 
 Files = dict[str, bytes]
 
@@ -221,7 +221,7 @@ def test_a_damaged_image_leaves_nothing(bundle: Path, tmp_path: Path, is_there: 
         steps=(),
         config=ImageConfig(),
     )
-    write_lock(tmp_path / "image.lock", lock)
+    lock.write(tmp_path / "image.lock")
     files["resources/images/x/image.lock"] = (tmp_path / "image.lock").read_bytes()
     files["images/x.oci.tar"] = b"no archive of an image"
     image = {"name": "x", "digest": digest, "archive": "images/x.oci.tar"}

@@ -10,7 +10,7 @@ from argosy.doctor import login_checks
 from argosy.doctor.examination import Examination
 from argosy.schedulers import find_batch_system
 from argosy_images.oci import ImageConfig
-from argosy_images.store.lockfile import ImageLock, LockedBase, lock_path, write_lock
+from argosy_images.store.lockfile import ImageLock, LockedBase
 from argosy_images.store.store import Store
 
 
@@ -68,7 +68,7 @@ def test_a_template_has_to_be_jinja(tmp_path: Path) -> None:
 
 
 def test_an_image_that_the_store_lacks_is_named(tmp_path: Path) -> None:
-    path = lock_path(tmp_path, "gone")
+    path = ImageLock.path_of(tmp_path, "gone")
     path.parent.mkdir(parents=True)
     lock = ImageLock(
         name="gone",
@@ -78,6 +78,6 @@ def test_an_image_that_the_store_lacks_is_named(tmp_path: Path) -> None:
         steps=(),
         config=ImageConfig(),
     )
-    write_lock(path, lock)
+    lock.write(path)
     found = login_checks.images(tmp_path, Store(tmp_path / ".argosy"))
     assert found.verdict == "wrong" and "the store lacks gone" in found.evidence

@@ -31,11 +31,6 @@ if TYPE_CHECKING:
     from argosy_images.store.lockfile import Digest as Digest
     from argosy_images.store.lockfile import ImageLock as ImageLock
     from argosy_images.store.lockfile import ImageName as ImageName
-    from argosy_images.store.lockfile import is_imported as is_imported
-    from argosy_images.store.lockfile import lock_path as lock_path
-    from argosy_images.store.lockfile import native_dir as native_dir
-    from argosy_images.store.lockfile import read_lock as read_lock
-    from argosy_images.store.lockfile import write_lock as write_lock
     from argosy_images.store.sharing import share as share
     from argosy_images.store.store import Store as Store
     from argosy_images.tools import container_runtime as container_runtime
@@ -56,7 +51,7 @@ MODULES = {
     "interchange.importing": "check_taken import_image take_image",
     "native": "make_environment",
     "shell": "look_inside",
-    "store.lockfile": "Digest ImageLock ImageName is_imported lock_path native_dir read_lock write_lock",
+    "store.lockfile": "Digest ImageLock ImageName",
     "store.sharing": "share",
     "store.store": "Store",
     "tools": "container_runtime ensure_tools find_proot machine",

@@ -9,7 +9,7 @@ from argosy_images.engines import container
 from argosy_images.engines.choice import caution, engine_of_host
 from argosy_images.engines.models import DEFAULT_ENVIRONMENT, Bind, Container
 from argosy_images.rootfs.rooted import inside
-from argosy_images.store.lockfile import lock_path, read_lock
+from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
 SHELLS = ("/bin/bash", "/bin/sh")
@@ -27,7 +27,7 @@ def look_inside(
     Raises:
         ArgosyError: when the image is not built, has no shell, or no engine works on this host.
     """
-    lock = read_lock(lock_path(project, name))
+    lock = ImageLock.read(ImageLock.path_of(project, name))
     root = store.root(lock.digest)
     if not root.is_dir():
         raise ArgosyError(

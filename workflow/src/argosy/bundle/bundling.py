@@ -39,9 +39,7 @@ from argosy_images import (
     Store,
     export_image,
     find_proot,
-    lock_path,
     machine,
-    read_lock,
 )
 
 WHEELS, TOOLS = "wheels", "container-tools.tar.gz"
@@ -205,7 +203,7 @@ def _describe(
 def _add_image(
     request: Request, lock: ImageLock, writer: BundleWriter, work: Path, say: Say
 ) -> BundledImage:
-    path = lock_path(Path(), lock.name)
+    path = ImageLock.path_of(Path(), lock.name)
     with (request.project / path).open("rb") as file:
         writer.add_file(str(path), file)
     if not request.with_images:
@@ -234,7 +232,7 @@ def _check_sites(project: Path, sites: Sequence[str]) -> None:
 
 def _locks(project: Path, sites: Sequence[str]) -> list[ImageLock]:
     """Return the locks of the images that the sites' runs use; all locks if there are no runs."""
-    locks = [read_lock(path) for path in sorted(project.glob("resources/images/*/image.lock"))]
+    locks = [ImageLock.read(path) for path in sorted(project.glob("resources/images/*/image.lock"))]
     runs = _specs(project, sites)
     used = {spec.image.name for _, _, spec in runs if spec.image}
     return [lock for lock in locks if lock.name in used or not runs]

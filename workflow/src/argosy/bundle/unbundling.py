@@ -17,7 +17,7 @@ from argosy_common.disk import remove_tree, why_no_room
 from argosy_common.errors import ArgosyError
 from argosy_common.reading import open_regular
 from argosy_common.units import amount
-from argosy_images import Store, import_image, lock_path, read_lock
+from argosy_images import ImageLock, Store, import_image
 
 Say = Callable[[str], None]
 _MOST_NAMED = 3
@@ -143,10 +143,10 @@ def _digest(path: Path, top: Path) -> str | None:
 
 
 def _check_lock(bundle: BundleReader, image: BundledImage, unpacked: Path) -> None:
-    path = lock_path(unpacked, image.name)
+    path = ImageLock.path_of(unpacked, image.name)
     if str(path.relative_to(unpacked)) not in bundle.digests:
         raise ArgosyError(f"{bundle.title}: holds no image.lock of {image.name}")
-    lock = read_lock(path)
+    lock = ImageLock.read(path)
     if (lock.name, lock.digest) != (image.name, image.digest):
         raise ArgosyError(f"{bundle.title}: its lock of {image.name} is of another image")
     if image.archive is not None and image.archive not in bundle.digests:

@@ -65,10 +65,10 @@ def image_pack(
 ) -> None:
     """Pack a built image into one file, for sites whose nodes unpack images."""
     from argosy_common.files import write_json
-    from argosy_images import pack_image, read_lock
+    from argosy_images import ImageLock, pack_image
 
     store = _store()
-    image = read_lock(lock or _lock_of(name))
+    image = ImageLock.read(lock or _lock_of(name))
     path = pack_image(store, image, say)
     if output:
         write_json(output, {"digest": image.digest, "size": path.stat().st_size})
@@ -83,11 +83,13 @@ def image_native(
     ] = None,
 ) -> None:
     """Make a folder with a built image's Python and packages, for use without a container."""
-    from argosy_images import make_environment, native_dir, read_lock
+    from argosy_images import ImageLock, make_environment
 
     store = _store()
-    image = read_lock(lock or _lock_of(name))
-    print(plain(str(make_environment(store, image, folder or native_dir(Path.cwd(), name)))))
+    image = ImageLock.read(lock or _lock_of(name))
+    print(
+        plain(str(make_environment(store, image, folder or ImageLock.native_dir(Path.cwd(), name))))
+    )
 
 
 def image_shell(
@@ -197,10 +199,10 @@ def image_export(
 ) -> None:
     """Write a built image as an OCI archive, which podman, docker and skopeo read."""
     from argosy_common.units import amount
-    from argosy_images import export_image, read_lock
+    from argosy_images import ImageLock, export_image
 
     store = _store()
-    lock = read_lock(_lock_of(name))
+    lock = ImageLock.read(_lock_of(name))
     size = export_image(store, lock, file)
     print(f"{file}: image {lock.name} {lock.digest[:19]}, {amount(size)}")
 

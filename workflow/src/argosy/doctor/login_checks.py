@@ -11,7 +11,7 @@ from argosy.schedulers.script_template import ScriptTemplate
 from argosy.yaml_file import read_yaml
 from argosy_common.errors import ArgosyError
 from argosy_common.units import amount
-from argosy_images import Store, read_lock
+from argosy_images import ImageLock, Store
 
 TEMPLATE = "job.sbatch.j2"
 LITTLE_BYTES = 1 << 30
@@ -76,7 +76,7 @@ def images(project: Path, store: Store) -> Finding:
     check, missing, there = "images", [], 0
     for path in sorted((project / "resources/images").glob("*/image.lock")):
         try:
-            lock = read_lock(path)
+            lock = ImageLock.read(path)
         except ArgosyError as problem:
             return wrong(check, problem.problem, problem.hint)
         if store.root(lock.digest).is_dir():

@@ -22,7 +22,7 @@ from argosy.study.models import Checkpoints, Resources
 from argosy.study.runs import Run
 from argosy_common.errors import ArgosyError
 from argosy_common.reading import read_object
-from argosy_images import ImageLock, read_lock
+from argosy_images import ImageLock
 
 CHECK, WARNED = "Horovod", "warning"
 LIMIT_S, WARNING_S = 120, 60
@@ -151,7 +151,7 @@ class Trial:
 def _image_with_horovod(project: Project) -> ImageLock | None:
     """Return the project's first image that is in the store and was built with Horovod."""
     for path in sorted(project.path.glob("resources/images/*/image.lock")):
-        lock = read_lock(path)
+        lock = ImageLock.read(path)
         steps = " ".join(step.instruction for step in lock.steps)
         if "horovod" in steps and project.store.root(lock.digest).is_dir():
             return lock

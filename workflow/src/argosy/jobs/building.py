@@ -25,7 +25,7 @@ from argosy.site.placement import Request, place
 from argosy_common.errors import ArgosyError, coloured
 from argosy_common.files import write_text
 from argosy_common.reading import NotReadError, open_regular, read_end, site_of
-from argosy_images import ImageLock, build_image, built_lock, write_lock
+from argosy_images import ImageLock, build_image, built_lock
 
 GLANCE_S = 0.5
 """How often the job's log is looked at; that costs the scheduler no question."""
@@ -189,7 +189,7 @@ def _conclude(build: Build, status: Status) -> ImageLock:
     if lock is None:
         raise ArgosyError(f"{build.folder}: files changed while they were built", "build it again")
     # On a slow file system this node may still see an older one.
-    write_lock(build.lock, lock)
+    lock.write(build.lock)
     return lock
 
 

@@ -29,7 +29,11 @@ from argosy.site.placement import Request, place
 from argosy.study.runs import Run, seed_of
 from argosy_common.errors import ArgosyError
 from argosy_common.files import write_json, write_json_if_changed, write_text
-from argosy_images import ImageLock, Store, lock_path, native_dir, nvml_module, read_lock
+from argosy_images import (
+    ImageLock,
+    Store,
+    nvml_module,
+)
 
 
 def allocation_of(run: Run, site: Site) -> str | None:
@@ -111,8 +115,8 @@ class Project:
         Raises:
             ArgosyError: when one is damaged.
         """
-        paths = {image: lock_path(self.path, image) for image in images}
-        return {image: read_lock(path) for image, path in paths.items() if path.is_file()}
+        paths = {image: ImageLock.path_of(self.path, image) for image in images}
+        return {image: ImageLock.read(path) for image, path in paths.items() if path.is_file()}
 
     def run_dir(self, site: str, run: Run) -> Path:
         """Return the folder of one run."""
@@ -257,7 +261,7 @@ def _write_run(
             "run_dir": folder,
             "allocation_dir": plan.allocation and folder.parents[1] / plan.allocation,
             "runtime_dir": project.runtime_dir,
-            "native_dir": lock and native_dir(project.path, lock.name),
+            "native_dir": lock and ImageLock.native_dir(project.path, lock.name),
             "nvml": nvml_module() or "",
             "workloads_dir": project.workloads_dir,
             "store": project.store.path,

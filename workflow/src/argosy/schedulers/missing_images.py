@@ -9,7 +9,7 @@ from pathlib import Path
 from argosy.run_folder.folder import SCRIPT
 from argosy_common.errors import ArgosyError
 from argosy_common.reading import read_text, site_of
-from argosy_images import Store, lock_path
+from argosy_images import ImageLock, Store
 
 _STORE = re.compile(rf"^export {Store.VARIABLE}=(.+)$", re.MULTILINE)
 _DIGEST = re.compile(r"^\s*--digest (sha256:[0-9a-f]{64})$", re.MULTILINE)
@@ -72,14 +72,14 @@ def _what_is_missing(run_dir: Path, wanted: WantedImage) -> str | None:
     if not built:
         what = f"import it again: argosy image import SOURCE {name}"
     return (
-        f"{lock_path(Path(), name)}: {where} runs in this image, {digest[:19]}…, which is not in the store "
-        f"{store.path}, pruned perhaps; {what}"
+        f"{ImageLock.path_of(Path(), name)}: {where} runs in this image, {digest[:19]}…, which is not in "
+        f"the store {store.path}, pruned perhaps; {what}"
     )
 
 
 def _image_name(project: Path, digest: str) -> str:
     """Return the image whose lock in the project has this digest."""
-    for path in sorted(lock_path(project, "x").parents[1].glob("*/image.lock")):
+    for path in sorted(ImageLock.path_of(project, "x").parents[1].glob("*/image.lock")):
         if digest in path.read_text(encoding="utf-8", errors="replace"):
             return path.parent.name
     return "NAME"

@@ -28,7 +28,7 @@ from argosy_images.oci import ImageConfig
 from argosy_images.registry.reference import Reference
 from argosy_images.rootfs.freeze import GrowingTree
 from argosy_images.rootfs.layers import Layer
-from argosy_images.store.lockfile import ImageLock, LockedBase, LockedStep, write_lock
+from argosy_images.store.lockfile import ImageLock, LockedBase, LockedStep
 from argosy_images.store.scratch import private_folder, sweep
 from argosy_images.store.store import Store
 from argosy_images.tools import find_proot, require, require_runtime
@@ -71,8 +71,8 @@ def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> 
                 with progress.step("freezing"):
                     layers = cache.read_layers(store, plan.recipe.final.steps)
                     _freeze(tree, layers, store.root(lock.digest), lock)
-        write_lock(store.description(lock.digest), lock)
-        write_lock(lock_path, lock)
+        lock.write(store.description(lock.digest))
+        lock.write(lock_path)
         progress.say(_frozen(store, lock))
         progress.say(register(store, lock))
     return lock
@@ -112,7 +112,7 @@ def _find_built(plan: "_Plan", lock_path: Path, log_path: Path) -> ImageLock:
     with _log(log_path) as log:
         progress = Progress(log)
         progress.say(plan.all_cached())
-        write_lock(lock_path, lock)
+        lock.write(lock_path)
         progress.say(_frozen(store, lock))
     return lock
 

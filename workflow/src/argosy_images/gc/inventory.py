@@ -11,7 +11,7 @@ from pathlib import Path
 from argosy_common.errors import ArgosyError
 from argosy_images.builder import cache
 from argosy_images.builder.cache import CachedStep
-from argosy_images.store.lockfile import ImageLock, read_lock
+from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
 BLOCK = 512
@@ -249,7 +249,7 @@ def _downloads(store: Store) -> Iterator[Download]:
 
 def _read_or_none(description: Path) -> ImageLock | None:
     try:
-        return read_lock(description)
+        return ImageLock.read(description)
     except ArgosyError:
         return None
 

@@ -33,7 +33,7 @@ from argosy_images.gc.inventory import (
     read_inventory,
     total,
 )
-from argosy_images.store.lockfile import ImageLock, read_lock
+from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 from argosy_images.udocker_repository.registering import forget_gone
 
@@ -92,7 +92,7 @@ class _Pruning:
         """Remove what may go and is beyond the limits, and tell."""
         # A look holds nothing, as a lock would be a file.
         with nullcontext() if dry_run else self._alone():
-            locks = [read_lock(path) for path in self._lock_files()]
+            locks = [ImageLock.read(path) for path in self._lock_files()]
             inventory = read_inventory(self._store)
             found = [*self._not_in_use(self._candidates(inventory, locks))]
             chosen = _beyond(age, size, inventory, found)

@@ -34,9 +34,6 @@ from argosy_images.store.lockfile import (
     ImageLock,
     LockedBase,
     LockedStep,
-    lock_path,
-    read_lock,
-    write_lock,
 )
 from argosy_images.store.scratch import sweep
 from argosy_images.store.store import Store
@@ -111,8 +108,8 @@ def _importing(store: Store, name: str, say: Say) -> Iterator[_Import]:
 def _lock(store: Store, project: Path, take: Callable[[], ImageLock]) -> ImageLock:
     """Have the image taken, and lock it."""
     lock = ImageLock.model_validate_json(unhindered(lambda: take().model_dump_json()))
-    write_lock(store.description(lock.digest), lock)
-    write_lock(lock_path(project, lock.name), lock)
+    lock.write(store.description(lock.digest))
+    lock.write(ImageLock.path_of(project, lock.name))
     register(store, lock)
     return lock
 
@@ -284,7 +281,7 @@ def check_taken(project: Path, name: str, source: str) -> None:
             f"{source} would be called {name}, and containers/{name} is there too",
             f"take it under another name: argosy image import {source} NAME",
         )
-    path = lock_path(project, name)
+    path = ImageLock.path_of(project, name)
     is_archive = not source.startswith((TRANSPORT, PREFIX))
     if is_archive and not _parts(str(project / source))[0].exists():
         kinds = f"a folder of containers/, {TRANSPORT}HOST/NAME:TAG, {PREFIX}NAME:TAG or an archive"
@@ -295,7 +292,7 @@ def check_taken(project: Path, name: str, source: str) -> None:
         )
     if not path.is_file():
         return
-    base = read_lock(path).base
+    base = ImageLock.read(path).base
     if base.source != ("registry" if reference else "file") or (
         reference and not _is_of(Reference.parse(base.reference), reference)
     ):

@@ -54,40 +54,40 @@ class ImageLock(LockModel):
     steps: tuple[LockedStep, ...]
     config: ImageConfig
 
+    @staticmethod
+    def path_of(project: Path, name: str) -> Path:
+        """Return where a project's image is locked."""
+        return project / "resources" / "images" / name / "image.lock"
 
-def lock_path(project: Path, name: str) -> Path:
-    """Return where a project's image is locked."""
-    return project / "resources" / "images" / name / "image.lock"
+    @staticmethod
+    def native_dir(project: Path, name: str) -> Path:
+        """Return the folder of a project's image for runs without a container."""
+        return ImageLock.path_of(project, name).parent / "native"
 
+    @staticmethod
+    def is_imported(project: Path, name: str) -> bool:
+        """Return whether an image is there although the project has no Containerfile of it."""
+        has_folder = (project / "containers" / name).exists()
+        return not has_folder and ImageLock.path_of(project, name).is_file()
 
-def native_dir(project: Path, name: str) -> Path:
-    """Return the folder of a project's image for runs without a container."""
-    return lock_path(project, name).parent / "native"
+    @classmethod
+    def read(cls, path: Path) -> "ImageLock":
+        """Read an image.lock.
 
+        Raises:
+            ArgosyError: when it is missing, damaged or from another version of Argosy.
+        """
+        if not path.is_file():
+            raise ArgosyError(f"{path}: the image is not built yet", "run: argosy image build")
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except ValidationError as problem:
+            first = problem.errors()[0]
+            key = ".".join(map(str, first["loc"]))
+            raise ArgosyError(
+                f"{path}: {key}: {first['msg']}", "remove the file and build the image again"
+            ) from None
 
-def is_imported(project: Path, name: str) -> bool:
-    """Return whether an image is there though nothing in the project says how it is built."""
-    return not (project / "containers" / name).exists() and lock_path(project, name).is_file()
-
-
-def read_lock(path: Path) -> ImageLock:
-    """Read an image.lock.
-
-    Raises:
-        ArgosyError: when it is missing, damaged or from another version of Argosy.
-    """
-    if not path.is_file():
-        raise ArgosyError(f"{path}: the image is not built yet", "run: argosy image build")
-    try:
-        return ImageLock.model_validate_json(path.read_bytes())
-    except ValidationError as problem:
-        first = problem.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        raise ArgosyError(
-            f"{path}: {key}: {first['msg']}", "remove the file and build the image again"
-        ) from None
-
-
-def write_lock(path: Path, lock: ImageLock) -> None:
-    """Write an image.lock atomically."""
-    write_json(path, lock.model_dump(mode="json"))
+    def write(self, path: Path) -> None:
+        """Write this image.lock atomically."""
+        write_json(path, self.model_dump(mode="json"))
