@@ -13,7 +13,7 @@ from agent_job import Job, jobs
 from argosy_common.disk import remove_tree
 from argosy_images.builder.recipe import plan
 from argosy_images.store.store import Store
-from argosy_images.tools import ensure_udocker
+from argosy_images.tools import Tools
 
 PROJECT = Path(__file__).parents[1]
 BASE = "docker.io/library/debian:bookworm-slim"
@@ -29,7 +29,7 @@ def project() -> Path:
 def project_store() -> Store:
     """The store of the checkout, with udocker installed."""
     store = Store.of_project(PROJECT)
-    ensure_udocker(store, print)
+    Tools(store).ensure_udocker(print)
     return store
 
 

@@ -81,7 +81,7 @@ def own_project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def with_proot(store: Store, project_store: Store) -> Store:
-    tools.fetch_proot(project_store, print)
+    tools.Tools(project_store).fetch_proot(print)
     return store
 
 

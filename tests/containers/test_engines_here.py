@@ -103,7 +103,7 @@ sys.exit(trial.start_s is None)
 
 def test_crun_works_where_control_groups_are_not_mixed(tmp_path: Path, root: Path) -> None:
     own = Store(tmp_path / "store")
-    tools.require(own, "crun", print)
+    tools.Tools(own).require("crun", print)
     # It refuses hosts that have version 1 and 2 of control groups at once, which this may be one of.
     hide = 'mount -t tmpfs none /sys/fs/cgroup && exec "$@"'
     command = ["unshare", "-rm", "sh", "-c", hide, "sh", sys.executable, "-c", CRUN]

@@ -41,7 +41,7 @@ def layer(project_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Lay
 
 @pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest, project_store: Store) -> str:
-    tools.fetch_proot(project_store, print)
+    tools.Tools(project_store).fetch_proot(print)
     return str(request.param)
 
 

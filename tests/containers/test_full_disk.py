@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from argosy_images.store.store import Store
-from argosy_images.tools import require_runtime
+from argosy_images.tools import Tools
 
 pytestmark = pytest.mark.container
 
@@ -47,7 +47,7 @@ print("then:", (store.root(lock.digest) / "large").stat().st_size)
 
 def test_a_build_on_a_full_disk(tmp_path: Path, project_store: Store) -> None:
     # The small disk has no room for runc where that is not installed.
-    require_runtime(project_store, print)
+    Tools(project_store).require_runtime(print)
     disk, folder = tmp_path / "disk", tmp_path / "image"
     disk.mkdir()
     folder.mkdir()

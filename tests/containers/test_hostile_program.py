@@ -171,7 +171,7 @@ def test_none_of_its_attempts_reaches_the_host(
     project_store: Store, torch_digest: str, run_dir: Path, of_the_user: dict[str, int], engine: str
 ) -> None:
     tmp_path = run_dir.parent
-    tools.fetch_proot(project_store, print)
+    tools.Tools(project_store).fetch_proot(print)
     (tmp_path / "other").mkdir()
     canaries = [
         tmp_path / "other/run.json",

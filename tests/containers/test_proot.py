@@ -43,8 +43,8 @@ def root(base_layer: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="module", autouse=True)
 def has_proot(project_store: Store) -> None:
-    tools.fetch_proot(project_store, print)
-    assert tools.find_proot(project_store)
+    tools.Tools(project_store).fetch_proot(print)
+    assert tools.Tools(project_store).find_proot()
 
 
 @pytest.fixture(params=UNISOLATED_ENGINES)

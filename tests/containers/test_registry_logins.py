@@ -104,7 +104,7 @@ def test_who_is_not_asked_needs_no_login(
 
 
 def openssl(store: Store, *arguments: str, content: bytes | None = None) -> bytes:
-    program = str(tools.require(store, "openssl", print))
+    program = str(tools.Tools(store).require("openssl", print))
     done = subprocess.run([program, *arguments], input=content, capture_output=True)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -21,7 +21,7 @@ SHELL = [sys.executable, "-m", "argosy.cli", "image", "shell", "image"]
 
 @pytest.fixture
 def workspace(store: Store, project_store: Store, tmp_path: Path) -> Path:
-    tools.fetch_proot(project_store, print)
+    tools.Tools(project_store).fetch_proot(print)
     image = tmp_path / "containers" / "image"
     image.mkdir(parents=True)
     (image / "Containerfile").write_text(

@@ -32,7 +32,7 @@ def test_udockers_own_tarball_is_taken_where_it_can_be_fetched(
             archive.add(tmp_path / "VERSION", "udocker_dir/lib/VERSION")
             archive.add(tmp_path / "runc", f"udocker_dir/bin/runc-of-{name}")
     monkeypatch.setattr(tools, "TARBALL_BLOB", tools._blob_of(tmp_path / "tools.tar.gz"))
-    runtime = tools.require_runtime(project_store, print)
+    runtime = tools.Tools(project_store).require_runtime(print)
     monkeypatch.setenv("PATH", f"{runtime.parent}:{os.environ['PATH']}")
     handler = partial(SimpleHTTPRequestHandler, directory=tmp_path)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
@@ -46,7 +46,7 @@ def test_udockers_own_tarball_is_taken_where_it_can_be_fetched(
             monkeypatch.setitem(Config.conf, "tarball", given)
         said: list[str] = []
         store = Store(tmp_path / "store")
-        tools.ensure_udocker(store, said.append)
+        tools.Tools(store).ensure_udocker(said.append)
         server.shutdown()
     found = {path.name for path in (store.udocker / "bin").glob("runc-of-*")}
     assert found == {"named": {"runc-of-forged"}, "published": {"runc-of-tools"}}.get(place, set())
@@ -57,13 +57,13 @@ def test_udockers_own_tarball_is_taken_where_it_can_be_fetched(
 def test_a_newer_udocker_gets_the_hosts_runc_under_the_release_it_wants(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project_store: Store
 ) -> None:
-    runtime = tools.require_runtime(project_store, print)
+    runtime = tools.Tools(project_store).require_runtime(print)
     monkeypatch.setenv("PATH", f"{runtime.parent}:{os.environ['PATH']}")
     monkeypatch.delenv("UDOCKER_TARBALL", raising=False)
     monkeypatch.setitem(Config.conf, "tarball_release", "1.2.99")
     said: list[str] = []
     store = Store(tmp_path / "store")
-    tools.ensure_udocker(store, said.append)
+    tools.Tools(store).ensure_udocker(said.append)
     assert (store.udocker / "lib/VERSION").read_text().strip() == "1.2.99"
     assert "udocker wants release 1.2.99 of its tools, and only 1.2.11 can be verified" in said[-1]
 
@@ -71,13 +71,13 @@ def test_a_newer_udocker_gets_the_hosts_runc_under_the_release_it_wants(
 def test_tools_are_put_together_where_home_and_tmpdir_are_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project_store: Store
 ) -> None:
-    runtime = tools.require_runtime(project_store, print)
+    runtime = tools.Tools(project_store).require_runtime(print)
     store = Store(tmp_path / "store")
     monkeypatch.setenv("PATH", f"{runtime.parent}:{os.environ['PATH']}")
     for name in ("HOME", "TMPDIR"):
         monkeypatch.setenv(name, "/proc/gone")
-    monkeypatch.setattr(tools, "_install_published", lambda _: "no network")
-    tools.ensure_udocker(store, print)
+    monkeypatch.setattr(tools.Tools, "_install_published", lambda _: "no network")
+    tools.Tools(store).ensure_udocker(print)
     assert (store.udocker / "lib/VERSION").is_file()
 
 
@@ -88,7 +88,7 @@ from argosy_images import tools
 from argosy_images.store.store import Store
 
 tools.SYSTEM_FOLDERS = ()
-print(tools.require(Store(Path(sys.argv[1])), "proot", print))
+print(tools.Tools(Store(Path(sys.argv[1]))).require("proot", print))
 """
 AS_ROOT = ("unshare", "--user", "--map-root-user", "--mount")
 
@@ -122,7 +122,9 @@ def test_a_package_is_unpacked_into_the_store_without_root(
     assert said == f"container tools: unpacking proot and its dependencies into {store.tools}"
     program = Path(path)
     assert program.is_relative_to(store.tools)
-    done = subprocess.run([program, "--version"], env=tools.environment(store), capture_output=True)
+    done = subprocess.run(
+        [program, "--version"], env=tools.Tools(store).environment(), capture_output=True
+    )
     assert done.returncode == 0
 
 
@@ -142,7 +144,7 @@ def test_what_cannot_be_had_is_named_with_what_to_ask_for(
     with pytest.raises(
         ArgosyError, match=r"no-such-tool is missing .*: ask the site for the package"
     ):
-        tools.require(Store(tmp_path / "store"), "no-such-tool", print)
+        tools.Tools(Store(tmp_path / "store")).require("no-such-tool", print)
 
 
 def test_programs_and_libraries_of_packages_are_found_in_and_outside_of_usr(tmp_path: Path) -> None:
@@ -153,8 +155,8 @@ def test_programs_and_libraries_of_packages_are_found_in_and_outside_of_usr(tmp_
     program = unpacked / "sbin" / "a-program-of-no-machine"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    assert tools.find(store, program.name) == program
-    libraries = tools.environment(store)["LD_LIBRARY_PATH"].split(":")
+    assert tools.Tools(store).find(program.name) == program
+    libraries = tools.Tools(store).environment()["LD_LIBRARY_PATH"].split(":")
     assert {
         str(unpacked / name) for name in ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu")
     } == {*libraries}
@@ -175,12 +177,12 @@ def test_udockers_tools_are_found_by_its_name_of_the_architecture(
 
     for kernels in ("x86_64", "aarch64", "ppc64le"):
         monkeypatch.setattr("platform.machine", lambda kernels=kernels: kernels)
-        assert tools.machine() == HostInfo().arch()
+        assert tools.Tools.machine() == HostInfo().arch()
         store = Store(tmp_path / kernels)
         (store.udocker / "bin").mkdir(parents=True)
-        program = store.udocker / "bin" / f"proot-{tools.machine()}-4_8_0"
+        program = store.udocker / "bin" / f"proot-{tools.Tools.machine()}-4_8_0"
         program.touch(0o755)
-        assert tools.find_proot(store) == program
+        assert tools.Tools(store).find_proot() == program
 
 
 def test_root_of_a_namespace_makes_a_base_as_an_ordinary_user() -> None:
@@ -196,15 +198,17 @@ def test_crun_is_taken_only_where_runc_cannot_be_had(
     """podman brings crun along on many hosts, some of which it does not run on."""
     store = Store(tmp_path / "store")
     crun, runc = Path("/usr/bin/crun"), tmp_path / "runc"
-    monkeypatch.setattr(tools, "find", lambda _, program: {"crun": crun}.get(program))
-    monkeypatch.setattr(tools, "_fetch_package", lambda *_: "no network")
-    assert tools.require_runtime(store, print) == crun
+    monkeypatch.setattr(tools.Tools, "find", lambda _, program: {"crun": crun}.get(program))
+    monkeypatch.setattr(tools.Tools, "_fetch_package", lambda *_: "no network")
+    assert tools.Tools(store).require_runtime(print) == crun
     fetched: dict[str, Path] = {}
 
-    def fetch(_: Store, package: str, say: object) -> str:
+    def fetch(_: tools.Tools, package: str, say: object) -> str:
         fetched[package] = runc
         return ""
 
-    monkeypatch.setattr(tools, "_fetch_package", fetch)
-    monkeypatch.setattr(tools, "find", lambda _, program: {"crun": crun, **fetched}.get(program))
-    assert tools.require_runtime(store, print) == runc
+    monkeypatch.setattr(tools.Tools, "_fetch_package", fetch)
+    monkeypatch.setattr(
+        tools.Tools, "find", lambda _, program: {"crun": crun, **fetched}.get(program)
+    )
+    assert tools.Tools(store).require_runtime(print) == runc

@@ -21,7 +21,7 @@ def test_what_it_pulled_is_imported_by_its_name_and_checked(
 ) -> None:
     own, image = Store(tmp_path / "store"), Layout(tmp_path / "layout")
     shutil.copytree(project_store.udocker / "lib", own.udocker / "lib")
-    variables = tools.udocker_environment(own)
+    variables = tools.Tools(own).udocker_environment()
     layout = image.finish(image.image(tar_of({"file": os.urandom(5000)})))
     with registry(project_store, tmp_path / "registry") as address:
         push(project_store, layout, f"{address}/team/tool:1")

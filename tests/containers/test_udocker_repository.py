@@ -64,7 +64,7 @@ class Udocker:
 
 @pytest.fixture
 def image(store: Store, project_store: Store, tmp_path: Path) -> ImageLock:
-    tools.fetch_proot(project_store, print)
+    tools.Tools(project_store).fetch_proot(print)
     folder = tmp_path / "containers" / "tool"
     folder.mkdir(parents=True)
     (folder / "Containerfile").write_text(TEXT)

@@ -48,7 +48,7 @@ def program(digest: str, logs: Path, *options: str) -> list[str | Path]:
 @pytest.fixture
 def with_proot(store: Store, project_store: Store) -> Store:
     """A store of the test's own, with proot."""
-    tools.fetch_proot(project_store, print)
+    tools.Tools(project_store).fetch_proot(print)
     return store
 
 

@@ -83,13 +83,13 @@ def test_without_a_tarball_it_is_said_what_to_ask_for(tmp_path: Path) -> None:
 
 
 def test_the_runtime_that_podman_brought_serves(project_store: Store, tmp_path: Path) -> None:
-    tools.require(project_store, "crun", print)
+    tools.Tools(project_store).require("crun", print)
     done = run(
         tmp_path, *ARGOSY, "setup", tarball="http://127.0.0.1:9/tools.tar.gz", missing=("runc",)
     )
     assert done.returncode == 0, done.stderr
     assert "using /usr/bin/crun" in done.stderr
-    assert (tmp_path / "store/udocker/bin" / f"crun-{tools.machine()}").is_file()
+    assert (tmp_path / "store/udocker/bin" / f"crun-{tools.Tools.machine()}").is_file()
 
 
 def test_debian_s_archive_is_for_hosts_with_apt(tmp_path: Path) -> None:

@@ -121,8 +121,8 @@ def udockers_tarball(store: Store, folder: Path) -> Iterator[str]:
     (folder / "VERSION").write_text(f"{tools.TARBALL_RELEASE}\n")
     with tarfile.open(folder / "tools.tar.gz", "w:gz") as archive:
         archive.add(folder / "VERSION", "udocker_dir/lib/VERSION")
-        runc = tools.require(store, "runc", print).resolve()
-        archive.add(runc, f"udocker_dir/bin/runc-{tools.machine()}")
+        runc = tools.Tools(store).require("runc", print).resolve()
+        archive.add(runc, f"udocker_dir/bin/runc-{tools.Tools.machine()}")
     handler = partial(SimpleHTTPRequestHandler, directory=folder)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

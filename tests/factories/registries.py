@@ -41,12 +41,16 @@ def registry(store: Store, folder: Path, **settings: Any) -> Iterator[str]:
         **settings,
     }
     (folder / "registry.json").write_text(json.dumps(whole))
-    program = tools.require(store, "docker-registry", print)
+    program = tools.Tools(store).require("docker-registry", print)
     with (folder / "registry.log").open("wb") as log:
         server = subprocess.Popen(
             [program, "serve", folder / "registry.json"],
             # It takes REGISTRY_AUTH_FILE for a setting of its own.
-            env={k: v for k, v in tools.environment(store).items() if k != "REGISTRY_AUTH_FILE"},
+            env={
+                k: v
+                for k, v in tools.Tools(store).environment().items()
+                if k != "REGISTRY_AUTH_FILE"
+            },
             stdout=log,
             stderr=log,
         )
@@ -74,12 +78,17 @@ def push(store: Store, layout: Path, reference: str, *options: str, login: str =
     """Have skopeo copy an OCI image layout into a registry."""
     auth = layout.parent / "nobody.json"
     auth.write_text("{}")
-    command = [str(tools.require(store, "skopeo", print)), "--insecure-policy", "copy", "--quiet"]
+    command = [
+        str(tools.Tools(store).require("skopeo", print)),
+        "--insecure-policy",
+        "copy",
+        "--quiet",
+    ]
     command += ["--dest-tls-verify=false", *options, *([f"--dest-creds={login}"] if login else [])]
     done = subprocess.run(
         [*command, f"oci:{layout}", f"docker://{reference}"],
         # Its own place for logins may be somebody else's.
-        env={**tools.environment(store), "REGISTRY_AUTH_FILE": str(auth)},
+        env={**tools.Tools(store).environment(), "REGISTRY_AUTH_FILE": str(auth)},
         capture_output=True,
         text=True,
     )

@@ -47,7 +47,7 @@ def test_libraries_of_the_store_are_searched_only_where_runc_s_own_is_there(tmp_
     folder = tmp_path / "tools/unpacked/usr/lib/x86_64-linux-gnu"
     folder.mkdir(parents=True)
     (folder / "libtalloc.so.2").touch()
-    assert "LD_LIBRARY_PATH" not in tools.runtime_environment(store)
+    assert "LD_LIBRARY_PATH" not in tools.Tools(store).runtime_environment()
     (folder / "libseccomp.so.2").touch()
-    assert tools.runtime_environment(store)["LD_LIBRARY_PATH"] == str(folder)
-    assert "" not in tools.runtime_environment(store)["PATH"].split(":")
+    assert tools.Tools(store).runtime_environment()["LD_LIBRARY_PATH"] == str(folder)
+    assert "" not in tools.Tools(store).runtime_environment()["PATH"].split(":")

@@ -20,7 +20,7 @@ RUN = "nodes2-ranks1-repeat1"
 def test_ranks_meet_and_train_by_proot(
     workspace: Workspace, digits: dict[str, Any], project_store: Store
 ) -> None:
-    tools.fetch_proot(project_store, print)
+    tools.Tools(project_store).fetch_proot(print)
     digits["command"] += " --epochs 2 --warm-up-epochs 1"
     digits["scale"] = {"nodes": [2], "repeats": 1}
     workspace.configure({"digits": digits})
@@ -50,7 +50,7 @@ def test_ranks_meet_and_train_by_proot(
 def test_each_node_takes_what_works_there_whatever_the_login_node_has(
     workspace: Workspace, project_store: Store
 ) -> None:
-    tools.fetch_proot(project_store, print)
+    tools.Tools(project_store).fetch_proot(print)
     experiment = {
         "image": "torch-cpu",
         "command": "python3 -c \"print('7 img/s')\"",

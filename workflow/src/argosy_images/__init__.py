@@ -33,10 +33,7 @@ if TYPE_CHECKING:
     from argosy_images.store.lockfile import ImageName as ImageName
     from argosy_images.store.sharing import share as share
     from argosy_images.store.store import Store as Store
-    from argosy_images.tools import container_runtime as container_runtime
-    from argosy_images.tools import ensure_tools as ensure_tools
-    from argosy_images.tools import find_proot as find_proot
-    from argosy_images.tools import machine as machine
+    from argosy_images.tools import Tools as Tools
 
 MODULES = {
     "archive.packing": "pack_image",
@@ -54,7 +51,7 @@ MODULES = {
     "store.lockfile": "Digest ImageLock ImageName",
     "store.sharing": "share",
     "store.store": "Store",
-    "tools": "container_runtime ensure_tools find_proot machine",
+    "tools": "Tools",
 }
 """The names that the package gives to others, by their modules."""
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import gettempdir
 
@@ -38,101 +39,239 @@ _PACKAGE_DATABASE = "/var/lib/dpkg"
 Say = Callable[[str], None]
 
 
-def ensure_tools(store: Store, say: Say, bundled: Path | None = None) -> None:
-    """Make the container tools available, and proot as far as it can be had here.
+@dataclass(frozen=True)
+class Tools:
+    """The container tools of a host, of which some are in the store."""
 
-    Raises:
-        ArgosyError: as `ensure_udocker`, which takes the same arguments.
-    """
-    ensure_udocker(store, say, bundled)
-    fetch_proot(store, say)
+    store: Store
 
+    def ensure(self, say: Say, bundled: Path | None = None) -> None:
+        """Make the container tools available, and proot as far as it can be had here.
 
-def ensure_udocker(store: Store, say: Say, bundled: Path | None = None) -> None:
-    """Install udocker's tools into the store, once.
+        Raises:
+            ArgosyError: as `ensure_udocker`, which takes the same arguments.
+        """
+        self.ensure_udocker(say, bundled)
+        self.fetch_proot(say)
 
-    Args:
-        bundled: a tarball of them that is there already; None: one is fetched, or made of the host's.
+    def ensure_udocker(self, say: Say, bundled: Path | None = None) -> None:
+        """Install udocker's tools into the store, once.
 
-    Raises:
-        ArgosyError: naming what is missing and what to ask the site for.
-    """
-    if _installed(store):
-        return
-    with store.locked("udocker"):
-        if not _installed(store) and not (bundled and _install_bundled(store, bundled, say)):
-            _install_udocker(store, say)
+        Args:
+            bundled: a tarball of them that is there already; None: one is fetched, or made of the host's.
 
+        Raises:
+            ArgosyError: naming what is missing and what to ask the site for.
+        """
+        if self._installed():
+            return
+        with self.store.locked("udocker"):
+            if not self._installed() and not (bundled and self._install_bundled(bundled, say)):
+                self._install_udocker(say)
 
-def _install_bundled(store: Store, tarball: Path, say: Say) -> bool:
-    """Install the tools of a tarball; whether udocker accepts it."""
-    say(f"container tools: using {tarball.name}")
-    with private_folder() as (folder, _):
-        # udocker takes a space in a path for the end of it.
-        link = folder / "tools.tar.gz"
-        link.symlink_to(tarball)
-        problem = _install(store, str(link))
-    if problem:
-        say(f"container tools: {tarball.name} is not accepted: {problem}")
-    return not problem
+    def _install_bundled(self, tarball: Path, say: Say) -> bool:
+        """Install the tools of a tarball; whether udocker accepts it."""
+        say(f"container tools: using {tarball.name}")
+        with private_folder() as (folder, _):
+            # udocker takes a space in a path for the end of it.
+            link = folder / "tools.tar.gz"
+            link.symlink_to(tarball)
+            problem = self._install(str(link))
+        if problem:
+            say(f"container tools: {tarball.name} is not accepted: {problem}")
+        return not problem
 
+    def fetch_proot(self, say: Say) -> None:
+        """Make proot available as far as that can be done here, for nodes without user namespaces."""
+        if self.find_proot():
+            return
+        try:
+            self.require("proot", say)
+        except ArgosyError as problem:
+            say(f"container tools: nodes without user namespaces could run nothing: {problem}")
 
-def fetch_proot(store: Store, say: Say) -> None:
-    """Make proot available as far as that can be done here, for nodes without user namespaces."""
-    if find_proot(store):
-        return
-    try:
-        require(store, "proot", say)
-    except ArgosyError as problem:
-        say(f"container tools: nodes without user namespaces could run nothing: {problem}")
+    def _installed(self) -> bool:
+        return (self.store.udocker / "lib" / "VERSION").is_file()
 
+    def _install_udocker(self, say: Say) -> None:
+        # Without curl not even udocker's help can be seen.
+        self.require("curl", say)
+        say("container tools: fetching udocker's own tarball")
+        given = os.environ.get("UDOCKER_TARBALL")
+        problem = self._install(given) if given else self._install_published()
+        if not problem:
+            return
+        runtime = self.require_runtime(say)
+        say(f"container tools: it is not available here ({problem}); using {runtime}")
+        with private_folder() as (folder, _):
+            problem = self._install(str(_pack_tools(runtime, folder)))
+        if problem:
+            raise ArgosyError(f"{self.store.udocker}: udocker does not accept its tools: {problem}")
 
-def _installed(store: Store) -> bool:
-    return (store.udocker / "lib" / "VERSION").is_file()
+    def _install_published(self) -> str:
+        """Install the tarball that udocker would fetch, verified by its digest, as udocker does not.
 
+        Empty when that went well, else what went wrong last.
+        """
+        # Imported where it is needed: once for a self.store.
+        from udocker.config import Config
 
-def _install_udocker(store: Store, say: Say) -> None:
-    # Without curl not even udocker's help can be seen.
-    require(store, "curl", say)
-    say("container tools: fetching udocker's own tarball")
-    given = os.environ.get("UDOCKER_TARBALL")
-    problem = _install(store, given) if given else _install_published(store)
-    if not problem:
-        return
-    runtime = require_runtime(store, say)
-    say(f"container tools: it is not available here ({problem}); using {runtime}")
-    with private_folder() as (folder, _):
-        problem = _install(store, str(_pack_tools(runtime, folder)))
-    if problem:
-        raise ArgosyError(f"{store.udocker}: udocker does not accept its tools: {problem}")
+        from argosy_images.builder.downloads import DownloadError, download
 
+        wanted, problem = Config.conf["tarball_release"], ""
+        if wanted != TARBALL_RELEASE:
+            known = f"only {TARBALL_RELEASE} can be verified"
+            return f"udocker wants release {wanted} of its tools, and {known}"
+        with private_folder() as (folder, _):
+            for number, address in enumerate(Config.conf["tarball"].split()):
+                tarball = folder / f"{number}.tar.gz"
+                try:
+                    download(address, tarball)
+                except DownloadError as why:
+                    problem = str(why)
+                    continue
+                if _blob_of(tarball) != TARBALL_BLOB:
+                    problem = f"{address} is not the file that udocker's authors published"
+                    continue
+                return self._install(str(tarball))
+        return problem
 
-def _install_published(store: Store) -> str:
-    """Install the tarball that udocker would fetch, proved by its digest, which udocker does not look at.
+    def udocker_environment(self) -> dict[str, str]:
+        """Return the environment in which udocker finds its folder and its tools."""
+        return {**self.environment(), "UDOCKER_DIR": str(self.store.udocker)}
 
-    Empty when that went well, else what went wrong last.
-    """
-    # Imported where it is needed: once for a store.
-    from udocker.config import Config
+    def runtime(self) -> Path | None:
+        """Return the runc or crun to use, whichever is there; podman brings one of them."""
+        return self.find("runc") or self.find("crun")
 
-    from argosy_images.builder.downloads import DownloadError, download
+    def require_runtime(self, say: Say) -> Path:
+        """Return the runc that builds use, or crun where runc cannot be had.
 
-    wanted, problem = Config.conf["tarball_release"], ""
-    if wanted != TARBALL_RELEASE:
-        return f"udocker wants release {wanted} of its tools, and only {TARBALL_RELEASE} can be verified"
-    with private_folder() as (folder, _):
-        for number, address in enumerate(Config.conf["tarball"].split()):
-            tarball = folder / f"{number}.tar.gz"
-            try:
-                download(address, tarball)
-            except DownloadError as why:
-                problem = str(why)
-                continue
-            if _blob_of(tarball) != TARBALL_BLOB:
-                problem = f"{address} is not the file that udocker's authors published"
-                continue
-            return _install(store, str(tarball))
-    return problem
+        crun comes last: it refuses hosts with both versions of control groups, which runc does not.
+
+        Raises:
+            ArgosyError: when both are missing and cannot be had.
+        """
+        try:
+            return self.require("runc", say)
+        except ArgosyError:
+            crun = self.find("crun")
+            if crun is None:
+                raise
+            return crun
+
+    def find(self, program: str) -> Path | None:
+        """Return a program on PATH, in the system's folders, among unpacked packages or udocker's tools."""
+        folders = [os.environ.get("PATH", ""), *SYSTEM_FOLDERS, *map(str, self._unpacked_folders())]
+        found = shutil.which(program, path=os.pathsep.join(folders))
+        return Path(found) if found else self._shipped(program)
+
+    def find_proot(self) -> Path | None:
+        """Return proot, that of udocker's own tools first.
+
+        Debian's is built without a filter of system calls, and stops programs at each of them.
+        """
+        return self._shipped("proot") or self.find("proot")
+
+    @staticmethod
+    def machine() -> str:
+        """Return this machine's architecture, as udocker's tools are named."""
+        return {"aarch64": "arm64"}.get(platform.machine(), platform.machine())
+
+    def _shipped(self, program: str) -> Path | None:
+        """Return a program of udocker's own tools; of several, that for the newest kernels."""
+        tools = (self.store.udocker / "bin").glob(f"{program}-{self.machine()}*")
+        return max((path for path in tools if os.access(path, os.X_OK)), default=None)
+
+    def require(self, program: str, say: Say) -> Path:
+        """Return a program of the distribution's package of its name, installed or unpacked if missing.
+
+        Raises:
+            ArgosyError: when neither works, saying what to ask the site for.
+        """
+        found = self.find(program)
+        if found:
+            return found
+        with self.store.locked("packages"):
+            found = self.find(program)
+            reason = "" if found else self._fetch_package(program, say)
+        found = found or self.find(program)
+        if not found:
+            reason = reason or "its package does not hold it"
+            raise ArgosyError(
+                f"{program} is missing and cannot be installed from here ({reason}): ask the site for the "
+                f"package '{program}'{_brought_by(program)}, or put the program on PATH"
+            )
+        return found
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment in which unpacked programs find each other and their libraries."""
+        unpacked = self.store.tools / "unpacked"
+        folders = [*map(str, self._unpacked_folders()), os.environ.get("PATH", ""), *SYSTEM_FOLDERS]
+        found = self.libraries()
+        perl = [*unpacked.glob("usr/share/perl*/*"), *unpacked.glob("usr/share/perl5")]
+        perl += unpacked.glob("usr/lib/*-linux-gnu/perl*/*")
+        return {
+            **os.environ,
+            "PATH": os.pathsep.join(folders),
+            # Not every program looks for another one where TMPDIR names a folder that is gone.
+            "TMPDIR": gettempdir(),
+            **({"LD_LIBRARY_PATH": os.pathsep.join(map(str, found))} if found else {}),
+            **({"PERL5LIB": os.pathsep.join(map(str, perl))} if perl else {}),
+        }
+
+    def runtime_environment(self) -> dict[str, str]:
+        """Return the environment of runc, which starts on every node: the store is looked through last.
+
+        Libraries of the store are searched only where runc's own is among them: each program that starts
+        would look for all of its own there, on a file system that all nodes share.
+        """
+        found = [folder for folder in self.libraries() if any(folder.glob("libseccomp.so.*"))]
+        folders = [os.environ.get("PATH", ""), *SYSTEM_FOLDERS, *map(str, self._unpacked_folders())]
+        return {
+            **os.environ,
+            "PATH": os.pathsep.join(filter(None, folders)),
+            "TMPDIR": gettempdir(),
+            **({"LD_LIBRARY_PATH": os.pathsep.join(map(str, found))} if found else {}),
+        }
+
+    def libraries(self) -> list[Path]:
+        """Return the folders of unpacked programs' libraries."""
+        unpacked = self.store.tools / "unpacked"
+        # Packages from before Debian 13 hold some of them outside of /usr.
+        return [*unpacked.glob("usr/lib/*-linux-gnu"), *unpacked.glob("lib/*-linux-gnu")]
+
+    def _unpacked_folders(self) -> list[Path]:
+        return [
+            self.store.tools / "unpacked" / name for name in ("usr/sbin", "usr/bin", "sbin", "bin")
+        ]
+
+    def _install(self, tarball: str | None) -> str:
+        """Let udocker install its tools; empty when they are there afterwards, else what it said last."""
+        variables = self.udocker_environment()
+        if tarball:
+            variables["UDOCKER_TARBALL"] = tarball
+        command = [*udocker_command(), "--quiet", "install"]
+        try:
+            done = subprocess.run(
+                command, env=variables, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S
+            )
+        except subprocess.TimeoutExpired:
+            return f"no answer within {INSTALL_TIMEOUT_S} s"
+        if self._installed():
+            return ""
+        return (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()[-1]
+
+    def _fetch_package(self, package: str, say: Say) -> str:
+        """Install or unpack the package, where that can be done; what went wrong otherwise."""
+        if _may_install() and shutil.which("apt-get"):
+            say(f"container tools: installing {package} with apt-get")
+            if not _apt(["install", package]):
+                return ""
+            _apt(["update"])
+            return _apt(["install", package])
+        say(f"container tools: unpacking {package} and its dependencies into {self.store.tools}")
+        return unpack_packages(self.store.tools, package)
 
 
 def _blob_of(path: Path) -> str:
@@ -146,144 +285,8 @@ def udocker_command() -> list[str]:
     return [sys.executable, "-m", "udocker.maincmd", *root]
 
 
-def udocker_environment(store: Store) -> dict[str, str]:
-    """Return the environment in which udocker finds its folder and its tools."""
-    return {**environment(store), "UDOCKER_DIR": str(store.udocker)}
-
-
-def container_runtime(store: Store) -> Path | None:
-    """Return the runc or crun to use, whichever is there; podman brings one of them."""
-    return find(store, "runc") or find(store, "crun")
-
-
-def require_runtime(store: Store, say: Say) -> Path:
-    """Return the runc that builds use, or crun where runc cannot be had.
-
-    crun comes last: it refuses hosts with both versions of control groups, which runc does not.
-
-    Raises:
-        ArgosyError: when both are missing and cannot be had.
-    """
-    try:
-        return require(store, "runc", say)
-    except ArgosyError:
-        crun = find(store, "crun")
-        if crun is None:
-            raise
-        return crun
-
-
-def find(store: Store, program: str) -> Path | None:
-    """Return a program on PATH, in the system's folders, among the unpacked packages or udocker's tools."""
-    folders = [os.environ.get("PATH", ""), *SYSTEM_FOLDERS, *map(str, _unpacked_folders(store))]
-    found = shutil.which(program, path=os.pathsep.join(folders))
-    return Path(found) if found else _shipped(store, program)
-
-
-def find_proot(store: Store) -> Path | None:
-    """Return proot, that of udocker's own tools first.
-
-    Debian's is built without a filter of system calls, and stops programs at each of them.
-    """
-    return _shipped(store, "proot") or find(store, "proot")
-
-
-def machine() -> str:
-    """Return this machine's architecture, as udocker's tools are named."""
-    return {"aarch64": "arm64"}.get(platform.machine(), platform.machine())
-
-
-def _shipped(store: Store, program: str) -> Path | None:
-    """Return a program of udocker's own tools; of several, that for the newest kernels."""
-    tools = (store.udocker / "bin").glob(f"{program}-{machine()}*")
-    return max((path for path in tools if os.access(path, os.X_OK)), default=None)
-
-
-def require(store: Store, program: str, say: Say) -> Path:
-    """Return a program of the distribution's package of the same name, installed or unpacked if missing.
-
-    Raises:
-        ArgosyError: when neither works, saying what to ask the site for.
-    """
-    found = find(store, program)
-    if found:
-        return found
-    with store.locked("packages"):
-        found = find(store, program)
-        reason = "" if found else _fetch_package(store, program, say)
-    found = found or find(store, program)
-    if not found:
-        reason = reason or "its package does not hold it"
-        raise ArgosyError(
-            f"{program} is missing and cannot be installed from here ({reason}): ask the site for the "
-            f"package '{program}'{_brought_by(program)}, or put the program on PATH"
-        )
-    return found
-
-
 def _brought_by(program: str) -> str:
     return " or 'podman', which brings it or crun" if program == "runc" else ""
-
-
-def environment(store: Store) -> dict[str, str]:
-    """Return the environment in which unpacked programs find each other and their libraries."""
-    unpacked = store.tools / "unpacked"
-    folders = [*map(str, _unpacked_folders(store)), os.environ.get("PATH", ""), *SYSTEM_FOLDERS]
-    found = libraries(store)
-    perl = [*unpacked.glob("usr/share/perl*/*"), *unpacked.glob("usr/share/perl5")]
-    perl += unpacked.glob("usr/lib/*-linux-gnu/perl*/*")
-    return {
-        **os.environ,
-        "PATH": os.pathsep.join(folders),
-        # Not every program looks for another one where TMPDIR names a folder that is gone.
-        "TMPDIR": gettempdir(),
-        **({"LD_LIBRARY_PATH": os.pathsep.join(map(str, found))} if found else {}),
-        **({"PERL5LIB": os.pathsep.join(map(str, perl))} if perl else {}),
-    }
-
-
-def runtime_environment(store: Store) -> dict[str, str]:
-    """Return the environment of runc, which starts on every node: the store is looked through last.
-
-    Libraries of the store are searched only where runc's own is among them: each program that is started
-    would look for all of its own there, on a file system that all nodes share.
-    """
-    found = [folder for folder in libraries(store) if any(folder.glob("libseccomp.so.*"))]
-    folders = [os.environ.get("PATH", ""), *SYSTEM_FOLDERS, *map(str, _unpacked_folders(store))]
-    return {
-        **os.environ,
-        "PATH": os.pathsep.join(filter(None, folders)),
-        "TMPDIR": gettempdir(),
-        **({"LD_LIBRARY_PATH": os.pathsep.join(map(str, found))} if found else {}),
-    }
-
-
-def libraries(store: Store) -> list[Path]:
-    """Return the folders of unpacked programs' libraries."""
-    unpacked = store.tools / "unpacked"
-    # Packages from before Debian 13 hold some of them outside of /usr.
-    return [*unpacked.glob("usr/lib/*-linux-gnu"), *unpacked.glob("lib/*-linux-gnu")]
-
-
-def _unpacked_folders(store: Store) -> list[Path]:
-    return [store.tools / "unpacked" / name for name in ("usr/sbin", "usr/bin", "sbin", "bin")]
-
-
-def _install(store: Store, tarball: str | None) -> str:
-    """Let udocker install its tools; empty when they are there afterwards, else what it said last."""
-    variables = udocker_environment(store)
-    if tarball:
-        variables["UDOCKER_TARBALL"] = tarball
-    command = [*udocker_command(), "--quiet", "install"]
-    try:
-        done = subprocess.run(
-            command, env=variables, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S
-        )
-    except subprocess.TimeoutExpired:
-        return f"no answer within {INSTALL_TIMEOUT_S} s"
-    if _installed(store):
-        return ""
-    return (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()[-1]
 
 
 def _pack_tools(runtime: Path, folder: Path) -> Path:
@@ -295,22 +298,10 @@ def _pack_tools(runtime: Path, folder: Path) -> Path:
     tarball = folder / "udockertools.tar.gz"
     with tarfile.open(tarball, "w:gz") as archive:
         name = "crun" if runtime.name.startswith("crun") else "runc"
-        archive.add(runtime.resolve(), f"udocker_dir/bin/{name}-{machine()}")
+        archive.add(runtime.resolve(), f"udocker_dir/bin/{name}-{Tools.machine()}")
         archive.add(version, "udocker_dir/lib/VERSION")
         archive.add(version, "udocker_dir/doc/VERSION")
     return tarball
-
-
-def _fetch_package(store: Store, package: str, say: Say) -> str:
-    """Install or unpack the package, where that can be done; what went wrong otherwise."""
-    if _may_install() and shutil.which("apt-get"):
-        say(f"container tools: installing {package} with apt-get")
-        if not _apt(["install", package]):
-            return ""
-        _apt(["update"])
-        return _apt(["install", package])
-    say(f"container tools: unpacking {package} and its dependencies into {store.tools}")
-    return unpack_packages(store.tools, package)
 
 
 def _may_install() -> bool:

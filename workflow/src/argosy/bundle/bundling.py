@@ -37,9 +37,8 @@ from argosy_common.units import amount
 from argosy_images import (
     ImageLock,
     Store,
+    Tools,
     export_image,
-    find_proot,
-    machine,
 )
 
 WHEELS, TOOLS = "wheels", "container-tools.tar.gz"
@@ -94,9 +93,9 @@ def _tools(store: Store, target: Path) -> Path:
             if (store.udocker / name).is_dir():
                 archive.add(store.udocker / name, f"udocker_dir/{name}")
         # A distribution's proot lies elsewhere; nodes without user namespaces need it.
-        proot = find_proot(store)
+        proot = Tools(store).find_proot()
         if proot and not proot.is_relative_to(store.udocker):
-            archive.add(proot.resolve(), f"udocker_dir/bin/proot-{machine()}")
+            archive.add(proot.resolve(), f"udocker_dir/bin/proot-{Tools.machine()}")
     return target
 
 

@@ -32,12 +32,12 @@ app = Commands(
 
 def setup() -> None:
     """Make the container tools available in this project."""
-    from argosy_images import Store, ensure_tools
+    from argosy_images import Store, Tools
 
     store = Store.of_project(Path.cwd())
     # What a bundle has brought (docs/carrying.md).
     bundled = Path("container-tools.tar.gz").absolute()
-    ensure_tools(store, say, bundled if bundled.is_file() else None)
+    Tools(store).ensure(say, bundled if bundled.is_file() else None)
 
 
 def _show_version(asked: bool) -> None:

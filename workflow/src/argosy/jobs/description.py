@@ -18,7 +18,7 @@ from argosy.site.models import Site
 from argosy.site.placement import Placement
 from argosy.study.models import Checkpoints
 from argosy.study.runs import Run
-from argosy_images import ImageLock, Store, container_runtime
+from argosy_images import ImageLock, Store, Tools
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 def _runc_version(store: Store) -> dict[str, str]:
     """Return the version of the store's or this host's runc; a node decides itself which engine it uses."""
-    runtime = container_runtime(store)
+    runtime = Tools(store).runtime()
     if not runtime:
         return {}
     done = subprocess.run([runtime, "--version"], capture_output=True, text=True)

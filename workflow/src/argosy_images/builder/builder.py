@@ -31,7 +31,7 @@ from argosy_images.rootfs.layers import Layer
 from argosy_images.store.lockfile import ImageLock, LockedBase, LockedStep
 from argosy_images.store.scratch import private_folder, sweep
 from argosy_images.store.store import Store
-from argosy_images.tools import find_proot, require, require_runtime
+from argosy_images.tools import Tools
 from argosy_images.udocker_repository.registering import register
 
 
@@ -248,15 +248,15 @@ def _find_way(store: Store, say: Callable[[str], None]) -> _StepsWay:
         in_own_namespaces(lambda: "")
     except ArgosyError as problem:
         say(f"{problem.problem}: proot runs the steps, and files are copied and compared")
-        if find_proot(store) is None:
-            require(store, "proot", say)
+        if Tools(store).find_proot() is None:
+            Tools(store).require("proot", say)
         if not one_starts(store, [TRACING_PROOT]):
             raise ArgosyError(
                 "proot runs no program on this host",
                 "to see why, run: argosy image engines",
             ) from None
         return _StepsWay(ProotRunner(proot.ready(store, store.engines)), in_own_process)
-    return _StepsWay(RuncRunner(require_runtime(store, say)), in_own_namespaces)
+    return _StepsWay(RuncRunner(Tools(store).require_runtime(say)), in_own_namespaces)
 
 
 def _build_missing(build: _Build, plan: _Plan, tree: GrowingTree) -> None:

@@ -185,7 +185,7 @@ def _unpack(archive: Archive, root: Path) -> ImageConfig:
 
 def _bootstrap(store: Store, suite: str, root: Path, say: Say) -> str:
     """Unpack the minimal system of a suite; the suite's own name, which `stable` and the like change."""
-    program = tools.require(store, "mmdebstrap", say)
+    program = tools.Tools(store).require("mmdebstrap", say)
     command = [*_as_ordinary_user(), str(program), "--mode=chrootless", "--variant=extract"]
     command += ["--include=?essential", "--include=?priority(required)"]
     command += ["--include=apt,ca-certificates,usr-is-merged"]
@@ -193,7 +193,7 @@ def _bootstrap(store: Store, suite: str, root: Path, say: Say) -> str:
     command += ["--skip=cleanup/apt,download/empty,extract/unlink", suite, str(root)]
     # Folders of a strict umask would be nobody's but root's in the image.
     done = subprocess.run(
-        command, env=tools.environment(store), capture_output=True, text=True, umask=0o022
+        command, env=tools.Tools(store).environment(), capture_output=True, text=True, umask=0o022
     )
     if done.returncode != 0:
         remove_tree(root)

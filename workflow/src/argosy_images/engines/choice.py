@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from argosy_common.errors import ArgosyError, plain
-from argosy_images import tools
 from argosy_images.engines import apptainer, container
 from argosy_images.engines.models import (
     APPTAINER,
@@ -29,6 +28,7 @@ from argosy_images.engines.models import (
     Container,
 )
 from argosy_images.store.store import Store
+from argosy_images.tools import Tools
 
 NOTES_VERSION = 5
 """Version of the notes. Earlier choices were among other engines and do not count."""
@@ -208,10 +208,10 @@ def try_engine(store: Store, root: Path, engine: str) -> Trial:
 
 def _is_there(store: Store, engine: str) -> bool:
     if engine in UNISOLATED_ENGINES:
-        return tools.find_proot(store) is not None
+        return Tools(store).find_proot() is not None
     if engine == APPTAINER:
         return apptainer.find() is not None
-    return tools.find(store, engine) is not None
+    return Tools(store).find(engine) is not None
 
 
 def _timed(
@@ -265,8 +265,8 @@ def _note(store: Store, choice: Choice) -> None:
 def _notes(store: Store) -> Path:
     """Return where it is written down for hosts that are like this one."""
     programs = [
-        *(str(tools.find(store, engine)) for engine in OWN_ENGINES),
-        str(tools.find_proot(store)),
+        *(str(Tools(store).find(engine)) for engine in OWN_ENGINES),
+        str(Tools(store).find_proot()),
         str(apptainer.find()),
     ]
     settings = [_text_of(Path(path)) for path in _DECISIVE]

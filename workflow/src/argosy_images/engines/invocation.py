@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from argosy_common.errors import ArgosyError
-from argosy_images import tools
 from argosy_images.engines import runc
 from argosy_images.engines.models import (
     GUEST_DIR,
@@ -22,6 +21,7 @@ from argosy_images.engines.models import (
 )
 from argosy_images.engines.runc import mount_flags, mounts_below
 from argosy_images.store.store import Store
+from argosy_images.tools import Tools
 
 # The first process of the container. Its two streams become one, since runc carries two in no certain
 # order. It passes on what asks for an end, which a first process would
@@ -82,7 +82,7 @@ def _by_runc(store: Store, container: Container, folder: Path) -> Invocation:
         *("--mount-proc", "--propagation", "slave"),
         *runc.command(program, bundle),
     ]
-    return Invocation(command, tools.runtime_environment(store))
+    return Invocation(command, Tools(store).runtime_environment())
 
 
 def _by_proot(store: Store, container: Container, folder: Path) -> Invocation:
@@ -113,7 +113,7 @@ def _by_apptainer(container: Container, folder: Path) -> Invocation:
 
 
 def _program(store: Store, name: str) -> Path:
-    program = tools.find(store, name)
+    program = Tools(store).find(name)
     if program is None:
         raise ArgosyError(
             f"{name} is missing", "make the container tools available with: argosy setup"

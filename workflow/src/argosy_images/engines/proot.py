@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from argosy_common.errors import ArgosyError, plain
-from argosy_images import tools
 from argosy_images.engines import confined, runc
 from argosy_images.rootfs.rooted import inside
 from argosy_images.store.store import Store
+from argosy_images.tools import Tools
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 """Devices of the host that every container sees. /dev/pts holds the user's other terminals."""
@@ -134,13 +134,13 @@ def find(store: Store) -> Program:
     Raises:
         ArgosyError: when it is missing.
     """
-    path = tools.find_proot(store)
+    path = Tools(store).find_proot()
     if path is None:
         raise ArgosyError(
             "proot is missing", "make the container tools available with: argosy setup"
         )
     unpacked = store.tools in path.parents
-    return Program(path.resolve(), tools.libraries(store) if unpacked else ())
+    return Program(path.resolve(), Tools(store).libraries() if unpacked else ())
 
 
 def _loader(store: Store, program: Program, folder: Path) -> Path:

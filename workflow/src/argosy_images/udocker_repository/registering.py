@@ -26,7 +26,7 @@ from argosy_common.disk import remove_tree
 from argosy_common.files import write_json, write_text
 from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
-from argosy_images.tools import machine
+from argosy_images.tools import Tools
 from argosy_images.udocker_repository.proot import NOT_STARTED
 
 TAG = "latest"
@@ -76,7 +76,7 @@ def container_id(digest: str) -> str:
 def _write_proot(store: Store) -> None:
     python = shlex.quote(sys.executable)
     for name in _PROOTS:
-        script = store.udocker_repository / "bin" / name.format(machine())
+        script = store.udocker_repository / "bin" / name.format(Tools.machine())
         text = (
             "#!/bin/sh\n"
             f"[ -x {python} ] || {{\n"
