@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -14,7 +15,7 @@ import yaml
 from cluster import Cluster
 from cluster.accounting import OTHER_ACCOUNT
 from cluster.offers import Offers
-from cluster_workspace import ClusterWorkspace
+from cluster_workspace import COUNT, ClusterWorkspace
 from workspace import BIN
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
@@ -261,11 +262,12 @@ def test_no_user_namespaces_on_nodes_and_no_home(
         assert [*site(study)["absent_folders"]] == [str(home)]
         assert "user namespaces" in said + (study.path / "slurm/kestrel/site.yaml").read_text()
         # In a container, which only proot starts there.
+        shutil.copy(COUNT, study.path / "containers/workloads")
         run_there(
             study,
             runtime="container",
             image="torch-cpu",
-            command="python3 /workloads/torch/digits.py --epochs 1",
+            command="python3 /workloads/count.py --steps 5",
         )
     log = next((study.path / "results/kestrel/count").glob("*/logs/*/node-0.log"))
     assert "proot" in log.read_text()

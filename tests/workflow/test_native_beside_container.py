@@ -10,13 +10,14 @@ pytestmark = pytest.mark.container
 
 PROGRAM = """
 import argparse, os, platform, time
-import argosy_steps, torch
+from importlib.metadata import version
+import argosy_steps, numpy
 parser = argparse.ArgumentParser()
 parser.add_argument("--settings")
 parser.add_argument("--output")
 options = parser.parse_args()
 print("settings:", open(options.settings).read().strip())
-print("libc:", platform.libc_ver()[1], "torch:", torch.__version__, "seen:", os.path.exists("/workloads"))
+print("libc:", platform.libc_ver()[1], "torch:", version("torch"), "seen:", os.path.exists("/workloads"))
 with open(options.output + "/said", "a") as file:
     file.write(os.environ["DATA"])
 assert argosy_steps.Recorder().records
