@@ -219,7 +219,7 @@ def test_proot_is_tried_before_a_step_is_given_to_it(
         "FROM docker.io/library/debian:bookworm-slim\nRUN echo y > /y\n"
     )
     monkeypatch.setattr(builder, "one_starts", only("none"))
-    with pytest.raises(ArgosyError, match="proot runs no program on this host; to see why"):
+    with pytest.raises(ArgosyError, match="proot cannot start programs on this host; to see why"):
         build_image(with_proot, image, own_project / "lock", own_project / "log")
 
 

@@ -116,9 +116,9 @@ def test_name_resolution_is_the_hosts(project_store: Store, root: Path) -> None:
 
 
 def test_a_missing_image_or_folder_is_one_clear_error(project_store: Store, tmp_path: Path) -> None:
-    with pytest.raises(ArgosyError, match="this image is not here; build it with"):
+    with pytest.raises(ArgosyError, match="the image is missing; build it with"):
         run(project_store, tmp_path / "nowhere", "true")
-    with pytest.raises(ArgosyError, match="is to be mounted and does not exist"):
+    with pytest.raises(ArgosyError, match="the folder to mount does not exist"):
         run(project_store, tmp_path, "true", binds=[Bind(tmp_path / "gone", "/job")])
 
 

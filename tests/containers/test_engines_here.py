@@ -62,7 +62,7 @@ def test_where_nothing_can_run_every_engine_says_why(without_proot: Store) -> No
     store = without_proot
     done = without_namespaces(sys.executable, "-c", CHOOSE, store.path)
     assert done.returncode == 1
-    assert "ArgosyError: no engine for containers works on this host (runc: " in done.stderr
+    assert "ArgosyError: no container engine works on this host (runc: " in done.stderr
     assert "; proot: not installed; proot-ptrace: not installed)" in done.stderr
     assert not [*store.engines.iterdir()]
 

@@ -180,11 +180,11 @@ def make(store: Store, tmp_path: Path) -> Make:
         ),
         (
             "FROM scratch\nCOPY --chmod=755 file /usr/bin/python3.11\nCOPY file /usr/bin/python3\n",
-            "image: /usr/bin/python3 is no Python 3 for 64-bit Linux",
+            "image: /usr/bin/python3 is not Python 3 for 64-bit Linux",
         ),
         (
             "FROM scratch\nCOPY --chmod=755 file /bin/python3.11\nENV PATH=/bin\nCOPY file /bin/python3\n",
-            "image: /bin/python3 is no Python 3",
+            "image: /bin/python3 is not Python 3",
         ),
     ],
 )

@@ -19,7 +19,7 @@ READ_ONLY = (
     'mount -o remount,bind,ro "$ARGOSY_STORE" && exec "$@"'
 )
 CONTAINERFILE = "FROM docker.io/library/debian:bookworm-slim\nRUN echo inside > /made\n"
-CANNOT = "and the store cannot be written to from here: do it where it can be"
+CANNOT = "but the store is read-only here: run it where you can write to it"
 
 
 class Project:

@@ -132,7 +132,7 @@ def test_a_registry_may_ask_for_a_pause(image: str, puller: Puller) -> None:
 
     with (
         between(image, never) as front,
-        pytest.raises(PassingError, match=r"asks to be left alone for 3600 s\)$"),
+        pytest.raises(PassingError, match=r"asks to wait 3600 s\)$"),
     ):
         puller(front.address)
     assert len(front.requests) == 1
@@ -226,7 +226,7 @@ def test_a_layer_of_other_bytes_is_fetched_once_more_and_then_refused(
     times = 99
     with (
         between(image, spoil) as front,
-        pytest.raises(ArgosyError, match="the digest does not match, twice"),
+        pytest.raises(ArgosyError, match=r"digest mismatch \(twice\)"),
     ):
         puller(front.address)
     # The small blobs are stopped wherever they are, and may have parts for the next try.
@@ -245,7 +245,7 @@ def test_a_layer_that_is_too_short_or_too_long_is_refused(image: str, puller: Pu
 
     with (
         between(image, short) as front,
-        pytest.raises(PassingError, match=r"(the registry has less|bytes did not come).*tried"),
+        pytest.raises(PassingError, match=r"(the registry sent less|bytes are missing).*tried"),
     ):
         puller(front.address)
 

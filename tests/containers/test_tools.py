@@ -65,7 +65,7 @@ def test_a_newer_udocker_gets_the_hosts_runc_under_the_release_it_wants(
     store = Store(tmp_path / "store")
     tools.Tools(store).ensure_udocker(said.append)
     assert (store.udocker / "lib/VERSION").read_text().strip() == "1.2.99"
-    assert "udocker wants release 1.2.99 of its tools, and only 1.2.11 can be verified" in said[-1]
+    assert "udocker needs release 1.2.99 of its tools, but only 1.2.11 can be verified" in said[-1]
 
 
 def test_tools_are_put_together_where_home_and_tmpdir_are_gone(

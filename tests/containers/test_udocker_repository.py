@@ -135,7 +135,7 @@ def test_it_runs_and_stays_as_it_is(
         *("run", f"--volume={tmp_path}:/elsewhere", "tool", "true"), wrapped=not namespaces
     )
     assert done.returncode == 125
-    assert "argosy: /elsewhere: the frozen image has nothing there to mount at" in done.stderr
+    assert "argosy: /elsewhere: the frozen image has no such mount point" in done.stderr
     assert content(store, image) == before
 
 

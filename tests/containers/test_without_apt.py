@@ -99,7 +99,7 @@ def test_debian_s_archive_is_for_hosts_with_apt(tmp_path: Path) -> None:
     done = run(tmp_path, *ARGOSY, "image", "build", "image", missing=())
     assert done.returncode == 2
     last, hint = done.stderr.splitlines()[-2:]
-    assert "without apt this host cannot make Debian from its archive" in last, last
+    assert "this host lacks apt to make Debian from its archive" in last, last
     assert hint.startswith(
-        "hint: name a registry that this host reaches; if it is out of reach here"
+        "hint: name a registry that this host can reach; if it is out of reach here"
     )

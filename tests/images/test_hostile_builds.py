@@ -382,7 +382,7 @@ def test_a_bound_folder_is_copied_as_far_as_the_disk_keeps_its_reserve(
     execution._copy(folder / "good", tmp_path / "copy", None)
     assert (tmp_path / "copy/sub/f").is_file()
     monkeypatch.setattr(disk, "RESERVE", 1 << 60)
-    with pytest.raises(ArgosyError, match=r"do not fit, .*: make room"):
+    with pytest.raises(ArgosyError, match=r"do not fit, .*: free space"):
         execution._copy(folder / "good", tmp_path / "other", None)
 
 

@@ -524,7 +524,7 @@ def test_a_circle_of_images_is_named_where_it_closes(folder: Path) -> None:
         ("ADD https://example.org/a /x", "ADD https://example.org/a: add --checksum=sha256"),
         (f"ADD --checksum={CHECKSUM} data /x", "ADD --checksum is for one address"),
         (f"ADD --checksum={CHECKSUM} https://a/b data /x/", "ADD --checksum is for one address"),
-        ("COPY <<a /x\n${B!}\na", "<<a: `${B!}`: of its operators"),
+        ("COPY <<a /x\n${B!}\na", "<<a: `${B!}`: unknown operator"),
     ],
 )
 def test_copy_refuses_by_line(folder: Path, copy: str, message: str) -> None:

@@ -63,7 +63,7 @@ def test_a_shared_store_opens_images_and_tools_and_nothing_else(tmp_path: Path) 
     assert mode_of(store.path) == 0o755
     assert mode_of(store.path / "roots/sha256-a/etc") == 0o775, "the image's own"
     assert said == [
-        f"{store.path}: whoever can reach this folder can run its images; do this again after a build"
+        f"{store.path}: users who can reach this folder can run its images; share again after each build"
     ]
 
 

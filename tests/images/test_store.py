@@ -122,7 +122,7 @@ def test_a_store_of_somebody_else_may_not_lie_where_anybody_could_have_made_it(
 def test_a_loop_of_links_is_no_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "loop").symlink_to("loop")
     monkeypatch.setenv("ARGOSY_STORE", str(tmp_path / "loop"))
-    with pytest.raises(ArgosyError, match=f"^{tmp_path}/loop: these links lead nowhere"):
+    with pytest.raises(ArgosyError, match=f"^{tmp_path}/loop: these links are broken"):
         Store.of_project(tmp_path)
 
 

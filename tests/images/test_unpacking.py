@@ -582,7 +582,7 @@ def test_headers_that_would_fill_the_memory_are_refused(project: Project) -> Non
 def test_a_layer_with_another_digest_is_refused(project: Project) -> None:
     other = tar(member("srv/file", b"contenT"))
     project.write_docker(LAYER, rootfs={"diff_ids": [sha256(other)]})
-    project.refuses("0/layer.tar: not the layer sha256:")
+    project.refuses("0/layer.tar: damaged or cut off: the layer sha256:")
 
 
 def test_a_cut_off_tar_within_a_layer_is_refused(project: Project) -> None:
@@ -636,10 +636,10 @@ def test_a_blob_that_is_not_what_names_it_is_refused(project: Project) -> None:
         ({"x": b""}, "neither an OCI archive nor one of docker save"),
         ({"index.json": b"no"}, "'index.json' is not JSON"),
         ({"index.json": b"[" * 100_000}, "'index.json' is not JSON"),
-        ({"index.json": b"[]"}, "not the description of an image"),
+        ({"index.json": b"[]"}, "not an image description"),
         ({"index.json": b'{"manifests": []}'}, "it holds: none"),
         ({"index.json": b'{"manifests": [{"digest": "sha256:../../x"}]}'}, "is not a digest"),
-        ({"index.json": b'{"manifests": [{"digest": 3}]}'}, "not the description of an image"),
+        ({"index.json": b'{"manifests": [{"digest": 3}]}'}, "not an image description"),
         (
             {"index.json": json.dumps({"manifests": [{"digest": "x" * 70_000}]}).encode()},
             "is not a digest",
@@ -690,7 +690,7 @@ def test_what_is_no_archive_is_refused(project: Project) -> None:
     project.refuses("no archive")
     for kind in ("gzip", "bzip2", "xz", "zstd"):
         project.file.write_bytes(PACKERS[kind](b"no archive"))
-        project.refuses("damaged or cut off, or no archive")
+        project.refuses("damaged or cut off, or not an archive")
     project.file.write_bytes(b"#!/usr/bin/env run-singularity\n\0SIF_MAGIC\0" + bytes(2000))
     project.refuses("a SIF image, of Apptainer or Singularity", "docker://REFERENCE NAME")
     project.file.write_bytes(b"hsqs" + bytes(2000))

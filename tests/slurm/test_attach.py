@@ -35,7 +35,9 @@ def test_a_second_driver_beside_the_first_is_refused(eight_runs: ClusterWorkspac
     other = eight_runs.drive()
     output = eight_runs.end(other)
     assert other.returncode != 0
-    assert f"driven by another snakemake (process {driver.pid} on login)" in output
+    assert (
+        f"another snakemake manages the runs of testbed (process {driver.pid} on login)" in output
+    )
     eight_runs.end(driver)
     assert driver.returncode == 0
     assert len(accounted(eight_runs)) == 8

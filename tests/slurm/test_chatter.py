@@ -164,5 +164,5 @@ def test_the_site_of_another_cluster_is_refused(workspace: ClusterWorkspace) -> 
     driver = workspace.drive()
     output = workspace.end(driver)
     assert driver.returncode != 0
-    assert f"{TESTBED}: cluster_name: is far, and Slurm's commands here speak to bed" in output
+    assert f"{TESTBED}: cluster_name: is far, but Slurm's commands here reach bed" in output
     assert submitted(workspace) == 0

@@ -188,7 +188,7 @@ def test_a_site_that_refuses_in_words_of_its_own(
 
 def test_what_the_site_is_known_not_to_have(workspace: ClusterWorkspace) -> None:
     workspace.count([2, 8])
-    assert f"{SITE}: no queue takes 8 nodes for 10m on cpu: main: at most 4 nodes" in complaint(
+    assert f"{SITE}: no queue accepts 8 nodes for 10m on cpu: main: at most 4 nodes" in complaint(
         workspace
     )
 

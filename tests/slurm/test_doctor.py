@@ -78,7 +78,7 @@ def update(*words: str, back: str) -> Plant:
 
 
 FROM_HERE: list[tuple[str, Plant, str, tuple[str, ...]]] = [
-    ("loopback", edit(interface="lo"), "queue main-cpu", ("interface: lo is each node's own",)),
+    ("loopback", edit(interface="lo"), "queue main-cpu", ("interface: lo is local to each node",)),
     (
         "partition",
         edit(queues__main__options__partition="mian"),
@@ -284,7 +284,7 @@ FROM_NODES: list[tuple[str, Plant, str, tuple[str, ...]]] = [
         "another results folder",
         another_folder("results"),
         "files",
-        ("on node2", "results is another folder than"),
+        ("on node2", "results is not the login node's folder"),
     ),
     ("another project", another_folder("."), "nodes cpu", ("node2 does not see",)),
     ("read-only project", read_only, "nodes cpu", ("cannot write to it",)),
@@ -343,7 +343,7 @@ def test_one_fault_of_all_queues_is_said_once(workspace: ClusterWorkspace) -> No
     output = workspace.end(driver)
     assert driver.returncode == 1
     [line] = [line for line in output.splitlines() if line.startswith("wrong ")]
-    assert "slurm/lumi/site.yaml: account: this site wants one" in line
+    assert "slurm/lumi/site.yaml: account: this site requires one" in line
     assert "(the same for standard-cpu, " in line
 
 
@@ -407,7 +407,7 @@ def test_runs_that_get_nowhere_are_said_by_the_doctor_too(workspace: ClusterWork
     found = complaint(examine(workspace, "--no-job"))
     assert found["check"] == "runs"
     assert (
-        "no queue takes 1 node for 10m on cpu: main: only for runs that name it"
+        "no queue accepts 1 node for 10m on cpu: main: only for runs that name it"
         in found["evidence"]
     )
     assert "write `queue: main`" in found["remedy"]

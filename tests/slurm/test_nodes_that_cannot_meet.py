@@ -127,7 +127,7 @@ def test_an_image_that_is_not_in_the_store(study: ClusterWorkspace) -> None:
     words = f'"$python" -m argosy_images.run --digest {digest} --log-dir "$logs" -- true'
     failure = failure_by_hand(study, planned(study, node_command=f"({words})"))
     assert failure["cause"].startswith("it did not start: ")
-    assert "this image is not here; build it with: argosy image build" in failure["cause"]
+    assert "the image is missing; build it with: argosy image build" in failure["cause"]
 
 
 def test_a_node_without_python_is_named(study: ClusterWorkspace) -> None:
@@ -214,5 +214,5 @@ def test_the_interface_lo_is_refused_before_anything_is_submitted(study: Cluster
     driver = study.drive()
     output = study.end(driver)
     assert driver.returncode != 0
-    assert f"{SITE}: interface: lo is each node's own, over which it reaches no other" in output
+    assert f"{SITE}: interface: lo is local to each node and reaches no other" in output
     assert study.jobs(RUN) == []

@@ -196,7 +196,7 @@ def test_a_cluster_whose_partitions_are_all_short(workspace: ClusterWorkspace) -
 def test_a_probe_says_where_runs_will_not_get(workspace: ClusterWorkspace) -> None:
     workspace.count([1, 8])
     said = probe(workspace)
-    assert "no queue takes 8 nodes for 10m on a100" in said
+    assert "no queue accepts 8 nodes for 10m on a100" in said
     assert "change scale.nodes" in said
 
 
@@ -368,7 +368,7 @@ def test_a_cluster_that_no_folder_is_of(workspace: ClusterWorkspace) -> None:
     driver = workspace.start(BIN / "argosy", "site", "here")
     output = workspace.end(driver)
     assert driver.returncode == 2
-    assert "no folder is of this cluster, which is called bed" in output
+    assert "no folder is for this cluster, named bed" in output
     assert "argosy site probe bed writes one" in output
     (workspace.path / "slurm/testbed").rename(workspace.path / "slurm/bed")
     driver = workspace.start(BIN / "argosy", "site", "here")

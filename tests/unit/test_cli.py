@@ -52,8 +52,8 @@ NO_FOLDER = "No usable temporary directory found in ['/tmp']"
     [
         (
             OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/x"),
-            "error: No space left on device (at /x): make room, for instance by `argosy image prune`, and "
-            "run it again; what is finished is kept\n",
+            "error: No space left on device (at /x): free space, for example with `argosy image prune`, "
+            "and try again; finished parts are kept\n",
         ),
         (
             OSError(errno.EROFS, os.strerror(errno.EROFS), "/home/me/.x"),

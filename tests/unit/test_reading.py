@@ -84,7 +84,7 @@ def test_a_path_does_not_lead_out(top: Path, outside: Outside, name: str) -> Non
 
 
 def test_half_a_character_is_no_name_of_a_file(top: Path) -> None:
-    with pytest.raises(NotReadError, match="is no name of a file"):
+    with pytest.raises(NotReadError, match="is not a file name"):
         reading.read_bytes(top / "a\ud800", top)
 
 

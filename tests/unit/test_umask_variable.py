@@ -27,9 +27,9 @@ def current() -> int:
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        ("7", "not an umask in octal"),
-        ("u=rwx", "not an umask in octal"),
-        ("770", "not an umask in octal"),
+        ("7", "not an octal umask"),
+        ("u=rwx", "not an octal umask"),
+        ("770", "not an octal umask"),
         ("007", "others could change your batch scripts"),
         ("000", "others could change your batch scripts"),
     ],

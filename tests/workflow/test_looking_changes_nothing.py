@@ -102,7 +102,7 @@ def test_a_dry_run_names_what_another_study_measures_again(finished: Workspace) 
     for _ in range(2):
         status, output = finished.snakemake("-n", "--configfile", OTHER)
         assert status == 0 and f"Running quick {RUN}" in output, output
-        assert f"Measured again, since what is asked for has changed: quick/{RUN}" in output
+        assert f"Measured again, since the request has changed: quick/{RUN}" in output
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -146,7 +146,7 @@ def test_a_second_snakemake_that_is_refused_changes_nothing(
 
     before = planned()
     status, output = workspace.snakemake("--configfile", OTHER)
-    assert status != 0 and "driven by another snakemake" in output, output
+    assert status != 0 and "another snakemake manages the runs" in output, output
     assert planned() == before
     output, _ = first.communicate()
     assert first.returncode == 0, output
@@ -175,7 +175,7 @@ def test_a_running_study_stays_its_own_while_its_image_is_built(
     # Neither does a file that is changed count for a Snakemake that has read it.
     workspace.configure({"quick": {**contained, "command": "bash -c 'echo rate 777'"}})
     status, output = workspace.snakemake()
-    assert status != 0 and "driven by another snakemake" in output, output
+    assert status != 0 and "another snakemake manages the runs" in output, output
     output, _ = first.communicate()
     assert first.returncode == 0, output
     assert rate(workspace, "quick") == 100

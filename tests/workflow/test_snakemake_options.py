@@ -115,7 +115,7 @@ def test_until_runs_is_refused_since_it_would_run_none(
     workspace = make_workspace("until")
     workspace.configure({"quick": EXPERIMENT})
     status, output = workspace.run(BIN / "snakemake", "--until", "run")
-    assert status and "hint: --until tables ends when all runs have" in output, output
+    assert status and "hint: use --until tables, which ends after all runs" in output, output
 
 
 @pytest.mark.thorough
@@ -282,7 +282,7 @@ def test_without_handlers_a_second_driver_is_refused_when_it_submits(
         assert line, "it ended before it had run anything"
     status, output = workspace.run(*command)
     assert status != 0
-    assert f"driven by another snakemake (process {first.pid} on " in output, output
+    assert f"another snakemake manages the runs of local (process {first.pid} on " in output, output
     assert "Traceback" not in output, output
     printed, _ = first.communicate()
     assert first.returncode == 0, printed

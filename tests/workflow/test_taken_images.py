@@ -102,7 +102,7 @@ def test_an_archive_is_taken_and_taken_anew_when_it_is_newer(workspace: Workspac
     archive.rename(workspace.path / "elsewhere.tar")
     said = refused(workspace, archive.name)
     assert f"{archive.name}: there is no such archive" in said
-    assert "write image: Small-tool.oci, which was taken from it" in said
+    assert "write image: Small-tool.oci, which was imported from it" in said
     measured(workspace, "Small-tool.oci")
     assert result.stat().st_mtime_ns == result_s
     path.unlink()
@@ -115,7 +115,7 @@ def test_what_cannot_be_meant_is_one_line(workspace: Workspace, tmp_path: Path) 
     )
     (workspace.path / "containers/team-small-1").mkdir()
     said = refused(workspace, "docker://team/small:1")
-    assert "would be called team-small-1, and containers/team-small-1 is there too" in said
+    assert "would be named team-small-1, and containers/team-small-1 exists already" in said
     assert "argosy image import docker://team/small:1 NAME" in said
 
 
@@ -127,5 +127,5 @@ def test_the_lock_of_another_image_is_not_taken_for_it(workspace: Workspace, add
     (folder / "team-small-2").mkdir()
     (folder / "team-small-2/image.lock").write_text(text.replace(name, "team-small-2"))
     said = refused(workspace, "docker://team/small:2")
-    assert f"resources/images/team-small-2/image.lock: is of {address}/team/small:1@sha256:" in said
+    assert f"resources/images/team-small-2/image.lock: locks {address}/team/small:1@sha256:" in said
     assert "write image: team-small-2 to use it" in said

@@ -28,7 +28,7 @@ def test_two_sites_are_driven_at_once_and_one_site_once(workspace: Workspace) ->
             assert line, "it ended before it had run anything"
     status, output = workspace.run(*command)
     assert status != 0
-    said = f"the runs of local are driven by another snakemake (process {first.pid} on "
+    said = f"another snakemake manages the runs of local (process {first.pid} on "
     assert said in output, output
     for driver in (first, second):
         output, _ = driver.communicate()

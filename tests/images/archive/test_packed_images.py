@@ -182,7 +182,9 @@ def test_partials_of_the_killed_are_removed(own: Store, image: ImageLock) -> Non
 
 def test_an_image_that_is_not_there_is_told(own: Store, image: ImageLock) -> None:
     remove_tree(own.root(image.digest))
-    with pytest.raises(ArgosyError, match="is not here; build it with: argosy image build odd"):
+    with pytest.raises(
+        ArgosyError, match="the image is missing; build it with: argosy image build odd"
+    ):
         pack_image(own, image, print)
 
 

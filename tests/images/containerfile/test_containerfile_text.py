@@ -151,7 +151,7 @@ def test_a_missing_containerfile_is_named(tmp_path: Path) -> None:
     path = tmp_path / "no-such-image" / "Containerfile"
     with pytest.raises(ArgosyError) as problem:
         Source(path).read()
-    assert str(problem.value).startswith(f"{path}: there is no Containerfile; make one")
+    assert str(problem.value).startswith(f"{path}: there is no Containerfile; create one")
 
 
 def test_a_containerfile_that_is_no_text_is_named(tmp_path: Path) -> None:

@@ -188,5 +188,5 @@ def test_a_helper_without_a_login_is_no_error_and_a_broken_one_is(home: Home) ->
         home.helper("all", script)
         with pytest.raises(ArgosyError) as problem:
             home.find("x.org/a")
-        assert "docker-credential-all: gives no login for x.org" in str(problem.value)
+        assert "docker-credential-all: has no login for x.org" in str(problem.value)
         assert "s3cret" not in str(problem.value)

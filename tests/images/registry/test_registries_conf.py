@@ -51,7 +51,7 @@ def test_what_the_users_file_says(tmp_path: Path, reference: str, said: bool) ->
 def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "mine.conf"
     path.write_text(text)
-    with pytest.raises(ArgosyError, match=f"^{path}: not a file of registries"):
+    with pytest.raises(ArgosyError, match=f"^{path}: not a valid registries.conf"):
         is_said_insecure(
             Reference.parse("localhost:5000/a"), {"CONTAINERS_REGISTRIES_CONF": str(path)}
         )
@@ -60,7 +60,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize("realm", ["http://localhost:99/token", "https://127.0.0.1/token"])
 def test_a_registry_elsewhere_sends_no_login_here(realm: str) -> None:
     client = Client(Reference.parse("registry.example.org/team/tool:1"))
-    with pytest.raises(ArgosyError, match="which is this machine; no login is sent there"):
+    with pytest.raises(ArgosyError, match="which is this machine, so no login is sent"):
         client._answer(Challenge("bearer", realm, "", ""))
 
 
@@ -117,7 +117,7 @@ def test_where_an_image_is_asked_for(
 def test_what_is_blocked_or_makes_no_sense_is_said_with_its_file(tmp_path: Path) -> None:
     (tmp_path / "mine.conf").write_text(MIRRORS)
     variables = {"CONTAINERS_REGISTRIES_CONF": str(tmp_path / "mine.conf")}
-    with pytest.raises(ArgosyError, match=f"{tmp_path}/mine.conf says that closed.org is blocked"):
+    with pytest.raises(ArgosyError, match=f"{tmp_path}/mine.conf blocks closed.org"):
         places_of(Reference.parse("closed.org/a:1"), variables)
     with pytest.raises(ArgosyError, match=f"^{tmp_path}/mine.conf: bad.org: "):
         places_of(Reference.parse("bad.org/a:1"), variables)

@@ -88,7 +88,7 @@ def test_the_disk_keeps_its_reserve(
     bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disk, "RESERVE", 1 << 60)
-    with pytest.raises(ArgosyError, match=r"there is too little room in .* stay so"):
+    with pytest.raises(ArgosyError, match=r"there is not enough space in .* stay so"):
         unpack(bundle, tmp_path / "project")
     assert not (tmp_path / "project").exists()
 
@@ -109,7 +109,7 @@ def test_what_is_there_is_never_overwritten(bundle: Path, tmp_path: Path) -> Non
 def test_a_folder_that_is_a_link_and_files_that_are(bundle: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ArgosyError, match="link: is no folder"):
+    with pytest.raises(ArgosyError, match="link: is not a folder"):
         unpack(bundle, tmp_path / "link")
     folder = tmp_path / "project"
     folder.mkdir()
@@ -161,13 +161,13 @@ def test_two_files_of_one_name(bundle: Path, tmp_path: Path) -> None:
     hostile = forged(tmp_path / "hostile.zip", contents(bundle))
     with zipfile.ZipFile(hostile, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
         archive.writestr("Snakefile", "another")
-    with pytest.raises(ArgosyError, match="two files of the name 'Snakefile'"):
+    with pytest.raises(ArgosyError, match="two files named 'Snakefile'"):
         unpack(hostile, tmp_path / "project")
 
 
 def test_a_file_that_is_a_folder_too(bundle: Path, tmp_path: Path) -> None:
     hostile = forged(tmp_path / "hostile.zip", {**contents(bundle), "Snakefile/x": b""})
-    with pytest.raises(ArgosyError, match="is a file and a folder"):
+    with pytest.raises(ArgosyError, match="is both a file and a folder"):
         unpack(hostile, tmp_path / "project")
 
 
@@ -245,11 +245,11 @@ def test_another_version_and_what_is_no_bundle(bundle: Path, tmp_path: Path) -> 
     with pytest.raises(ArgosyError, match="is a bundle of version 2, this Argosy reads 1"):
         unpack(newer, tmp_path / "project")
     other = forged(tmp_path / "b.zip", contents(bundle), comment=b"something")
-    with pytest.raises(ArgosyError, match="is a ZIP file, and no bundle of Argosy's"):
+    with pytest.raises(ArgosyError, match="is a ZIP file, but not an Argosy bundle"):
         unpack(other, tmp_path / "project")
     text = tmp_path / "c.zip"
     text.write_text("no archive")
-    with pytest.raises(ArgosyError, match="is no bundle, or is cut off"):
+    with pytest.raises(ArgosyError, match="is not a bundle, or is cut off"):
         unpack(text, tmp_path / "project")
     with pytest.raises(ArgosyError, match="there is no such file"):
         unpack(tmp_path / "d.zip", tmp_path / "project")

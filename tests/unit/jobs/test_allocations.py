@@ -94,7 +94,8 @@ def test_all_go_to_a_queue_that_takes_them_together(project: Project) -> None:
         planned(project, runs())
     assert refused.value.hint.startswith("change scale.nodes or resources.time of the experiment")
     assert refused.value.problem == (
-        "slurm/testbed/site.yaml: no queue takes 4 nodes for 1h6m on cpu: short: at most 1 node; main: at "
+        "slurm/testbed/site.yaml: no queue accepts 4 nodes for 1h6m on cpu: short: at most 1 node; "
+        "main: at "
         "most 1h with 4 nodes (study/nodes1-ranks1-repeat1, in one job with all of repeat 1: "
         "resources.same_allocation)"
     )
@@ -126,9 +127,7 @@ def test_what_does_not_ask_for_it_is_as_it_was(project: Project) -> None:
 
 
 def test_checkpoints_are_for_runs_that_go_on_in_another_job() -> None:
-    with pytest.raises(
-        ArgosyError, match=r"resources\.same_allocation is for runs that are measured"
-    ):
+    with pytest.raises(ArgosyError, match=r"resources\.same_allocation measures runs"):
         runs(checkpoints={})
 
 

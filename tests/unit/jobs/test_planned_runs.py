@@ -134,7 +134,7 @@ def test_runs_that_are_measured_again_share_a_line_for_each_cause() -> None:
     several = {f"study/nodes1-ranks1-repeat{repeat}": OTHER_PLAN for repeat in range(1, 6)}
     causes = {**several, "other/nodes1-ranks1-repeat1": "/workloads/\x1b[2Jtrain.py has changed"}
     assert describe_outdated(causes) == [
-        "Measured again, since what is asked for has changed: study/nodes1-ranks1-repeat1, "
+        "Measured again, since the request has changed: study/nodes1-ranks1-repeat1, "
         "study/nodes1-ranks1-repeat2, study/nodes1-ranks1-repeat3 and 2 more",
         "Measured again, since /workloads/train.py has changed: other/nodes1-ranks1-repeat1",
     ]

@@ -140,7 +140,7 @@ def test_results_of_something_else_are_found_until_they_are_taken_away(project: 
     before = result.stat().st_mtime_ns
     for _ in range(2):
         [(run, cause)] = find_outdated(project, plans(project)).items()
-        assert run.endswith("repeat1") and cause == "what is asked for has changed"
+        assert run.endswith("repeat1") and cause == "the request has changed"
         assert result.stat().st_mtime_ns == before
     write_runs(project, plans(project))
     assert not result.exists() and find_outdated(project, plans(project)) == {}

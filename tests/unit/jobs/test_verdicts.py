@@ -17,7 +17,7 @@ from argosy.schedulers.base import State, Status
 
 COMPLETED = Status(State.COMPLETED, "7")
 NEVER_MET = (
-    "its ranks never met: they are 2 groups, and no throughput is made of it (where they need not meet, "
+    "its ranks never met: they are 2 groups, and it has no throughput (where they need not meet, "
     "write independent: true)"
 )
 

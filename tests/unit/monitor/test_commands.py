@@ -25,7 +25,7 @@ def project(fake: FakeStudy) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("status",), "SITE: which one? Several are here\nhint: name one of cluster, local"),
+        (("status",), "SITE: several sites have results here\nhint: name one of cluster, local"),
         (
             ("status", "moon"),
             "results/moon: there are no such results\nhint: there are cluster, local",

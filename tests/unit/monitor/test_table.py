@@ -88,7 +88,7 @@ def test_the_queues_silence_is_told(study: FakeStudy) -> None:
     study.ask = ask  # type: ignore[assignment]
     lines = printed(study.study().look(5), Layout(), width=150)
     assert lines[1].startswith("Slurm has not answered since ")
-    assert lines[1].endswith("(socket timed out); shown is what the files tell")
+    assert lines[1].endswith("(socket timed out); this table shows the files")
 
 
 def test_without_a_terminal_it_prints_once_a_change(study: FakeStudy) -> None:

@@ -126,7 +126,7 @@ def test_a_queue_for_gpus_alone_and_an_account() -> None:
         },
     }
     assert any("saw none" in each for each in draft.notes)
-    assert any("tmpdir (no folder" in each for each in draft.unknown)
+    assert any("tmpdir (no node-local folder" in each for each in draft.unknown)
 
 
 def test_an_account_that_nobody_knows_is_left_to_fill_in() -> None:
@@ -153,6 +153,6 @@ def test_what_will_be_in_the_way_is_said() -> None:
         "cpu (n1): Rocky Linux 9.4, Linux 5.14.0, Python 3.6.8, NO user namespaces",
         "cpu (n1): Argosy's environment does NOT run there",
         "cpu (n1): does not reach index.example (timed out)",
-        "cpu (n2): its clock and that of the node beside it differ by 70.0 s",
+        "cpu (n2): its clock and its neighbour's differ by 70.0 s",
     ):
         assert words in notes

@@ -87,7 +87,7 @@ def test_silence_is_not_counted_against_the_job(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answers", "is_fault", "words"),
     [
-        (Answers(SILENT), False, "the scheduler has said nothing of it for"),
+        (Answers(SILENT), False, "the scheduler has not reported it for"),
         (Answers(WAITS), False, "was cancelled: waits for nodes to come free"),
         (Answers(RUNS), False, "its job ran for"),
         (Answers(STUCK), True, "waiting will not help its job: no budget"),

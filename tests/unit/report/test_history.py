@@ -252,7 +252,7 @@ def test_a_damaged_file_of_the_history_is_left_out_and_said(site: Site) -> None:
     collect(site.results, site.results / "tables")
     written = write_report(site.results)
     assert written.left_out == [
-        f"{site.results}/history/{name}.json: is left out, since it is no summary"
+        f"{site.results}/history/{name}.json: is left out, since it is not a summary"
         for name in ("0000", "0001")
     ]
     [experiment] = read_summary(json.loads(written.json.read_text())).experiments
@@ -314,7 +314,7 @@ def test_two_commits_and_two_images_of_one_site(site: Site) -> None:
         assert ratio
         assert ratio.mean == pytest.approx(2, rel=0.03)
         assert "image: torch-cpu sha256:3434" in " ".join(findings(experiment, old))
-    with pytest.raises(ArgosyError, match=r"no report is of ffff; there are c3d4c3d4"):
+    with pytest.raises(ArgosyError, match=r"no report matches ffff; there are c3d4c3d4"):
         report_called(site.results, "ffff")
 
 

@@ -69,10 +69,13 @@ def timed(step_s: float, samples: int) -> Callable[[Path], None]:
         (recorded(1e200, 2e200), "Loss is "),
         (recorded(1e308, -1e308, 1.7e308), "Loss is "),
         (recorded(1e-320, 2e-320), ""),
-        (printed(1e-310, 1e-310), "it printed 1e-310 samples per second, which is no throughput"),
-        (printed(1e-300, 1e300), "it printed 1e+300 samples per second, which is no throughput"),
-        (timed(9e299, 32), "samples per second, which is no throughput"),
-        (timed(1e-300, 10**15 - 1), "samples per second, which is no throughput"),
+        (
+            printed(1e-310, 1e-310),
+            "it printed 1e-310 samples per second, which is not a throughput",
+        ),
+        (printed(1e-300, 1e300), "it printed 1e+300 samples per second, which is not a throughput"),
+        (timed(9e299, 32), "samples per second, which is not a throughput"),
+        (timed(1e-300, 10**15 - 1), "samples per second, which is not a throughput"),
     ],
 )
 @pytest.mark.filterwarnings("error")

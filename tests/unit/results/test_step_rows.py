@@ -254,16 +254,16 @@ def another_header(**values: int) -> bytes:
 @pytest.mark.parametrize(
     ("begin", "said"),
     [
-        (another_header(byte_order=0x04030201), "is in another byte order than little-endian"),
+        (another_header(byte_order=0x04030201), "is not little-endian"),
         (another_header(version=2), "its version is 2, this Argosy reads 1"),
         (another_header(row_bytes=2**32 - 1), "its header is damaged"),
         (another_header(row_bytes=0), "its header is damaged"),
         (another_header(header_bytes=8), "its header is damaged"),
-        (another_header(rank=3), "is of rank 3 by its header"),
+        (another_header(rank=3), "belongs to rank 3 by its header"),
         (header()[:-1] + b"\0", "its header is damaged"),
-        (b"PAR1" * 24, "is no file of steps"),
-        (bytes(ROW_BYTES), "is no file of steps"),
-        (b'{"kind": "header", "schema_version": 1}\n' * 3, "is no file of steps"),
+        (b"PAR1" * 24, "is not a file of steps"),
+        (bytes(ROW_BYTES), "is not a file of steps"),
+        (b'{"kind": "header", "schema_version": 1}\n' * 3, "is not a file of steps"),
     ],
 )
 def test_a_file_that_is_not_one_of_these_steps_is_told(
@@ -356,7 +356,7 @@ def test_a_file_that_becomes_shorter_meanwhile_costs_its_run_alone(
 
     monkeypatch.setattr(step_stream, "read_rows", shortened)
     collected(good)
-    problem = {"run_id": bad.run_id, "problem": f"{path}: became shorter while it was read"}
+    problem = {"run_id": bad.run_id, "problem": f"{path}: was shortened while it was read"}
     assert table(good, "SELECT run_id, problem FROM problems") == [problem]
     assert table(good, "SELECT DISTINCT run_id FROM steps") == [{"run_id": good.run_id}]
 

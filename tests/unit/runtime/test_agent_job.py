@@ -199,7 +199,7 @@ def test_what_is_no_rate_is_written_down_and_no_throughput_is_made_of_the_rest(j
     told = [record.get("samples_per_second", record.get("text")) for record in records]
     assert told == ["nan samples/s", 7.0, "-inf samples/s"]
     [cause] = job.failures()
-    assert "2 of the 3 matches" in cause and "nan, which is no throughput" in cause
+    assert "2 of the 3 matches" in cause and "nan, which is not a throughput" in cause
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_long_lines_that_are_not_searched_are_counted_beside_others(job: Any) ->
 def test_a_throughput_pattern_that_finds_no_number_is_shown_what_it_found(job: Any) -> None:
     job = job("print('at 1,234 samples/s')", nodes=1, throughput="([0-9,]+) samples").start()
     assert job.wait() == [1]
-    assert "found is no number: 1,234, whose comma may separate" in job.failures()[0]
+    assert "found is not a number: 1,234, whose comma may separate" in job.failures()[0]
 
 
 def test_a_throughput_pattern_that_takes_a_part_of_a_number_fails_the_run(job: Any) -> None:

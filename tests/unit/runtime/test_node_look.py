@@ -115,7 +115,9 @@ def test_a_folder_is_the_one_that_whoever_asks_has(tmp_path: Path) -> None:
     assert node_look.seen(str(same), True, questions, 3) == ""
     assert (same / f".argosy-look-{'s' * 32}-3").read_text() == "s" * 32
     node_look.SHOWN_S = 0.3
-    assert node_look.seen(str(other), True, questions, 3).startswith("is another folder than")
+    assert node_look.seen(str(other), True, questions, 3).startswith(
+        "is not the login node's folder"
+    )
     # Where this machine could leave nothing, nothing is compared.
     questions["marked"] = []
     assert node_look.seen(str(other), False, questions, 3) == ""

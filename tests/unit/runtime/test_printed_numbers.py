@@ -178,7 +178,7 @@ def test_rates(pattern: str, text: str, found: list[float | str]) -> None:
 
 @pytest.mark.parametrize("text", ["-5", "\u22125", "nan", "NaN", "inf", "-Infinity", "1e999"])
 def test_a_number_that_is_no_rate_is_refused(text: str) -> None:
-    assert records(ANY, f"{text} samples/s") == [f"{text}, which is no throughput"]
+    assert records(ANY, f"{text} samples/s") == [f"{text}, which is not a throughput"]
 
 
 @pytest.mark.parametrize("text", ["-5 samples/s", "rate: −5 samples/s", "[10]-5 samples/s"])

@@ -255,7 +255,7 @@ def endless(begin: bytes, then: bytes, pause: float = 0.0) -> Callable[[socket.s
             endless(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (MAX_BODY + 1), b"x" * 999),
             f"{MAX_BODY + 1} bytes are announced",
         ),
-        (lambda client: client.sendall(b"SSH-2.0\r\n\r\n"), "not an answer in HTTP"),
+        (lambda client: client.sendall(b"SSH-2.0\r\n\r\n"), "not an HTTP response"),
         (lambda client: client.sendall(b"HTTP/1.1 403 No\r\n\r\n"), "not signed with the job's"),
         (lambda client: client.close(), "closed without an answer"),
         (lambda client: time.sleep(2), "timed out"),

@@ -372,7 +372,7 @@ def test_a_result_is_of_what_the_run_is_planned_for(run: Run, planned: str) -> N
 @pytest.mark.parametrize(
     ("counts", "said"),
     [
-        ([2, 0], "a process of this job was killed for want of memory on node 0, though all"),
+        ([2, 0], "a process of this job was killed, since memory ran out, on node 0, though all"),
         ([1, 1], " on node 0 and 1 more, though all ranks ended well"),
         ([0, 0], ""),
         ([None, "many"], ""),

@@ -17,7 +17,7 @@ from argosy.schedulers import slurm
 from argosy.schedulers.slurm.log_words import failed_nodes
 
 NO_ENGINE = (
-    "no engine for containers works on this host (runc: \x1b[31mERRO\x1b[0m[0000] clone: operation not "
+    "no container engine works on this host (runc: \x1b[31mERRO\x1b[0m[0000] clone: operation not "
     "permitted); ask the site to allow user namespaces"
 )
 

@@ -148,7 +148,7 @@ def test_a_line_break_begins_no_line_of_the_script(slurm: Path, text: str) -> No
 def test_only_a_folder_is_expanded(slurm: Path, folder: str) -> None:
     write_base(slurm, 'cd "{{ evil | expanded }}"')
     template = ScriptTemplate(SLURM, slurm / "site", TEMPLATE)
-    with pytest.raises(ArgosyError, match="is no absolute folder"):
+    with pytest.raises(ArgosyError, match="is not an absolute path"):
         template.render({"evil": folder})
 
 

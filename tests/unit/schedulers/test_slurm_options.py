@@ -132,14 +132,14 @@ def test_an_account_is_of_the_hardware_or_of_the_site() -> None:
     assert options(with_both, run(gpus=1))["account"] == "mine"
     assert options(site(hardware), run())["account"] == "mine-cpu"
     assert refusal(site(hardware), hardware="gpu") == (
-        "account: this site wants one; write the name of your project here, or below hardware.gpu"
+        "account: this site requires one; write the name of your project here, or below hardware.gpu"
     )
     assert "account" not in options(site(), run())
 
 
 def test_all_that_only_the_user_knows_is_asked_for_at_once() -> None:
     problem = refusal(site("{account_required: true, interface: null}"))
-    assert problem.startswith("account: this site wants one; ")
+    assert problem.startswith("account: this site requires one; ")
     assert "; interface: not known; write the network interface" in problem
 
 
@@ -159,7 +159,7 @@ def test_how_to_find_the_interface_is_said_with_what_the_site_asks_for() -> None
 
 def test_a_loopback_joins_no_nodes() -> None:
     facts = site("interface: lo")
-    assert "interface: lo is each node's own, over which it reaches no other" in refusal(facts)
+    assert "interface: lo is local to each node and reaches no other" in refusal(facts)
     assert options(facts, run().model_copy(update={"nodes": 1}))["nodes"] == "1"
 
 

@@ -84,7 +84,7 @@ def test_a_script_that_was_taken_and_is_nowhere_is_not_submitted_again(
     states = [scheduler.poll()[run_dir] for _ in range(2)]
     assert states[0].state is State.WAITING
     assert states[1].state is State.REFUSED
-    assert "sbatch took the script and named no job" in states[1].reason
+    assert "sbatch accepted the script but named no job" in states[1].reason
     assert times_submitted(tools) == 1
 
 

@@ -63,12 +63,12 @@ def test_what_is_named_and_not_there_is_refused() -> None:
     assert refusal(site(), ask(), queue="x") == "queue: the site has no x"
     assert remedy(site(), ask(), queue="x") == "there are short, long"
     facts = site("queues: {a: {hardware: [cpu]}}")
-    assert refusal(facts, ask(), hardware="gpu", queue="a").endswith("gpu: not behind the queue a")
-    assert refusal(facts, ask(gpus=1)).endswith("on gpu: none leads to this hardware")
+    assert refusal(facts, ask(), hardware="gpu", queue="a").endswith("gpu: not in the queue a")
+    assert refusal(facts, ask(gpus=1)).endswith("on gpu: none has this hardware")
 
 
 def test_a_node_that_is_too_small_says_what_it_lacks() -> None:
-    beginning = "no hardware of the site suits what one node is to hold: "
+    beginning = "no hardware of the site fits the ranks of one node: "
     assert refusal(site(), ask(gpus=8)) == (
         f"{beginning}cpu: 0 GPUs a node of 8 needed; gpu: 4 GPUs a node of 8 needed"
     )
@@ -82,10 +82,10 @@ def test_a_node_that_is_too_small_says_what_it_lacks() -> None:
 
 def test_too_many_nodes_and_too_long_are_said_for_each_queue() -> None:
     assert refusal(site(), ask(nodes=17)) == (
-        "no queue takes 17 nodes for 1h on cpu: short: at most 2 nodes; long: at most 16 nodes"
+        "no queue accepts 17 nodes for 1h on cpu: short: at most 2 nodes; long: at most 16 nodes"
     )
     assert refusal(site(), ask(nodes=5, hours=12)) == (
-        "no queue takes 5 nodes for 12h on cpu: short: at most 2 nodes; "
+        "no queue accepts 5 nodes for 12h on cpu: short: at most 2 nodes; "
         "long: at most 6h with 5 nodes"
     )
     assert refusal(site(), ask(hours=2), queue="short").endswith("short: at most 1h with 1 node")

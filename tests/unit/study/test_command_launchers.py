@@ -95,7 +95,7 @@ def test_other_commands_are_taken(command: str) -> None:
 )
 def test_workers_that_would_not_find_those_of_other_ranks_are_refused(command: str) -> None:
     said = refused(command)
-    assert "is not told where the others are" in said
+    assert "without the addresses of the others" in said
     assert "launcher: torch" in said
     assert refused(command, ranks=1) == ""
 

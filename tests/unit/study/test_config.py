@@ -163,12 +163,12 @@ def test_a_number_without_a_unit_is_refused(written: str, message: str) -> None:
         (("scale:", "throughput: 'a'\n    scale:"), "throughput: needs exactly one group"),
         (
             ("scale:", "launcher: plain\n    timeline: true\n    scale:"),
-            "experiments.digits.timeline: is written by Horovod",
+            "experiments.digits.timeline: is only written by Horovod",
         ),
         (("scale:", "timeline: maybe\n    scale:"), "experiments.digits.timeline: input should be"),
         (
             ("scale:", "independent: true\n    scale:"),
-            "experiments.digits.independent: is for ranks that need not meet; say launcher: plain",
+            "experiments.digits.independent: is for ranks that do not communicate; leave it out",
         ),
         (
             ("scale:", "environment: {A B: c}\n    scale:"),
@@ -247,7 +247,7 @@ def test_some_of_the_experiments_are_run() -> None:
     runs = expand(parse(two + "only: [letters]\n"))
     assert {run.experiment for run in runs} == {"letters"}
     with pytest.raises(
-        ArgosyError, match="only: word: is no experiment; there are: digits, letters"
+        ArgosyError, match="only: word: is not an experiment; there are: digits, letters"
     ):
         parse(two + "only: [word]\n")
     with pytest.raises(ArgosyError, match="only"):
@@ -380,7 +380,7 @@ def test_one_rank_a_node_is_alone_already() -> None:
     [
         (
             STALLS.replace("    digits: {syn", "    other: {syn"),
-            "studies.stalls.other: is no exper",
+            "studies.stalls.other: is not an exper",
         ),
         (STALLS.replace("--synthetic,", "'',"), "studies.stalls.digits.synthetic"),
         (STALLS.replace("digits", "d" * 60), "has at most 64 characters"),
@@ -474,7 +474,7 @@ def test_two_images_of_one_name_are_refused() -> None:
         "torch-cpu", "udocker:team/tool:1"
     )
     with pytest.raises(
-        ArgosyError, match=r"experiments.others.image: .* would both be called team-tool-1"
+        ArgosyError, match=r"experiments.others.image: .* would both be named team-tool-1"
     ):
         parse(both)
 

@@ -41,7 +41,7 @@ def _read_regular(path: Path) -> bytes:
     """Return the bytes of a regular file; refuse devices and pipes, which may block."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ArgosyError(f"{path}: is no regular file")
+            raise ArgosyError(f"{path}: is not a regular file")
         content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
         raise ArgosyError(f"{path}: is larger than {amount(_MOST_BYTES)}")
@@ -87,7 +87,7 @@ def _check_size(text: str, name: str) -> None:
             raise RecursionError
         if opened[-1][1] > _MOST_VALUES:
             raise ArgosyError(
-                f"{name}: holds more than {_MOST_VALUES:,} values, aliases written out"
+                f"{name}: holds more than {_MOST_VALUES:,} values, with aliases expanded"
             )
 
 
@@ -100,7 +100,7 @@ class _Loader(_SafeLoader):
             is_name = isinstance(key.value, Hashable)
             if is_name and key.tag != "tag:yaml.org,2002:merge" and key.value in seen:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key.value} stands here twice", key.start_mark
+                    None, None, f"the key {key.value} is written twice", key.start_mark
                 )
             if is_name:
                 seen.add(key.value)

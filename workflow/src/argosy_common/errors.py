@@ -112,8 +112,8 @@ def explained(problem: OSError) -> str:
         where = problem.filename2 or problem.filename
         said = f" (at {where})" if where else ""
         return (
-            f"{problem.strerror}{said}: make room, for instance by `argosy image prune`, and run it again; "
-            "what is finished is kept"
+            f"{problem.strerror}{said}: free space, for example with `argosy image prune`, and try again; "
+            "finished parts are kept"
         )
     if _is_without_temporary_folder(problem):
         return f"{problem.strerror}: let TMPDIR name a folder that can be written to"

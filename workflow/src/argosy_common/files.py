@@ -27,12 +27,12 @@ def umask() -> int:
         return PRIVATE
     if not re.fullmatch(r"0?0[0-7][0-7]", text):
         raise ArgosyError(
-            f"{UMASK_VARIABLE}={text}: not an umask in octal", "027 lets your group read results"
+            f"{UMASK_VARIABLE}={text}: not an octal umask", "set 027 to let your group read results"
         )
     if int(text, 8) & 0o022 != 0o022:
         raise ArgosyError(
             f"{UMASK_VARIABLE}={text}: others could change your batch scripts",
-            "027 lets your group read results, 022 lets everybody",
+            "set 027 to let your group read results, 022 to let everybody",
         )
     return int(text, 8)
 

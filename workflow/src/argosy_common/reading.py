@@ -190,7 +190,7 @@ def status_of(path: Path, top: Path) -> os.stat_result:
     finally:
         os.close(descriptor)
     if not stat.S_ISREG(found.st_mode):
-        raise NotReadError(path, _KINDS.get(stat.S_IFMT(found.st_mode), "is no file"))
+        raise NotReadError(path, _KINDS.get(stat.S_IFMT(found.st_mode), "is not a file"))
     return found
 
 
@@ -213,7 +213,7 @@ def entries(path: Path, top: Path, most: int = MOST_ENTRIES) -> Iterator[os.DirE
     """Yield the entries of a folder; use each before asking for the next.
 
     Raises:
-        NotReadError: when it is no folder, or holds more than `most` entries.
+        NotReadError: when it is not a folder, or holds more than `most` entries.
         OSError: when it is missing or cannot be listed.
     """
     folder = os.open(top, _OPEN_TOP_TO_LIST) if path == top else _open(path, top, _OPEN_FOLDER)
@@ -264,7 +264,7 @@ def _parts(path: Path, top: Path) -> tuple[str, ...]:
         os.fsencode(path)
     except UnicodeEncodeError:
         # JSON may hold half of a character, and a file's name be made of it.
-        raise NotReadError(path, "is no name of a file") from None
+        raise NotReadError(path, "is not a file name") from None
     parts, above = path.parts, top.parts
     below = parts[len(above) :]
     if parts[: len(above)] != above or not below or ".." in below or "\0" in str(path):
@@ -280,17 +280,17 @@ def _explained(problem: OSError, path: Path, folder: int, name: str) -> OSError:
         mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     except OSError:
         return OSError(problem.errno, problem.strerror, str(path))
-    what = _KINDS.get(stat.S_IFMT(mode), "is no file")
+    what = _KINDS.get(stat.S_IFMT(mode), "is not a file")
     return NotReadError(path, what if name == path.name else f"{name} {what}")
 
 
 def _check(path: Path, found: os.stat_result, most: int) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise NotReadError(path, _KINDS.get(stat.S_IFMT(found.st_mode), "is no file"))
+        raise NotReadError(path, _KINDS.get(stat.S_IFMT(found.st_mode), "is not a file"))
     if found.st_size > most:
         raise _too_large(path, most)
     if _is_hole(found) and most != sys.maxsize:
-        raise NotReadError(path, "is a file of nothing but a hole")
+        raise NotReadError(path, "has a size but no data")
 
 
 def _is_hole(found: os.stat_result) -> bool:

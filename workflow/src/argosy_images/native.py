@@ -41,7 +41,7 @@ def loader_of(root: Root, program: Names) -> str | None:
     The layout is that of ELF for 64 bits, little-endian (System V ABI, chapters 4 and 5).
 
     Raises:
-        OSError: when the program is no regular file.
+        OSError: when the program is not a regular file.
     """
     with root.folder(program[:-1]) as folder, folder.read(program[-1]) as file:
         start = file.read(_HEADERS.size)
@@ -208,7 +208,7 @@ def _find(root: Root, lock: ImageLock) -> _Python:
             return _described(root, lock, place, program)
     raise ArgosyError(
         f"{lock.name}: no {PYTHON} in the image's PATH ({search})",
-        "without a container Argosy runs an image's Python programs; leave out runtime: native",
+        "Argosy can only run Python programs of an image without a container; leave out runtime: native",
     )
 
 
@@ -216,13 +216,13 @@ def _described(root: Root, lock: ImageLock, place: str, program: Names) -> _Pyth
     version = _VERSION.fullmatch(program[-1])
     asked = loader_of(root, program)
     if version is None or asked is None:
-        raise ArgosyError(f"{lock.name}: {_path_of(program)} is no Python 3 for 64-bit Linux")
+        raise ArgosyError(f"{lock.name}: {_path_of(program)} is not Python 3 for 64-bit Linux")
     loader = root.resolve(asked)
     with root.folder(loader[:-1]) as folder, folder.read(loader[-1]) as file:
         if b"argv0" not in file.read(_MOST_BYTES):
             raise ArgosyError(
-                f"{lock.name}: {_path_of(loader)} cannot call a program by another name (glibc 2.33 can)",
-                "take a newer base system, or leave out runtime: native",
+                f"{lock.name}: {_path_of(loader)} lacks --argv0, which glibc 2.33 has",
+                "use a newer base system, or leave out runtime: native",
             )
     scripts = root.resolve(place)
     settings = _settings(root, scripts[:-1])

@@ -169,7 +169,7 @@ def _named_does_not_start(engine: str) -> ArgosyError:
 def _image_does_not_start(name: str, engine: str) -> ArgosyError:
     """Return whether no other engine is tried: what an image does must not choose its engine."""
     return ArgosyError(
-        f"image {name}: {engine} starts containers on {os.uname().nodename}, but not one of this image",
+        f"image {name}: {engine} starts containers on {os.uname().nodename}, but not of this image",
         "its output is above. The image needs a /bin/sh that runs on this machine "
         f"({os.uname().machine}): build or import it again",
     )
@@ -212,7 +212,7 @@ def _read_description(path: Path) -> dict[str, Any]:
     Read without the model of an image.lock, which takes as long to load as the container to start.
     """
     if not path.is_file():
-        raise ArgosyError(f"{path}: this image is not here", "build it with: argosy image build")
+        raise ArgosyError(f"{path}: the image is missing", "build it with: argosy image build")
     description: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return description
 
@@ -291,7 +291,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="SOURCE:TARGET",
-        help="a folder that the program may write to; those of --bind are read-only",
+        help="like --bind, but the program may write to the folder",
     )
     parser.add_argument(
         "--log-dir", type=Path, required=True, help="the output goes into node-N.log here, too"

@@ -31,7 +31,7 @@ def look_inside(
     root = store.root(lock.digest)
     if not root.is_dir():
         raise ArgosyError(
-            f"{root}: this image is not here", f"build it with: argosy image build {name}"
+            f"{root}: the image is missing", f"build it with: argosy image build {name}"
         )
     engine = engine_of_host(store)
     if weakness := caution(engine):

@@ -210,8 +210,8 @@ class Executor(RemoteExecutor):
         except SchedulerError as problem:
             self.logger.error(
                 f"The jobs could not be cancelled and go on ({problem}). "
-                f"`{scheduler.cancel_command} JOB` cancels one; the next snakemake finds those that "
-                "still run."
+                f"`{scheduler.cancel_command} JOB` cancels one; the next snakemake continues the "
+                "others."
             )
 
     def shutdown(self) -> None:
@@ -269,7 +269,7 @@ def _run_dir(job: JobExecutorInterface) -> Path:
     """Return the folder of the run whose batch script a job submits.
 
     Raises:
-        WorkflowError: when the job is no run.
+        WorkflowError: when the job is not a run.
     """
     # Its input may be what says that it is planned, where planning came to the same as before.
     result = job.output.get("result")

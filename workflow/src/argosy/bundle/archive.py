@@ -250,15 +250,15 @@ class BundleReader:
         for info in infos:
             # ZipFile cuts names at a NUL.
             if info.orig_filename != info.filename or not is_safe(info.filename.removesuffix("/")):
-                raise ArgosyError(f"{self.title}: holds a file of the name {info.orig_filename!r}")
+                raise ArgosyError(f"{self.title}: holds a file named {info.orig_filename!r}")
             if info.is_dir():
                 continue
             if info.compress_type not in _METHODS:
                 raise ArgosyError(
-                    f"{self.title}: {info.filename!r} is compressed by another method"
+                    f"{self.title}: {info.filename!r} uses an unsupported compression method"
                 )
             if info.filename in members:
-                raise ArgosyError(f"{self.title}: holds two files of the name {info.filename!r}")
+                raise ArgosyError(f"{self.title}: holds two files named {info.filename!r}")
             members[info.filename] = info
         return members
 
@@ -266,7 +266,7 @@ class BundleReader:
         found = _COMMENT.fullmatch(self._archive.comment)
         if not found:
             raise ArgosyError(
-                f"{self.title}: is a ZIP file, and no bundle of Argosy's",
+                f"{self.title}: is a ZIP file, but not an Argosy bundle",
                 "make one with: argosy bundle FILE",
             )
         if int(found[1]) != BUNDLE_VERSION:
@@ -281,7 +281,7 @@ class BundleReader:
         digests = read_checksums(self.title, content)
         if differing := {*digests} ^ ({*self._members} - {CHECKSUMS}):
             raise ArgosyError(
-                f"{self.title}: {min(differing)!r} is in the bundle or in its {CHECKSUMS}, and not in both"
+                f"{self.title}: {min(differing)!r} is missing in the bundle or in its {CHECKSUMS}"
             )
         return digests
 
@@ -327,7 +327,7 @@ def reading(path: Path) -> Iterator[BundleReader]:
     except FileNotFoundError:
         raise ArgosyError(f"{path}: there is no such file") from None
     except _DAMAGE as problem:
-        raise ArgosyError(f"{path}: is no bundle, or is cut off ({problem})", _AGAIN) from None
+        raise ArgosyError(f"{path}: is not a bundle, or is cut off ({problem})", _AGAIN) from None
     with archive:
         yield BundleReader(str(path), archive)
 

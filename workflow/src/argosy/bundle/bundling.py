@@ -52,7 +52,7 @@ def of_environment(project: Path, work: Path, say: Callable[[str], None]) -> Ite
     """Yield the wheels of the pinned packages, and udocker's tools as a tarball, both made below `work`.
 
     Raises:
-        ArgosyError: when a package cannot be had, or the container tools are not there.
+        ArgosyError: when a package cannot be had, or the container tools are missing.
     """
     if not (project / LOCK).is_file():
         raise ArgosyError(f"there is no {LOCK} here", "bundle without --environment")
@@ -79,15 +79,13 @@ def _wheels(project: Path, folder: Path, wanted: list[str]) -> None:
     done = subprocess.run(command, cwd=project, capture_output=True, text=True)
     if done.returncode:
         said = (done.stderr.strip() or "it said nothing").splitlines()[-1]
-        raise ArgosyError(f"the packages of {LOCK} cannot be had: pip: {said}")
+        raise ArgosyError(f"cannot download the packages of {LOCK}:  pip: {said}")
 
 
 def _tools(store: Store, target: Path) -> Path:
     """Write the store's container tools in the layout that udocker installs."""
     if not (store.udocker / "lib" / "VERSION").is_file():
-        raise ArgosyError(
-            f"{store.udocker}: the container tools are not there", "run: argosy setup"
-        )
+        raise ArgosyError(f"{store.udocker}: the container tools are missing", "run: argosy setup")
     with tarfile.open(target, "w:gz") as archive:
         for name in _TOOL_FOLDERS:
             if (store.udocker / name).is_dir():

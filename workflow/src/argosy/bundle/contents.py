@@ -53,7 +53,7 @@ class Member:
             why = "may not be read"
         except OSError as problem:
             why = f"cannot be read ({problem.strerror})"
-        raise ArgosyError(f"{self.name}: {why}", f"leave it behind: --exclude '/{self.name}'")
+        raise ArgosyError(f"{self.name}: {why}", f"exclude it: --exclude '/{self.name}'")
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def refuse_secrets(members: Sequence[Member], environment: Mapping[str, str] = o
     more = f"; and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
     raise ArgosyError(
         f"a bundle is shared with others, and these look like secrets: {named}{more}",
-        f"take them out, or leave the file behind: --exclude '/{found[0].name}'",
+        f"remove them, or exclude the file: --exclude '/{found[0].name}'",
     )
 
 

@@ -112,8 +112,8 @@ def _root(study: Study) -> Iterator[Entity]:
         "@id": "./",
         "@type": "Dataset",
         "name": f"{', '.join(names) or 'A study'} at {sites}",
-        "description": f"A study of Argosy with what it is made of and what it measured at {sites}. "
-        "README.md says how it is run again.",
+        "description": f"A study of Argosy with its inputs and its results at {sites}. "
+        "README.md explains how to run it again.",
         "datePublished": study.created,
         "license": reference(study.license) if study.license else reference("#license"),
         "conformsTo": [reference(profile) for profile in PROFILES],
@@ -135,7 +135,7 @@ def _root(study: Study) -> Iterator[Entity]:
             "@id": "#license",
             "@type": "CreativeWork",
             "name": "not stated",
-            "description": "Whoever made this study has not said how it may be used: ask them.",
+            "description": "This study names no licence: ask its authors how it may be used.",
         }
     for address, (name, version) in PROFILES.items():
         yield {"@id": address, "@type": "CreativeWork", "name": name, "version": version}

@@ -67,7 +67,7 @@ def unbundle(file: Path, folder: Path, say: Say) -> list[str]:
 def _temporary_beside(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder on the file system of `folder`, so that files can be moved from there."""
     if _is_no_folder(folder):
-        raise ArgosyError(f"{folder}: is no folder", "name a new one")
+        raise ArgosyError(f"{folder}: is not a folder", "name a new one")
     above = folder if folder.exists() else folder.absolute().parent
     if not above.is_dir():
         raise ArgosyError(f"{folder}: there is no folder {above}")
@@ -94,7 +94,7 @@ def _made_folder(folder: Path) -> Iterator[None]:
 
 def _check_room(bundle: BundleReader, folder: Path) -> None:
     if why := why_no_room(folder, bundle.size):
-        raise ArgosyError(f"{bundle.title}: there is too little room in {folder.parent}: {why}")
+        raise ArgosyError(f"{bundle.title}: there is not enough space in {folder.parent}: {why}")
 
 
 def _unpack(bundle: BundleReader, names: Sequence[str], folder: Path, say: Say) -> None:
@@ -107,7 +107,7 @@ def _unpack(bundle: BundleReader, names: Sequence[str], folder: Path, say: Say) 
             path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
         except (FileExistsError, NotADirectoryError, IsADirectoryError):
-            raise ArgosyError(f"{bundle.title}: {name!r} is a file and a folder") from None
+            raise ArgosyError(f"{bundle.title}: {name!r} is both a file and a folder") from None
         with os.fdopen(descriptor, "wb") as target:
             bundle.copy(name, target)
             progress.add(target.tell())
@@ -148,7 +148,7 @@ def _check_lock(bundle: BundleReader, image: BundledImage, unpacked: Path) -> No
         raise ArgosyError(f"{bundle.title}: holds no image.lock of {image.name}")
     lock = ImageLock.read(path)
     if (lock.name, lock.digest) != (image.name, image.digest):
-        raise ArgosyError(f"{bundle.title}: its lock of {image.name} is of another image")
+        raise ArgosyError(f"{bundle.title}: its lock of {image.name} names another image")
     if image.archive is not None and image.archive not in bundle.digests:
         raise ArgosyError(f"{bundle.title}: holds no {image.archive}")
 
@@ -181,6 +181,7 @@ def _take_image(
     taken = import_image(store, work, archive, image.name)
     if taken.digest != image.digest:
         raise ArgosyError(
-            f"{bundle.title}: {image.archive} is the image {taken.digest}, its lock names {image.digest}"
+            f"{bundle.title}: {image.archive} holds the image {taken.digest}, but its lock names "
+            f"{image.digest}"
         )
     return True

@@ -26,7 +26,7 @@ def of_inventory(inventory: Inventory) -> Iterator[RenderableType]:
         if packed := [image.packed_size for image in inventory.images if image.packed_size]:
             count = f"{len(packed)} {'image' if len(packed) == 1 else 'images'}"
             yield Text(f"packed for nodes that unpack them: {count}, {amount(sum(packed))}")
-        yield Text(f"all together, what is shared counted once: {amount(inventory.size)}")
+        yield Text(f"total, shared layers counted once: {amount(inventory.size)}")
     else:
         yield Text("no image has been built or imported yet; see: argosy image build --help")
     yield Text(_cache_line(inventory))

@@ -59,7 +59,7 @@ def report(
     except duckdb.Error as problem:
         raise ArgosyError(
             f"{tables}: a table is damaged ({str(problem).splitlines()[0]})",
-            f"make the tables again: argosy report {folder}",
+            f"rebuild the tables: argosy report {folder}",
         ) from None
     for line in written.left_out:
         say(line)
@@ -143,12 +143,12 @@ def compare(
     from argosy.report.summary.models import Summary
 
     if len(sites) < 2:
-        raise ArgosyError("argosy compare: one site is given", "give two or more")
+        raise ArgosyError("argosy compare: only one site is given", "give two or more")
     summaries: dict[str, Summary] = {}
     for site in sites:
         name, summary = _reported(site)
         if name in summaries:
-            raise ArgosyError(f"{site}: these are results of {name} again", "give other sites'")
+            raise ArgosyError(f"{site}: names the results of {name} twice", "name another site")
         summaries[name] = summary
     write_comparison(summaries, output)
     print(plain(str(output)))

@@ -23,7 +23,7 @@ _MARKS = ("slurm", "results", "containers", ".argosy", str(CONFIG))
 
 
 def require_project(here: Path = Path()) -> None:
-    """Raise ArgosyError where the current folder is no project of Argosy's."""
+    """Raise ArgosyError where the current folder is not a project of Argosy's."""
     if any((here / mark).exists() for mark in _MARKS):
         return
     where = here.absolute()
@@ -90,7 +90,7 @@ def _named_by_config(names: Sequence[str]) -> str:
         if name in names:
             say(f"site {name}, of {CONFIG}")
             return str(name)
-    raise ArgosyError("SITE: which one? Several are here", f"name one of {some(names)}")
+    raise ArgosyError("SITE: several sites have results here", f"name one of {some(names)}")
 
 
 def _folder_called(site: str) -> Path:
@@ -109,7 +109,7 @@ def _folder_called(site: str) -> Path:
 def _no_results(site: str, folder: Path) -> ArgosyError:
     """Return the problem with a folder that was named as results."""
     if meant := [*_results_below(folder)] or [*_results_above(folder)]:
-        what = "a file" if folder.is_file() else "no folder of a site's results"
+        what = "a file" if folder.is_file() else "not a folder of a site's results"
         what = what if folder.exists() else "not there"
         return ArgosyError(f"{folder}: this is {what}", f"did you mean {some(meant)}?")
     if folder.parent == RESULTS:

@@ -85,7 +85,7 @@ class Examination:
             return
         good = yield from self._ask_scheduler(site, system)
         if not good:
-            yield unknown("nodes", "skipped: no queue takes a job now")
+            yield unknown("nodes", "skipped: no queue accepts a job now")
         elif self.wait_s is None:
             yield unknown("nodes", "not looked at (--no-job)")
         else:
@@ -165,7 +165,7 @@ class Examination:
     ) -> Iterator[Finding]:
         """Train at the largest place without faults."""
         if not right:
-            yield unknown(TRIAL, "not tried: fix what is wrong or unknown on all nodes first")
+            yield unknown(TRIAL, "not tried: first fix what nodes report as wrong or unknown")
             return
         nodes, place = max(right, key=lambda each: each[0])
         trial = Trial(self.project, self.name, place, nodes, system, wait_s, self.say)

@@ -24,7 +24,7 @@ def profile(site_dir: Path) -> Finding:
     name = f"slurm/{site_dir.name}/config.yaml"
     wanted = f"config: [site={site_dir.name}]"
     if not path.exists():
-        return wrong(check, f"{name}: it is not there", f"write into it: {wanted}")
+        return wrong(check, f"{name}: missing", f"write into it: {wanted}")
     try:
         content = read_yaml(path)
     except ArgosyError as problem:
@@ -44,7 +44,7 @@ def template(system: BatchSystem, site_dir: Path) -> Finding:
     try:
         ScriptTemplate(system, site_dir, TEMPLATE)
     except ArgosyError as problem:
-        return wrong("template", problem.problem, problem.hint or "mend the template")
+        return wrong("template", problem.problem, problem.hint or "correct the template")
     return ok("template", "the batch script's template can be read")
 
 
@@ -66,7 +66,7 @@ def folders(project: Path, store: Store) -> Iterator[Finding]:
         size = os.statvfs(path)
         room = size.f_bavail * size.f_frsize
         if room < LITTLE_BYTES:
-            yield warning(check, f"{path} has {amount(room)} free", "make room there")
+            yield warning(check, f"{path} has {amount(room)} free", "free space there")
         else:
             yield ok(check, f"{path} can be written to; {amount(room)} free")
 

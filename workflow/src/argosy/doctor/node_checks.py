@@ -257,7 +257,7 @@ def _paths(looks: tuple[NodeLook, ...]) -> Iterator[Finding]:
             yield wrong(
                 "files",
                 f"on {look.node} {', '.join(lacking)}",
-                "the project, its results and the store (ARGOSY_STORE) have to lie on a file system that "
+                "the project, its results and the store (ARGOSY_STORE) must lie on a file system that "
                 "all nodes share",
             )
             return
@@ -269,7 +269,7 @@ def _environment(looks: tuple[NodeLook, ...]) -> Iterator[Finding]:
             yield wrong(
                 "environment",
                 f"on {look.node} {sys.executable} does not run",
-                "Argosy's environment (.venv), and the Python that it was made with, have to lie where "
+                "Argosy's environment (.venv), and the Python that it was made with, must lie where "
                 "nodes see them",
             )
             return
@@ -284,14 +284,14 @@ def _engines(looks: tuple[NodeLook, ...]) -> Iterator[Finding]:
         userns = "" if look.user_namespaces else "; it has no user namespaces"
         yield wrong(
             "engine",
-            f"on {look.node} nothing starts containers: {said[0] if said else told.status}{userns}",
-            "`argosy image engines` on a node says why for each; docs/images.md has what they need",
+            f"on {look.node} no engine starts containers: {said[0] if said else told.status}{userns}",
+            "`argosy image engines` on a node explains each engine; docs/images.md lists what engines need",
         )
         return
     if any(look.commands.get(ENGINES) for look in looks):
         yield ok("engine", "containers can be started on nodes")
     else:
-        yield unknown("engine", "no node has said whether containers start there")
+        yield unknown("engine", "no node has reported whether containers start there")
 
 
 # ---- clocks and GPUs
@@ -307,7 +307,7 @@ def _clocks(looks: tuple[NodeLook, ...]) -> Iterator[Finding]:
                 yield warning(
                     "clocks",
                     f"the clocks of {looks[0].node} and {look.node} differ by {off:.0f} s",
-                    "tell the site; times of a run are of one node's clock and bear it",
+                    "report it to the site; times of a run come from one clock, so they stay correct",
                 )
             else:
                 yield ok("clocks", f"two nodes' clocks differ by {off:.3f} s")

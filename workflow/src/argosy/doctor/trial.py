@@ -180,8 +180,8 @@ def _trial_findings(folder: Path, status: Status) -> Iterator[Finding]:
         yield warning(
             WARNED,
             f"no warning reached the ranks within the {LIMIT_S} s of their job",
-            "programs with `checkpoints` would lose what they did since the last one: ask the site whether "
-            "its jobs get the signal that they ask for",
+            "ask the site whether jobs get the requested signal; without it, programs with `checkpoints` "
+            "lose their work since the last checkpoint",
         )
 
 

@@ -187,7 +187,7 @@ def _conclude(build: Build, status: Status) -> ImageLock:
         raise ArgosyError(f"{why} (job {status.job_id}, {log})")
     lock = built_lock(build.project.store, build.folder)
     if lock is None:
-        raise ArgosyError(f"{build.folder}: files changed while they were built", "build it again")
+        raise ArgosyError(f"{build.folder}: files changed during the build", "build it again")
     # On a slow file system this node may still see an older one.
     lock.write(build.lock)
     return lock

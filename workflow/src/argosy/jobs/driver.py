@@ -77,7 +77,7 @@ def check_until(rules: Collection[str]) -> None:
     if "run" in rules:
         raise ArgosyError(
             "--until run: Snakemake would plan the runs and end without starting one",
-            "--until tables ends when all runs have",
+            "use --until tables, which ends after all runs",
         )
 
 
@@ -186,7 +186,7 @@ class DriverLock:
                 note.read_text(encoding="utf-8").strip() if note.is_file() else "another process"
             )
             raise LockedError(
-                f"the runs of {site} are driven by another snakemake ({owner})",
+                f"another snakemake manages the runs of {site} ({owner})",
                 "wait for it, or end it",
             ) from None
         note.write_text(f"process {os.getpid()} on {socket.gethostname()}\n", encoding="utf-8")

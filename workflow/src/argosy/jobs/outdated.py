@@ -17,7 +17,7 @@ from argosy.runtime.program_files import Program, changed
 from argosy_common.errors import plain
 from argosy_common.reading import site_of
 
-OTHER_PLAN = "what is asked for has changed"
+OTHER_PLAN = "the request has changed"
 DAMAGED = "its result cannot be read"
 MOST_NAMED = 3
 

@@ -57,7 +57,7 @@ class Part:
         try:
             self._copy(out, ended)
         except NotReadError as problem:
-            raise ArgosyError(f"{problem}; nothing is shown of it") from None
+            raise ArgosyError(f"{problem}, so it is not shown") from None
 
     def _copy(self, out: BinaryIO, ended: bool) -> None:
         with open_regular(self.path, self.top) as log:

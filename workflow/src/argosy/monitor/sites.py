@@ -83,7 +83,9 @@ def find_run(text: str) -> Path:
             f"{text}: {len(found)} runs have this name", f"there are {_without_common_site(found)}"
         )
     if above := [name for name in runs if f"{wanted}/".startswith(f"{name}/")]:
-        raise ArgosyError(f"{text}: this is no run", f"did you mean {_without_common_site(above)}?")
+        raise ArgosyError(
+            f"{text}: this is not a run", f"did you mean {_without_common_site(above)}?"
+        )
     raise ArgosyError(f"{text}: no such run", f"there are {_without_common_site(list(runs))}")
 
 

@@ -63,9 +63,9 @@ def headings(snapshot: Snapshot) -> list[Text]:
     lines = [totals(snapshot)]
     answer = snapshot.answer
     if answer and answer.silent_since:
-        known = f"what it said at {_clock(answer.asked)} and " if answer.asked else ""
+        known = f"its answer of {_clock(answer.asked)} and " if answer.asked else ""
         since = f"{snapshot.scheduler} has not answered since {_clock(answer.silent_since)}"
-        said = f"{since} ({plain(answer.problem)}); shown is {known}what the files tell"
+        said = f"{since} ({plain(answer.problem)}); this table shows {known}the files"
         lines.append(Text(said, style=ALARM, no_wrap=True, overflow="ellipsis"))
     return lines
 

@@ -41,7 +41,7 @@ def describe_dependencies(folder: Path, workloads: Path) -> Iterator[str]:
     if cause:
         yield plain(f"The next snakemake measures it again, since {cause}.")
     elif result:
-        yield "The result is of what was planned last, and of the programs as they are now."
+        yield "The result is up to date with the newest plan and the programs."
     yield "To compare the result with a changed configuration, run: snakemake -n"
 
 
@@ -54,7 +54,7 @@ def _describe_programs(spec: RunSpec, result: Verdict | None, programs: Programs
         word = "  has changed" if name in changed else ""
         yield plain(f"{'program':10}{_short(now.get(name, 'gone')):{_DIGITS}}  {name}{word}")
     if not now:
-        watched = "its image's alone" if spec.image and not spec.is_native else "none is watched"
+        watched = "only its image's" if spec.image and not spec.is_native else "none is watched"
         yield f"{'program':10}{watched}: the command names no file of yours"
 
 

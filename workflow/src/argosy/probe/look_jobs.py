@@ -242,7 +242,7 @@ def _look_in(each: PendingLook, surveyor: Surveyor, wait_s: float, say: Say) -> 
     except SchedulerError as problem:
         each.silent_s += time.monotonic() - asked + POLL_S
         if each.silent_s > LONGEST_SILENCE_S:
-            words = f"the scheduler has said nothing of it for {each.silent_s:.0f} s ({problem})"
+            words = f"the scheduler has not reported it for {each.silent_s:.0f} s ({problem})"
             return _give_up(each, words, surveyor)
         return None
     if not each.status.state.active:

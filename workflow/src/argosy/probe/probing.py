@@ -132,7 +132,7 @@ class Probe:
                 f"{self.name}: a site's name may hold letters, digits, '.', '_' and '-'"
             )
         if not (self.project / "slurm").is_dir():
-            raise ArgosyError(f"{self.project} has no slurm/", "start it in the project's folder")
+            raise ArgosyError(f"{self.project} has no slurm/", "change to the project's folder")
         if self.folder.exists():
             raise ArgosyError(
                 f"slurm/{self.name} exists and is not overwritten",
@@ -230,11 +230,12 @@ def find_here(project: Path) -> str:
     ]
     if len(found) > 1:
         raise ArgosyError(
-            f"slurm/: {', '.join(found)} all say cluster_name: {cluster}", "leave it in one of them"
+            f"slurm/: {', '.join(found)} all have cluster_name: {cluster}",
+            "remove it from all but one",
         )
     if not found:
         raise ArgosyError(
-            f"slurm/: no folder is of this cluster, which is called {cluster or 'nothing'}",
+            f"slurm/: no folder is for this cluster, named {cluster or 'nothing'}",
             f"argosy site probe {cluster or 'NAME'} writes one",
         )
     return found[0]

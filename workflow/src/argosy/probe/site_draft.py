@@ -28,7 +28,7 @@ def not_found(
     if facts.account_required and not facts.account:
         yield f"account ({facts.account_origin}; --account names one)"
     if tmpdir is None:
-        yield "tmpdir (no folder of a node's own was found; without the key it is /tmp)"
+        yield "tmpdir (no node-local folder was found; without the key it is /tmp)"
     seen = {each.name for each in looked}
     for each in looked:
         if each.problem:
@@ -61,7 +61,7 @@ def _of_first(look: NodeLook, has_gpus: bool) -> Iterator[str]:
     if sys.executable not in [path for path, _, _ in pythons]:
         yield (
             f"Argosy's environment does NOT run there ({sys.executable}): it, and the Python that it was "
-            "made with, have to lie where nodes see them"
+            "made with, must lie where nodes see them"
         )
     if has_gpus and not look.gpus:
         yield "a job that was given a GPU saw none"
@@ -74,7 +74,7 @@ def _of_second(look: NodeLook) -> Iterator[str]:
         yield look.meeting.problem
     for one in look.meeting.interfaces.values():
         if not one.problem and abs(one.clock_ahead_s) > CLOCK_S + one.clock_within_s:
-            yield f"its clock and that of the node beside it differ by {abs(one.clock_ahead_s):.1f} s"
+            yield f"its clock and its neighbour's differ by {abs(one.clock_ahead_s):.1f} s"
             return
 
 

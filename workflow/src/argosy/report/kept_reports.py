@@ -72,7 +72,11 @@ def past_reports(folder: Path) -> PastReports:
         [past for past in found.values() if past],
         [
             *([f"{folder / HISTORY}: the oldest {older} reports are left out"] if older else ()),
-            *(f"{path}: is left out, since it is no summary" for path in found if not found[path]),
+            *(
+                f"{path}: is left out, since it is not a summary"
+                for path in found
+                if not found[path]
+            ),
         ],
     )
 
@@ -122,7 +126,7 @@ def report_called(folder: Path, word: str) -> Summary:
         there += [shown for one in past.experiments if (shown := _image_in_short(one.setup.image))]
     names = some([*dict.fromkeys(there)])
     raise ArgosyError(
-        f"{folder}: no report is of {word or 'nothing'}",
+        f"{folder}: no report matches {word or 'nothing'}",
         f"there are {names}" if there else f"run: argosy report {folder}",
     )
 

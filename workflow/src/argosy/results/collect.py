@@ -258,7 +258,7 @@ def look(results_dir: Path, runs: Sequence[Path] | None, known: Mapping[Run, str
         try:
             # A backslash is no part of a name where DuckDB looks for files.
             if any(plain(name) != name or "\\" in name for name in key):
-                raise ResultsError(f"{folder}: its name has characters that no name has")
+                raise ResultsError(f"{folder}: its name has forbidden characters")
             listing = list_run(folder)
             if known.get(key) == listing.fingerprint:
                 found.kept.append(key)

@@ -97,7 +97,7 @@ def _is_folder(folder: Path, entry: os.DirEntry[str]) -> bool:
         return True
     if is_attempt(entry.name):
         raise NotReadError(
-            folder / entry.name, "is a link" if entry.is_symlink() else "is no folder"
+            folder / entry.name, "is a link" if entry.is_symlink() else "is not a folder"
         )
     return False
 

@@ -212,7 +212,7 @@ def read_run(listing: Listing) -> MeasuredRun:
     asked = read_spec(folder / "run.json", top)
     if (asked.experiment, asked.run_id) != (folder.parent.name, folder.name):
         raise RunFolderError(
-            f"{folder / 'run.json'}: is of run {asked.experiment}/{asked.run_id}, but its folder "
+            f"{folder / 'run.json'}: belongs to run {asked.experiment}/{asked.run_id}, but its folder "
             f"is {folder.parent.name}/{folder.name}; move a copied or renamed folder away"
         )
     result = folder / "result.json"
@@ -230,7 +230,7 @@ def read_run(listing: Listing) -> MeasuredRun:
     )
     if run.result and run.current is None:
         raise RunFolderError(
-            f"{result}: names attempt {run.result.attempt}, of which there are no records; "
+            f"{result}: names attempt {run.result.attempt}, which has no records;  "
             "move the run folder away and run it again"
         )
     return run

@@ -55,7 +55,7 @@ class StepFile:
 def step_files(run: MeasuredRun) -> Iterator[StepFile]:
     """Yield the files of the attempts that are the measurement of a completed run; else none.
 
-    Raises ResultsError for one that is no file of steps, OSError for one that cannot be read.
+    Raises ResultsError for one that is not a file of steps, OSError for one that cannot be read.
     """
     if run.state != "completed" or run.result is None:
         return
@@ -77,7 +77,8 @@ def _step_file(run: MeasuredRun, piece: Piece, path: Path, rank: int, started: f
         ) from None
     if header and header.rank != rank:
         raise ResultsError(
-            f"{path}: is of rank {header.rank} by its header", "move a copied or renamed file away"
+            f"{path}: belongs to rank {header.rank} by its header",
+            "move a copied or renamed file away",
         )
     return StepFile(
         path=str(path),
@@ -179,7 +180,7 @@ def _read(place: Place, rows: _Words) -> None:
         while rest:
             size = os.preadv(file.fileno(), [rest], at)
             if size == 0:
-                raise NotReadError(path, "became shorter while it was read")
+                raise NotReadError(path, "was shortened while it was read")
             rest, at = rest[size:], at + size
 
 

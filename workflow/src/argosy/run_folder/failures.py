@@ -160,7 +160,7 @@ def _apart(groups: int) -> list[str]:
     if groups == 1:
         return []
     return [
-        f"its ranks never met: they are {groups} groups, and no throughput is made of it (where they need "
+        f"its ranks never met: they are {groups} groups, and it has no throughput (where they need "
         "not meet, write independent: true)"
     ]
 

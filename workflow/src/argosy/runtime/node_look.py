@@ -356,10 +356,10 @@ def seen(folder: str, writes: bool, questions: Dict[str, Any], number: int) -> s
     It is to be the one that whoever asks has, whose mark is in it, and what is written here it finds there.
     """
     if not os.path.isdir(folder):
-        return "is not there"
+        return "is missing"
     mark = os.path.join(folder, MARK + questions["secret"])
     if folder in questions["marked"] and not shows(mark, questions["secret"]):
-        return "is another folder than that of this name on the login node"
+        return "is not the login node's folder of this name"
     if writes:
         try:
             with open("%s-%d" % (mark, number), "w", encoding="utf-8") as file:

@@ -295,8 +295,8 @@ def remarks_on(reports: Sequence[NodeReport]) -> list[str]:
     killed = [f"node {report.node}" for report in reports if report.has_killed]
     if killed:
         remarks.append(
-            f"a process of this job was killed for want of memory on {_first(killed)}, though all ranks "
-            "ended well: see what it was to do, or raise resources.memory_per_rank"
+            f"a process of this job was killed, since memory ran out, on {_first(killed)}, though all "
+            "ranks ended well: check its work or raise resources.memory_per_rank"
         )
     left = {f"rank {rank}": s for report in reports for rank, s in report.unproven.items()}
     if left:

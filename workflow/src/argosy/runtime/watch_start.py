@@ -149,7 +149,7 @@ class Start:
                 node, cause = int(said[1]), said[3]
                 if cause.startswith("exit code "):
                     telling = self._telling(node)
-                    cause = telling or f"{cause}; nothing was said of it"
+                    cause = telling or f"{cause}; no cause was reported"
                 return self._failure(node, said[2], cause)
         return None
 
@@ -183,7 +183,7 @@ class Start:
             "schema_version": layout.SCHEMA_VERSION,
             "node": node,
             "host": host,
-            "cause": f"it did not start: {cause or 'nothing was said of it'}"[:_LONGEST_CAUSE],
+            "cause": f"it did not start: {cause or 'no cause was reported'}"[:_LONGEST_CAUSE],
             "at": time.time(),
         }
 

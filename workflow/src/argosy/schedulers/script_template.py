@@ -117,7 +117,7 @@ def _one_word(value: object) -> Markup:
         return value
     text = str(value)
     if not text.isprintable():
-        raise ArgosyError(f"{text!r}: is no value for a batch script", "write it on one line")
+        raise ArgosyError(f"{text!r}: cannot be a value in a batch script", "write it on one line")
     return _quoted(text)
 
 
@@ -128,14 +128,16 @@ def _quoted(value: object) -> Markup:
 def _directive(system: BatchSystem, name: str, value: str | None) -> Markup:
     line = system.directive(name, value)
     if not line.isprintable():
-        raise ArgosyError(f"{line!r}: is no option of a batch script", "write it on one line")
+        raise ArgosyError(f"{line!r}: is not an option of a batch script", "write it on one line")
     return Markup(line)
 
 
 def _expanded(folder: str) -> Markup:
     """Return a folder for double quotes, in which the shell expands its variables."""
     if not FOLDER.fullmatch(folder):
-        raise ArgosyError(f"{folder}: is no absolute folder", "write one, with variables at most")
+        raise ArgosyError(
+            f"{folder}: is not an absolute path", "write an absolute path, which may hold variables"
+        )
     return Markup(folder)
 
 

@@ -129,7 +129,7 @@ class Images(Model):
     def folder_of_nodes(self) -> "Images":
         """Refuse keys of the cache that have no effect."""
         if self.stage != "node" and {"folder", "cache_size"} & self.model_fields_set:
-            raise ValueError("folder and cache_size are for `stage: node` alone")
+            raise ValueError("folder and cache_size need `stage: node`")
         return self
 
 
@@ -180,7 +180,7 @@ class Site(Model):
         if self.scheduler != LOCAL and not (self.hardware and self.queues):
             raise ValueError("a cluster needs at least one entry in hardware and in queues")
         if self.scheduler == LOCAL and self.images.build == "job":
-            raise ValueError("images.build: with `scheduler: local` there are no jobs that build")
+            raise ValueError("images.build: `scheduler: local` has no jobs that could build")
         for name, queue in self.queues.items():
             if unknown := set(queue.hardware) - set(self.hardware):
                 raise ValueError(
@@ -219,7 +219,7 @@ def read_site(folder: Path) -> Site:
         if open_keys := ", ".join(keys_to_fill_in(content)):
             raise ArgosyError(
                 f"{path}: fill in {open_keys}: they still hold `{TO_FILL_IN}`",
-                "docs/porting.md says which command tells what belongs there",
+                "docs/porting.md lists the commands that print these values",
             )
         return Site.model_validate(content, context=AS_WRITTEN)
     except ValidationError as problem:

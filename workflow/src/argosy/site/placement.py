@@ -62,8 +62,8 @@ def _choose_hardware(site: Site, request: Request, wanted: str | None, queue: st
             return name
     reasons = "; ".join(f"{name}: {reason}" for name, reason in why.items())
     if not reasons:
-        reasons = f"{wanted}: not behind the queue {queue}"
-    raise ArgosyError(f"no hardware of the site suits what one node is to hold: {reasons}")
+        reasons = f"{wanted}: not in the queue {queue}"
+    raise ArgosyError(f"no hardware of the site fits the ranks of one node: {reasons}")
 
 
 def _choose_queue(site: Site, request: Request, hardware: str, wanted: str | None) -> str:
@@ -79,8 +79,8 @@ def _choose_queue(site: Site, request: Request, hardware: str, wanted: str | Non
             return name
     reasons = "; ".join(f"{name}: {refusals[0].words}" for name, refusals in why.items())
     raise ArgosyError(
-        f"no queue takes {_count_of_nodes(request.nodes)} for {duration(request.time)} on {hardware}: "
-        f"{reasons or 'none leads to this hardware'}",
+        f"no queue accepts {_count_of_nodes(request.nodes)} for {duration(request.time)} on {hardware}: "
+        f"{reasons or 'none has this hardware'}",
         _remedy(why),
     )
 
@@ -90,7 +90,9 @@ def _remedy(why: Mapping[str, Sequence["_Refusal"]]) -> str:
     by_name = [name for name, found in why.items() if found == [_ONLY_BY_NAME]]
     if by_name:
         others = f" (or {', '.join(by_name[1:])})" if by_name[1:] else ""
-        return f"write `queue: {by_name[0]}`{others} into config.yaml: jobs get there by its name alone"
+        return (
+            f"write `queue: {by_name[0]}`{others} into config.yaml: jobs only get there by its name"
+        )
     keys = dict.fromkeys(each.key for found in why.values() for each in found if each.key)
     if not keys:
         return "name it in `queues.*.hardware` of the site's file"

@@ -74,7 +74,7 @@ def option_name(name: str) -> str:
     if not OPTION.fullmatch(name):
         raise ValueError("write the long name of an option of sbatch, without dashes")
     if name in OF_THE_RUN:
-        raise ValueError(f"not for a site to set: {OF_THE_RUN[name]}")
+        raise ValueError(f"a site cannot set it: {OF_THE_RUN[name]}")
     return name
 
 
@@ -83,7 +83,7 @@ def option_value(value: Any) -> Any:
     if isinstance(value, str) and value:
         return _known_fields(printable(value))
     if value is False:
-        raise ValueError("write null to take the line away, or the word in quotes")
+        raise ValueError("write null to remove the line, or put the word in quotes")
     if value is None or isinstance(value, int):
         return value
     raise ValueError("write text, a whole number, null, or true for an option without a value")
@@ -94,7 +94,7 @@ def argument(value: str) -> str:
     if not value.startswith("--"):
         raise ValueError("write an option with two dashes and '=', such as --cpu-bind=cores")
     if value.startswith("--cluster"):
-        raise ValueError(f"not for a site to set: {OF_THE_RUN['clusters']}")
+        raise ValueError(f"a site cannot set it: {OF_THE_RUN['clusters']}")
     return value
 
 
@@ -112,7 +112,7 @@ def _known_fields(value: str) -> str:
             if name is None:
                 continue
             if name not in OPTION_FIELDS:
-                raise ValueError(f"speaks of {{{name}}}; there are {known}")
+                raise ValueError(f"has the unknown field {{{name}}}; there are {known}")
             if form or conversion:
                 raise ValueError(f"write {{{name}}} with nothing else in the braces")
     except ValueError as problem:

@@ -77,14 +77,14 @@ def refuse_launchers(words: Sequence[str], variables: Iterable[str], ranks: int)
         if name in SUBMITTERS:
             raise ValueError(
                 f"command: {name}: the command runs in a job that Argosy submits: leave {name} and its "
-                "options out; resources, and options in the site's site.yaml, say what the job asks for"
+                "options out; resources, and options in the site's site.yaml, set the job's requests"
             )
         if name not in WORKER_STARTERS or ranks == 1 or by_variables:
             continue
         if not _finds_others(command, by_shell):
             raise ValueError(
-                f"command: {name}: it is started once for each of {ranks} ranks, and is not told where the "
-                f"others are, so each would train alone: leave {name} out and write launcher: torch, which "
+                f"command: {name}: it is started once for each of {ranks} ranks, without the addresses of "
+                f"the others, so each would train alone: leave {name} out and write launcher: torch, which "
                 "starts the program as torchrun does; or write bash -c '… --master-addr $MASTER_ADDR …': a "
                 "shell fills in variables"
             )

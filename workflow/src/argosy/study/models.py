@@ -236,7 +236,7 @@ class Experiment(Model):
     def of_horovod(cls, wanted: bool, known: ValidationInfo) -> bool:
         """Refuse it with another launcher: its ranks write none."""
         if wanted and known.data.get("launcher") != "horovod":
-            raise ValueError("is written by Horovod; leave it out, or say launcher: horovod")
+            raise ValueError("is only written by Horovod; leave it out, or write launcher: horovod")
         return wanted
 
     @field_validator("independent")
@@ -245,7 +245,7 @@ class Experiment(Model):
         """Refuse it with another launcher: its ranks are told how to find each other."""
         if wanted and known.data.get("launcher") != "plain":
             raise ValueError(
-                "is for ranks that need not meet; say launcher: plain, or leave it out"
+                "is for ranks that do not communicate; leave it out, or write launcher: plain"
             )
         return wanted
 
@@ -268,8 +268,8 @@ class Experiment(Model):
         """Refuse checkpoints in a shared job: a run in the queue again would take the others with it."""
         if self.resources.same_allocation and self.checkpoints:
             raise ValueError(
-                "resources.same_allocation is for runs that are measured from their start in one job, and "
-                "checkpoints for those that go on in another: leave one of them out"
+                "resources.same_allocation measures runs from their start in one job, but checkpoints "
+                "continue runs in another job: leave one of them out"
             )
         return self
 
@@ -340,11 +340,11 @@ class Config(Model):
 
     @model_validator(mode="after")
     def known_selection(self) -> "Config":
-        """Refuse a selection of what is no experiment."""
+        """Refuse a selection of what is not an experiment."""
         for name in self.only or ():
             if name not in self.experiments:
                 known = ", ".join(self.experiments)
-                raise ValueError(f"only: {name}: is no experiment; there are: {known}")
+                raise ValueError(f"only: {name}: is not an experiment; there are: {known}")
         return self
 
     @model_validator(mode="after")
@@ -355,8 +355,8 @@ class Config(Model):
             if one.image and named.setdefault(image_name(one.image), one.image) != one.image:
                 name = image_name(one.image)
                 raise ValueError(
-                    f"experiments.{experiment}.image: {one.image} and {named[name]} would both be called "
-                    f"{name}; give one of them a name of its own by argosy image import, and write that"
+                    f"experiments.{experiment}.image: {one.image} and {named[name]} would both be named "
+                    f"{name}; import one of them under another name (argosy image import), and write that"
                 )
         return self
 
@@ -377,7 +377,7 @@ class Config(Model):
         for name in self.studies.stalls:
             if name not in self.experiments:
                 known = ", ".join(self.experiments)
-                raise ValueError(f"studies.stalls.{name}: is no experiment; there are: {known}")
+                raise ValueError(f"studies.stalls.{name}: is not an experiment; there are: {known}")
             for variant in VARIANTS:
                 added = experiment_name(f"{name}-{variant}")
                 if added in self.experiments:

@@ -124,7 +124,7 @@ def pack_image(store: Store, lock: ImageLock, say: Say) -> Path:
         root = store.root(lock.digest)
         if not root.is_dir():
             raise ArgosyError(
-                f"{root}: this image is not here", f"build it with: argosy image build {lock.name}"
+                f"{root}: the image is missing", f"build it with: argosy image build {lock.name}"
             )
         say(f"packing image {lock.name}")
         _remove_partials(path)

@@ -193,9 +193,7 @@ class _Plan:
         done = [(step, found) for step, found in finished if found]
         if len(done) < len(finished):
             source = chain.steps[-1].context.source
-            raise ArgosyError(
-                f"{source.context}: files changed while they were built", "build it again"
-            )
+            raise ArgosyError(f"{source.context}: files changed during the build", "build it again")
         diff_ids = [found.diff_id for _, found in done if found.diff_id]
         bases = [found.base for _, found in done if found.base]
         config = chain.settings.config
@@ -252,7 +250,7 @@ def _find_way(store: Store, say: Callable[[str], None]) -> _StepsWay:
             Tools(store).require("proot", say)
         if not one_starts(store, [TRACING_PROOT]):
             raise ArgosyError(
-                "proot runs no program on this host",
+                "proot cannot start programs on this host",
                 "to see why, run: argosy image engines",
             ) from None
         return _StepsWay(ProotRunner(proot.ready(store, store.engines)), in_own_process)

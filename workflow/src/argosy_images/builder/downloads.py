@@ -64,7 +64,7 @@ def download(url: str, part: Path) -> str:
                         raise DownloadError(f"less than {LEAST} bytes came in {TIMEOUT_S} s")
                     since, before = time.monotonic(), came
             if length is not None and came < length:
-                raise DownloadError(f"cut off: {length - came} of {length} bytes did not come")
+                raise DownloadError(f"cut off: {length - came} of {length} bytes are missing")
     except (OSError, HTTPException) as problem:
         raise DownloadError(" ".join(str(problem).split()) or type(problem).__name__) from None
     return digest.hexdigest()

@@ -282,7 +282,7 @@ def _read_small(root: Path, path: str) -> str | None:
     """Return the beginning of a file that runc reads as well, and would wait for if it were a pipe.
 
     Raises:
-        OSError: when it is no file.
+        OSError: when it is not a file.
     """
     with Root(root) as tree:
         names = tree.resolve(path)

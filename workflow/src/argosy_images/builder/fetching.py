@@ -127,16 +127,16 @@ def fetch(store: Store, reference: str, root: Path, say: Say) -> Fetched:
         if not suite:
             raise ArgosyError(
                 f"{problem}",
-                "without a registry only Debian can be made, from the Debian archive, by the "
-                "tags debian:bookworm, debian:12, debian:stable and the like, also with -slim",
+                "without a registry Argosy can only make Debian images: write a tag such as "
+                "debian:bookworm, debian:12 or debian:stable, also with -slim",
             ) from None
         if not shutil.which("apt-get"):
             raise ArgosyError(
-                f"no registry is in reach ({problem}), and without apt this host cannot make Debian from "
+                f"no registry answers ({problem}), and this host lacks apt to make Debian from "
                 "its archive",
-                "name a registry that this host reaches",
+                "name a registry that this host can reach",
             ) from None
-        say(f"no registry in reach ({problem}): making Debian {suite} from the Debian archive")
+        say(f"no registry answers ({problem}): making Debian {suite} from the Debian archive")
         codename = _bootstrap(store, suite, root, say)
         config = ImageConfig(environment={"PATH": DEFAULT_PATH}, cmd=("bash",))
         made = _name_release(reference, codename)
@@ -217,7 +217,7 @@ def _why_not(suite: str, said: str) -> str:
     if full := _FULL.search(plain(said)):
         return (
             f"a disk is full while Debian {suite} is made from the Debian archive ({full[0].strip()}): "
-            f"make room, for instance by `argosy image prune`, or in {gettempdir()}"
+            f"free space, for example with `argosy image prune`, or in {gettempdir()}"
         )
     reason = tools.first_error(said) or "mmdebstrap failed"
     return f"Debian {suite} cannot be made from the Debian archive: {reason.rstrip('.')}"

@@ -141,7 +141,7 @@ class _Expansion:
             raise _unclosed(self._text, "}")
         if following != "}":
             raise ExpansionError(
-                f"`{_shortened_text(self._text[begin:])}`: of its operators there are :- :+ :? - + ?"
+                f"`{_shortened_text(self._text[begin:])}`: unknown operator; there are :- :+ :? - + ?"
             )
         return value or ""
 

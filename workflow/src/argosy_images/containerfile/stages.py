@@ -311,7 +311,7 @@ def _check_platform(source: Source, entry: From, arguments: Mapping[str, str]) -
     wanted = expanded(source, entry, entry.platform, arguments)
     if not wanted or not Platform.parse(wanted).is_own:
         own = f"linux/{architecture()}"
-        raise source.error(entry.line, f"--platform={wanted}: this machine builds for {own} alone")
+        raise source.error(entry.line, f"--platform={wanted}: this machine only builds for {own}")
 
 
 def _refuse_other_stages(containerfile: Containerfile) -> None:

@@ -38,7 +38,7 @@ class Source:
             return self.path.read_bytes().decode("utf-8-sig")
         except FileNotFoundError:
             raise ArgosyError(
-                f"{self.path}: there is no Containerfile", "make one, or mend the image's name"
+                f"{self.path}: there is no Containerfile", "create one, or correct the image's name"
             ) from None
         except UnicodeDecodeError as problem:
             raise ArgosyError(f"{self.path}: not UTF-8 text: {problem.reason}") from None

@@ -162,7 +162,7 @@ def best(trials: Sequence[Trial]) -> Trial:
         said = "; ".join(f"{trial.engine}: {trial.said}" for trial in trials)
         is_traced = any(_NOT_TO_BE_TRACED in trial.said for trial in trials)
         raise ArgosyError(
-            f"no engine for containers works on this host ({said})",
+            f"no container engine works on this host ({said})",
             f"ask the site to allow user namespaces (user.max_user_namespaces above 0), or {_TRACING}"
             if is_traced
             else "ask the site to allow user namespaces (user.max_user_namespaces above 0), or for the "

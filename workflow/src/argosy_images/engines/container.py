@@ -94,15 +94,15 @@ def write_private(path: Path, text: str) -> None:
 def _check_container(container: Container) -> None:
     if not container.root.is_dir():
         raise ArgosyError(
-            f"{container.root}: this image is not here", "build it with: argosy image build"
+            f"{container.root}: the image is missing", "build it with: argosy image build"
         )
     for bind in container.binds:
         if not (bind.source.is_dir() or bind.source.is_file()):
-            raise ArgosyError(f"{bind.source}: this folder is to be mounted and does not exist")
+            raise ArgosyError(f"{bind.source}: the folder to mount does not exist")
         if not is_ours(bind) and not _host_path(container, bind.target).exists():
             raise ArgosyError(
-                f"{bind.target}: the frozen image has nothing there to mount at",
-                "every image has the folders /data and /job",
+                f"{bind.target}: the frozen image has no such mount point",
+                "mount at /data or /job, which every image has",
             )
         if container.engine not in OWN_ENGINES and ":" in f"{bind.source}{bind.target}":
             raise ArgosyError(
@@ -127,8 +127,8 @@ def _make_workdir(container: Container, folder: Path) -> None:
     ):
         raise ArgosyError(
             f"{container.workdir}: this is the image's WORKDIR, and there is no such folder",
-            "a folder may be mounted over it; or an earlier version froze the image: then remove it by "
-            "`argosy image prune`, and build or import it again",
+            "remove mounts over it; if an earlier version froze the image, remove it with "
+            "`argosy image prune` and build or import it again",
         )
 
 

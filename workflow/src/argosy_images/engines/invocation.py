@@ -103,7 +103,7 @@ def _by_apptainer(container: Container, folder: Path) -> Invocation:
 
     program = apptainer.find()
     if program is None:
-        raise ArgosyError("apptainer is missing", "it is the site's to install")
+        raise ArgosyError("apptainer is missing", "ask the site to install it")
     specification = _specification(container, folder)
     environment = {
         "PATH": os.environ.get("PATH", os.defpath),

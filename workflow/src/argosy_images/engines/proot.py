@@ -159,8 +159,8 @@ def _loader(store: Store, program: Program, folder: Path) -> Path:
                 new.replace(place / name)
                 return place / name
     raise ArgosyError(
-        f"proot cannot be started: from neither {store.engines} nor {folder} programs may be run (noexec)",
-        "let TMPDIR name a folder that allows it",
+        f"proot cannot be started: programs cannot be run from {store.engines} or {folder} (noexec)",
+        "set TMPDIR to a folder that allows programs",
     )
 
 

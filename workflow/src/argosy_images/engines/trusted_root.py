@@ -36,7 +36,7 @@ def trusted_root(store: Store, shell: Path = SHELL) -> Iterator[Path]:
         ArgosyError: when this host has no shell, or no folder from which programs may be started.
     """
     if not shell.exists():
-        raise ArgosyError(f"{shell}: this host has no shell, by which engines could be tried")
+        raise ArgosyError(f"{shell}: this host lacks this shell, so engines cannot be tested")
     with private_folder(_writable_place(store)) as (folder, _):
         try:
             make_frozen(
@@ -84,7 +84,7 @@ def _writable_place(store: Store) -> Path:
             return place
     names = ", ".join(map(str, places))
     raise ArgosyError(
-        f"engines cannot be tried on {os.uname().nodename}: from none of {names} programs may be started "
+        f"engines cannot be tested on {os.uname().nodename}: programs cannot be started from {names} "
         "(noexec)",
-        "let TMPDIR name a folder that allows it, or name images.engine in site.yaml",
+        "set TMPDIR to a folder that allows programs, or name images.engine in site.yaml",
     )

@@ -153,7 +153,7 @@ class _Pruning:
                 except Timeout:
                     name = path.stem.removeprefix(IMAGE_LOCK)
                     raise ArgosyError(
-                        f"{path}: a build of {name} is under way", "try again when it has ended"
+                        f"{path}: a build of {name} is running", "try again after it"
                     ) from None
             yield
 

@@ -231,7 +231,7 @@ def tag_folder(text: str, variables: Mapping[str, str] = os.environ) -> Path:
     told = ", ".join(there[:_MOST_TOLD]) or "no image"
     raise ArgosyError(
         f"{text}: {repos} has no such image; it has {told}",
-        "let UDOCKER_DIR name the folder that udocker uses, or pull it: "
+        "set UDOCKER_DIR to udocker's folder, or pull the image: "
         f"argosy image import docker://{name}:{tag} NAME",
     )
 
@@ -278,14 +278,14 @@ def check_taken(project: Path, name: str, source: str) -> None:
         raise problem.at("config.yaml: image") from None
     if (project / "containers" / name).exists():
         raise ArgosyError(
-            f"{source} would be called {name}, and containers/{name} is there too",
-            f"take it under another name: argosy image import {source} NAME",
+            f"{source} would be named {name}, and containers/{name} exists already",
+            f"choose another name: argosy image import {source} NAME",
         )
     path = ImageLock.path_of(project, name)
     is_archive = not source.startswith((TRANSPORT, PREFIX))
     if is_archive and not _parts(str(project / source))[0].exists():
         kinds = f"a folder of containers/, {TRANSPORT}HOST/NAME:TAG, {PREFIX}NAME:TAG or an archive"
-        was_taken = f"write image: {name}, which was taken from it"
+        was_taken = f"write image: {name}, which was imported from it"
         raise ArgosyError(
             f"{source}: there is no such archive",
             was_taken if path.is_file() else f"an image is {kinds}",
@@ -297,7 +297,7 @@ def check_taken(project: Path, name: str, source: str) -> None:
         reference and not _is_of(Reference.parse(base.reference), reference)
     ):
         raise ArgosyError(
-            f"{path.relative_to(project)}: is of {base.reference}, and config.yaml names {source}",
+            f"{path.relative_to(project)}: locks {base.reference}, but config.yaml names {source}",
             f"remove the file, or write image: {name} to use it",
         )
 

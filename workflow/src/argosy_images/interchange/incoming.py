@@ -113,7 +113,7 @@ class Index:
             ArgosyError: when a manifest is damaged, or there are too many.
         """
         if depth > MOST_NESTED:
-            raise self.archive.error("index.json", "holds indexes in indexes without end")
+            raise self.archive.error("index.json", "nests image indexes too deeply")
         # An attachment of an image, such as a list of its packages, may be an artifact of its own.
         images = [one for one in descriptors if not one.get("artifactType")]
         platforms = [_platform(one) for one in images]
@@ -190,9 +190,7 @@ def describe(archive: Archive, wanted: str = "") -> IncomingImage:
         if "TAG" in archive:
             return _describe_udocker(archive)
     except (AttributeError, KeyError, TypeError, IndexError) as problem:
-        raise ArgosyError(
-            f"{archive.title}: not the description of an image: {problem!r}"
-        ) from None
+        raise ArgosyError(f"{archive.title}: not an image description: {problem!r}") from None
     raise ArgosyError(
         f"{archive.title}: neither an OCI archive nor one of docker save: it has no index.json and no "
         "manifest.json"
@@ -253,9 +251,7 @@ def _describe_udocker(archive: Archive) -> IncomingImage:
         return _image(archive, reference, archive.read("container.json"), files)
     manifest = archive.read("manifest")
     if "layers" not in manifest:
-        raise archive.error(
-            "manifest", "is of a format that was given up (schema 1): pull it again"
-        )
+        raise archive.error("manifest", "has an obsolete format (schema 1): pull it again")
     return _of_manifest(archive, reference, manifest, str)
 
 
@@ -268,7 +264,7 @@ def _image(
     diff_ids = config["rootfs"]["diff_ids"]
     if len(diff_ids) != len(layers):
         raise ArgosyError(
-            f"{archive.title}: {len(layers)} layers, and digests for {len(diff_ids)} of them"
+            f"{archive.title}: {len(layers)} layers, but {len(diff_ids)} digests of layers"
         )
     if not layers:
         raise ArgosyError(f"{archive.title}: this image has no files")
@@ -296,5 +292,5 @@ def _instructions(config: Mapping[str, Any], number: int) -> list[str]:
 
 def _checked(archive: Archive, digest: str) -> str:
     if not DIGEST.fullmatch(digest):
-        raise ArgosyError(f"{archive.title}: {digest[:100]!r} is not a digest by sha256")
+        raise ArgosyError(f"{archive.title}: {digest[:100]!r} is not a SHA-256 digest")
     return digest

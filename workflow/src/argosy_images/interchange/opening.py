@@ -151,7 +151,7 @@ class TarArchive(Archive):
         self._kept: dict[int, Path] = {}
         for number, member in enumerate(tar):
             if number == MOST_FILES:
-                raise ArgosyError(f"{path}: no archive of an image: more than {MOST_FILES:,} files")
+                raise ArgosyError(f"{path}: not an image archive: more than {MOST_FILES:,} files")
             # They hold a copy of what was said of all.
             member.pax_headers = {}
             self._members[_key(member.name)] = member
@@ -269,4 +269,6 @@ def _told_of_damage(path: Path) -> Iterator[None]:
     try:
         yield
     except DAMAGE as problem:
-        raise ArgosyError(f"{path}: {told(problem, 'damaged or cut off, or no archive')}") from None
+        raise ArgosyError(
+            f"{path}: {told(problem, 'damaged or cut off, or not an archive')}"
+        ) from None

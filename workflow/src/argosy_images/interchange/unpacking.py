@@ -175,7 +175,7 @@ class _Unpacker:
             elif stat.S_ISLNK(found.st_mode):
                 self._refuse(member, f"lies below the symbolic link {path}")
             elif not stat.S_ISDIR(found.st_mode):
-                self._refuse(member, f"lies below {path}, which is no folder")
+                self._refuse(member, f"lies below {path}, which is not a folder")
 
     def _as_below(self, path: str) -> tuple[int, int]:
         """Return mode and time of the folder in a layer below; a folder replaces any other file there."""
@@ -199,7 +199,7 @@ class _Unpacker:
         elif not name.startswith(_AUFS_NOTES):
             target = name.removeprefix(WHITEOUT)
             if target in ("", ".", "..") or not is_text(member.name):
-                self._refuse(member, "does not say what is removed")
+                self._refuse(member, "does not name the removed file")
             if len(os.fsencode(target)) > LONGEST_NAME:
                 self._refuse(member, "removes a file whose name is too long")
             self._removed[f"{folder}/{target}" if folder else target] = None
@@ -217,7 +217,7 @@ class _Unpacker:
             else:
                 self._make_folder(path, member.mode, moment_of(member))
         elif not path:
-            self._refuse(member, "stands for the whole image, and is no folder")
+            self._refuse(member, "stands for the whole image, and is not a folder")
         elif member.ischr() and (member.devmajor, member.devminor) == (0, 0):
             self._removed[path] = None
         elif member.ischr() or member.isblk():
@@ -274,7 +274,7 @@ class _Unpacker:
         if source is None:
             self._refuse(member, f"a link to {member.linkname}, which is not in the image")
         if stat.S_ISDIR(source.lstat().st_mode) or target == path:
-            self._refuse(member, f"a hard link to {member.linkname}, which is no other file")
+            self._refuse(member, f"a hard link to {member.linkname}, which is not another file")
         return source
 
     def _take_note(self, archive: Tar, member: tarfile.TarInfo, parts: Sequence[str]) -> None:
@@ -307,7 +307,9 @@ def config_of(archive: Archive, image: IncomingImage) -> ImageConfig:
         config = ImageConfig.from_oci(values)
         return config.model_copy(update={"author": str(image.config.get("author") or "")})
     except (ValidationError, AttributeError, TypeError, ValueError):
-        raise ArgosyError(f"{archive.title}: its configuration is not one of an image") from None
+        raise ArgosyError(
+            f"{archive.title}: its configuration is not an image configuration"
+        ) from None
 
 
 def unpack_layer(
@@ -332,6 +334,6 @@ def unpack_layer(
         raise ArgosyError(f"{where}: damaged: its digest is {digest}")
     if diff_id != layer.diff_id:
         raise ArgosyError(
-            f"{where}: not the layer {layer.diff_id}: its content is {diff_id}; was it damaged or cut off?"
+            f"{where}: damaged or cut off: the layer {layer.diff_id} has the content {diff_id}"
         )
     return change

@@ -61,7 +61,7 @@ class Answers:
             return
         if status in _BUSY or status >= 500:
             wait = _retry_after(response)
-            asks = f", and asks to be left alone for {wait:.0f} s" if wait else ""
+            asks = f", and asks to wait {wait:.0f} s" if wait else ""
             host = self.reference.host
             raise PassingError(f"{host}: cannot answer now (HTTP {status}{asks})", wait)
         if status in (401, 403):
@@ -89,7 +89,9 @@ class Answers:
 
     def _missing(self, response: requests.Response, is_part: bool) -> ArgosyError:
         if "html" in media_type(response):
-            return self.error(f"{self.reference.host} is no registry: it answers with a page")
+            return self.error(
+                f"{self.reference.host} is not a registry: it answers with a web page"
+            )
         what = "a part of it" if is_part else "no such name or tag"
         return self.error(f"the registry does not have it: {what}{_codes(response)} (HTTP 404)")
 
@@ -220,7 +222,7 @@ class Client:
                 kind = media_type(response)
                 if "html" in kind:
                     raise self._answers.error(
-                        f"{self.reference.host} is no registry: it answers with a page"
+                        f"{self.reference.host} is not a registry: it answers with a web page"
                     )
                 return Document(content, kind, response.headers.get("Docker-Content-Digest"))
 
@@ -286,7 +288,7 @@ class Client:
         if login is None or not self.reference.is_local or is_said_insecure(self.reference):
             return login
         raise ArgosyError(
-            f"{self.reference}: {self.reference.host} is on this machine and spoken to without TLS, so "
+            f"{self.reference}: {self.reference.host} is on this machine and used without TLS, so "
             f"the login of {login.user} from {login.source} is not sent: any user may listen there. If it "
             f"is yours, write into {settings_file()}: [[registry]] location = "
             f'"{self.reference.host}" and insecure = true'
@@ -296,8 +298,8 @@ class Client:
         """Refuse tokens of this machine, where anybody may listen, for a registry that is elsewhere."""
         if not self.reference.is_local and is_loopback(urlsplit(realm).hostname or ""):
             raise ArgosyError(
-                f"{self.reference}: {self.reference.host} names {urlsplit(realm).netloc} for its tokens, "
-                "which is this machine; no login is sent there"
+                f"{self.reference}: {self.reference.host} gets its tokens from {urlsplit(realm).netloc}, "
+                "which is this machine, so no login is sent"
             )
 
 

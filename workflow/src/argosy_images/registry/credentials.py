@@ -77,7 +77,7 @@ def login_files(variables: Mapping[str, str] = os.environ) -> list[Path]:
     """
     if chosen := variables.get("REGISTRY_AUTH_FILE"):
         if not Path(chosen).is_file():
-            raise ArgosyError(f"{chosen}: REGISTRY_AUTH_FILE names this file, and there is none")
+            raise ArgosyError(f"{chosen}: REGISTRY_AUTH_FILE names this file, which does not exist")
         return [Path(chosen)]
     home = Path(variables.get("HOME") or Path.home())
     runtime = Path(variables.get("XDG_RUNTIME_DIR") or f"/run/containers/{os.getuid()}")
@@ -183,7 +183,7 @@ def _from_helper(path: Path, helper: Any, host: str, variables: Mapping[str, str
         return Login(str(answer["Username"]), SecretStr(str(answer["Secret"])), name)
     except (ValueError, KeyError, TypeError):
         # Its output may be the secret.
-        raise ArgosyError(f"{name}: gives no login for {host}", f"try: {name} get") from None
+        raise ArgosyError(f"{name}: has no login for {host}", f"try: {name} get") from None
 
 
 def _damaged(path: Path, problem: str) -> ArgosyError:

@@ -38,8 +38,8 @@ def download(client: Client, blob: Descriptor, part: Path, count: Count) -> None
         part.unlink()
         if is_last:
             raise ArgosyError(
-                f"{_title(client, blob)}: the digest does not match, twice: the registry, or something "
-                "in between, is at fault"
+                f"{_title(client, blob)}: digest mismatch (twice): the registry or a proxy "
+                "sent wrong data"
             )
 
 
@@ -84,7 +84,7 @@ def _fetch_more(client: Client, blob: Descriptor, part: Path, count: Count) -> N
             count(-begin)
             stream.truncate(0)
         if response.status_code == 416:
-            raise PassingError(f"{_title(client, blob)}: the registry has less than it says")
+            raise PassingError(f"{_title(client, blob)}: the registry sent less than it announced")
         stream.seek(0, os.SEEK_END)
         for chunk in _chunks(client, blob, response, blob.size - stream.tell()):
             _write(stream, chunk)
@@ -97,7 +97,7 @@ def _chunks(
     """Yield the body of an answer, which must be `missing` bytes long."""
     while chunk := response.raw.read(CHUNK, decode_content=False):
         if client.patience.stop.is_set():
-            raise PassingError(f"{_title(client, blob)}: given up, as another part failed")
+            raise PassingError(f"{_title(client, blob)}: stopped, since another part failed")
         missing -= len(chunk)
         if missing < 0:
             raise ArgosyError(
@@ -106,7 +106,7 @@ def _chunks(
         yield chunk
     if missing:
         raise PassingError(
-            f"{_title(client, blob)}: {missing} of its {blob.size} bytes did not come"
+            f"{_title(client, blob)}: {missing} of its {blob.size} bytes are missing"
         )
 
 

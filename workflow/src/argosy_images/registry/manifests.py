@@ -88,7 +88,7 @@ def read_contents(client: Client) -> Contents:
                 blobs=tuple(blobs.values()),
             )
         wanted = digest = _for_this_machine(reference, content)
-    raise ArgosyError(f"{reference}: indexes of images in indexes without end")
+    raise ArgosyError(f"{reference}: nested image indexes (limit reached)")
 
 
 def _checked(reference: Reference, document: Document, digest: str | None) -> str:
@@ -98,8 +98,8 @@ def _checked(reference: Reference, document: Document, digest: str | None) -> st
     for expected in (digest, told):
         if expected not in (None, found):
             raise ArgosyError(
-                f"{reference}: received {found} instead of {expected}: the registry, or something in "
-                "between, is at fault"
+                f"{reference}: received {found} instead of {expected}: the registry or a proxy "
+                "sent wrong data"
             )
     return found
 
@@ -111,12 +111,12 @@ def _read_document(reference: Reference, document: Document) -> dict[str, object
         content = None
     if not isinstance(content, dict):
         raise ArgosyError(
-            f"{reference}: {reference.host} answers with no manifest; is it a registry?"
+            f"{reference}: {reference.host} does not answer with a manifest; check that it is a registry"
         )
     if content.get("schemaVersion") == 1 or "fsLayers" in content:
         raise ArgosyError(
-            f"{reference}: kept in a format that was given up (schema 1)",
-            "whoever owns it has to push it again",
+            f"{reference}: stored in an obsolete format (schema 1)",
+            "ask its owner to push it again",
         )
     return content
 
@@ -128,7 +128,7 @@ def _image(reference: Reference, content: dict[str, object]) -> _Manifest:
         raise _no_manifest(reference, problem) from None
     kind = manifest.config.media_type
     if kind not in CONFIG_TYPES:
-        raise ArgosyError(f"{reference}: no image of a file system, but {kind}")
+        raise ArgosyError(f"{reference}: not a container image, but {kind}")
     if manifest.config.size > LARGEST_CONFIG:
         raise ArgosyError(
             f"{reference}: its configuration is longer than {LARGEST_CONFIG >> 20} MiB"
@@ -152,11 +152,11 @@ def _for_this_machine(reference: Reference, content: dict[str, object]) -> str:
         named = f"{reference.host}/{reference.repository}@{newer[0]}"
         hint += f"; if all nodes can run a variant, name it by its digest: {named}"
     every = "every " if newer else ""
-    raise ArgosyError(f"{reference}: not for {every}linux/{architecture()}", hint)
+    raise ArgosyError(f"{reference}: not available for {every}linux/{architecture()}", hint)
 
 
 def _no_manifest(reference: Reference, problem: ValidationError) -> ArgosyError:
     first = problem.errors()[0]
     return ArgosyError(
-        f"{reference}: no manifest of an image: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+        f"{reference}: not an image manifest: {'.'.join(map(str, first['loc']))}: {first['msg']}"
     )

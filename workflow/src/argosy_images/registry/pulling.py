@@ -74,7 +74,7 @@ def pull(store: Store, client: Client, folder: Path, say: Say) -> Pulled:
         if why := why_no_room(cache, _missing(contents.blobs, cache)):
             raise ArgosyError(
                 f"{contents.reference}: {cache}: {why}",
-                "free space, or have the store on another disk (ARGOSY_STORE)",
+                "free space, or set ARGOSY_STORE to a folder on another disk",
             )
         _Downloads(client, cache, blobs, Progress(contents.blobs, say)).run(contents.blobs)
     _describe(folder, contents)

@@ -43,9 +43,9 @@ class Reference:
         first, slash, others = rest.partition("/")
         is_host = bool(slash) and ("." in first or ":" in first or first == "localhost")
         host, name = (first, others) if is_host else (DOCKER_HUB, rest)
-        _check_part(text, host, _HOST, f"{host!r} is no host")
+        _check_part(text, host, _HOST, f"{host!r} is not a host")
         repository, colon, tag = name.partition(":")
-        _check_part(text, tag if colon else None, _TAG, f"{tag!r} is no tag")
+        _check_part(text, tag if colon else None, _TAG, f"{tag!r} is not a tag")
         rule = "a repository's name consists of small letters, digits and . _ - /"
         _check_part(text, repository if len(repository) <= _LONGEST else "", _REPOSITORY, rule)
         if host in DOCKER_HUB_NAMES:

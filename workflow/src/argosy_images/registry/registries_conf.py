@@ -47,7 +47,7 @@ def places_of(
         return (reference,)
     place = max(found, key=lambda each: len(each.prefix))
     if place.blocked:
-        raise ArgosyError(f"{reference}: {place.where} says that {place.prefix} is blocked")
+        raise ArgosyError(f"{reference}: {place.where} blocks {place.prefix}")
     rest = name.removeprefix(place.prefix.rstrip("/"))
     return tuple(
         _moved_reference(reference, f"{to.rstrip('/')}{rest}", place)
@@ -103,7 +103,7 @@ def _places(variables: Mapping[str, str]) -> Iterator[_Place]:
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             continue
         except (OSError, ValueError, AttributeError, TypeError) as problem:
-            raise ArgosyError(f"{path}: not a file of registries: {problem}") from None
+            raise ArgosyError(f"{path}: not a valid registries.conf: {problem}") from None
 
 
 def _read_registry(registry: Mapping[str, Any], path: Path) -> _Place:

@@ -72,12 +72,14 @@ def spoken(url: str) -> Iterator[None]:
     except requests.exceptions.SSLError as problem:
         raise ArgosyError(
             f"{host}: no secure connection: {_innermost(problem)}",
-            "where the site has certificates of its own, REQUESTS_CA_BUNDLE names the file of them",
+            "if the site has its own certificates, set REQUESTS_CA_BUNDLE to their file",
         ) from None
     except (requests.ConnectionError, requests.Timeout) as problem:
         raise UnreachableError(f"{host}: {_reason(problem, _proxy_of(url))}") from None
     except (requests.RequestException, HTTPError) as problem:
-        raise PassingError(f"{host}: the answer broke off ({type(problem).__name__})") from None
+        raise PassingError(
+            f"{host}: the connection broke during the answer ({type(problem).__name__})"
+        ) from None
 
 
 def read_body(response: requests.Response, longest: int) -> bytes:
@@ -106,7 +108,7 @@ def _send(
     for _ in range(MOST_REDIRECTS + 1):
         _check_address(url)
         if is_far and is_loopback(urlsplit(url).hostname or ""):
-            raise ArgosyError(f"{own[1]}: redirects to this machine, and is not followed there")
+            raise ArgosyError(f"{own[1]}: redirects to this machine, which is not followed")
         _proxy_of(url)
         foreign = _origin(url) != own
         shown = {key: text for key, text in headers.items() if not (foreign and key in _SECRET)}
@@ -125,7 +127,7 @@ def _send(
             return response
         response.close()
         url = urljoin(url, target)
-    raise ArgosyError(f"{urlsplit(url).netloc}: sends from one address to the next without end")
+    raise ArgosyError(f"{urlsplit(url).netloc}: redirect loop")
 
 
 _SECRET = ("Authorization",)
@@ -174,7 +176,7 @@ def _proxy_of(url: str) -> str:
     else:
         return shown
     raise UnusableProxyError(
-        f"{host.netloc}: {told}; let HTTPS_PROXY name one by http://HOST:PORT, or unset it"
+        f"{host.netloc}: {told}; set HTTPS_PROXY to http://HOST:PORT, or unset it"
     )
 
 
@@ -188,7 +190,7 @@ def _reason(problem: Exception, proxy: str) -> str:
 def _reason_of_proxy(problem: Exception, proxy: str) -> str:
     causes = list(_causes(problem))
     if any(isinstance(one, NameResolutionError) for one in causes):
-        return f"there is no host of the name of the proxy {proxy}, or no network"
+        return f"the proxy's name {proxy} is unknown, or there is no network"
     if any(isinstance(one, NewConnectionError) for one in causes):
         return f"the proxy {proxy} does not answer ({_innermost(problem)})"
     # As http.client says it: "Tunnel connection failed: 403 Forbidden".
@@ -205,7 +207,7 @@ def _reason_of_host(problem: Exception) -> str:
     ):
         return "no answer in time"
     if any(isinstance(one, NameResolutionError) for one in causes):
-        return "there is no host of this name, or no network"
+        return "the host's name is unknown, or there is no network"
     if any(isinstance(one, NewConnectionError) for one in causes):
         return f"no connection ({_innermost(problem)})"
     return f"the connection broke off ({_innermost(problem)})"

@@ -135,9 +135,9 @@ def _members(diff: Path) -> Iterator[str]:
             if path.rpartition("/")[2].startswith(WHITEOUT):
                 # In a tar of a layer it would remove a file of the image: wherever it is opened.
                 raise ArgosyError(
-                    f"{path}: layers of images cannot hold files whose names begin with {WHITEOUT}, as "
-                    "these stand for removed ones",
-                    "give it another name, or remove it in the same step",
+                    f"{path}: layers cannot hold names that begin with {WHITEOUT}, since "
+                    "these mark removed files",
+                    "rename it, or remove it in the same step",
                 )
             yield path
 

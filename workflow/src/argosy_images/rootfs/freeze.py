@@ -123,7 +123,7 @@ def _make_workdir(tree: Root, workdir: str) -> None:
     except OSError as problem:
         if problem.errno in FULL:
             raise
-        why = f"WORKDIR {workdir} is no folder"
+        why = f"WORKDIR {workdir} is not a folder"
         raise OSError(problem.errno, why, problem.filename) from None
 
 

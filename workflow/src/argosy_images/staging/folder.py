@@ -61,7 +61,7 @@ def _take(path: Path, kind: int) -> int | None:
     except OSError as problem:
         os.close(descriptor)
         raise ArgosyError(
-            f"{path.parent}: no locks there ({problem.strerror})",
+            f"{path.parent}: no file locks there ({problem.strerror})",
             "choose a folder of the node's own disk as images.folder in site.yaml",
         ) from None
     except BaseException:
@@ -145,13 +145,15 @@ class NodeFolder:
                 os.close(outer)
         except OSError as problem:
             raise ArgosyError(
-                f"{path}: on {os.uname().nodename} images cannot be unpacked there "
+                f"{path}: images cannot be unpacked there on {os.uname().nodename} "
                 f"({problem.strerror})",
                 REMEDY,
             ) from None
         try:
             if os.fstatvfs(own).f_flag & os.ST_NOEXEC:
-                raise ArgosyError(f"{place}: no program may be started from there (noexec)", REMEDY)
+                raise ArgosyError(
+                    f"{place}: programs cannot be started from there (noexec)", REMEDY
+                )
         finally:
             os.close(own)
         return cls(path)

@@ -33,10 +33,9 @@ def make_room_in_memory(folder: NodeFolder, size: int) -> None:
     what, least = min(left.items(), key=lambda item: item[1])
     if least < size:
         raise ArgosyError(
-            f"images.stage is memory: the image takes {amount(size)}, and on {os.uname().nodename} "
-            f"there are {amount(least)} {what}",
-            "ask for more by resources.memory_per_rank, or choose "
-            "another images.stage in site.yaml",
+            f"images.stage is memory: the image needs {amount(size)}, but {os.uname().nodename} has "
+            f"{amount(least)} {what}",
+            "raise resources.memory_per_rank, or choose another images.stage in site.yaml",
         )
 
 
@@ -101,7 +100,7 @@ def make_room(folder: NodeFolder, size: int, kept: int, say: Callable[[str], Non
     """
     if size > kept:
         raise ArgosyError(
-            f"images.cache_size in site.yaml: it is {amount(kept)}, and this image takes {amount(size)}",
+            f"images.cache_size in site.yaml: it is {amount(kept)}, but this image needs {amount(size)}",
             "raise it, or choose another images.stage",
         )
     taken = sum(image.size for image in folder.images())
@@ -114,7 +113,7 @@ def make_room(folder: NodeFolder, size: int, kept: int, say: Callable[[str], Non
             say(f"removed an image that was not used for longest ({amount(room)})")
     if taken + size > kept:
         raise ArgosyError(
-            f"images.cache_size in site.yaml: it is {amount(kept)}, images that are in use on "
+            f"images.cache_size in site.yaml: it is {amount(kept)}, images in use on "
             f"{os.uname().nodename} take {amount(taken)}, and this one {amount(size)}",
             "raise it",
         )
@@ -133,8 +132,8 @@ def full(folder: NodeFolder, size: int) -> ArgosyError:
     status = os.statvfs(folder.path)
     files = f" and {status.f_favail} files" if status.f_files else ""
     return ArgosyError(
-        f"{folder.path}: the image takes {amount(size)}, and on {os.uname().nodename} there are "
-        f"{amount(free(folder))}{files} left",
+        f"{folder.path}: the image needs {amount(size)}, but {os.uname().nodename} has "
+        f"{amount(free(folder))}{files} free",
         f"free space there, {REMEDY}",
     )
 

@@ -72,7 +72,7 @@ def _remove_left(folder: Path) -> None:
     """Remove the folder if it is ours and nobody holds its lock.
 
     Raises:
-        OSError: when somebody does, or it is no folder.
+        OSError: when somebody does, or it is not a folder.
     """
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:

@@ -33,7 +33,7 @@ def share(store: Store, say: Callable[[str], None]) -> None:
     if not store.path.is_dir():
         raise ArgosyError(f"{store.path}: there is no store yet", "run: argosy image build IMAGE")
     if store.path.stat().st_uid != os.geteuid():
-        raise ArgosyError(f"{store.path}: the store is somebody else's", "its owner can share it")
+        raise ArgosyError(f"{store.path}: you do not own this store", "ask its owner to share it")
     for path in store.path.iterdir():
         if path.name not in (*TOOLS, *IMAGES, LAYERS) and not path.is_symlink():
             path.chmod(0o700 if path.is_dir() else 0o600)
@@ -50,7 +50,7 @@ def share(store: Store, say: Callable[[str], None]) -> None:
     # At last: until here nobody comes in.
     _open(store.path, whole=False)
     say(
-        f"{store.path}: whoever can reach this folder can run its images; do this again after a build"
+        f"{store.path}: users who can reach this folder can run its images; share again after each build"
     )
 
 

@@ -92,7 +92,7 @@ def _way_to(place: Path) -> tuple[list[tuple[Path, os.stat_result]], bool]:
         if stat.S_ISLNK(found.st_mode):
             links += 1
             if links > MOST_LINKS:
-                raise ArgosyError(f"{place}: these links lead nowhere")
+                raise ArgosyError(f"{place}: these links are broken")
             target = (at / name).readlink()
             at = Path("/") if target.is_absolute() else at
             names += [part for part in reversed(target.parts) if part != "/"]

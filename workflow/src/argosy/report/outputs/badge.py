@@ -28,7 +28,7 @@ def badge_of(summary: Summary, name: str | None = None) -> str:
     """Return the badge of an experiment, of the only one without a name; raises ArgosyError."""
     names = [each.experiment for each in summary.experiments]
     if name is None and len(names) != 1:
-        raise ArgosyError("--experiment: which one? The report has several", choices(names))
+        raise ArgosyError("--experiment: the report has several experiments", choices(names))
     found = next((each for each in summary.experiments if name in (None, each.experiment)), None)
     if found is None:
         raise ArgosyError(

@@ -16,7 +16,7 @@ LEAST_RATIO = 1.5
 FEWEST_CHANGES = 3
 """From one group to the other, so that a single change of pace is none of it."""
 PLAUSIBLE = (1e-30, 1e30)
-"""Samples/s: beyond, a number is no throughput, and what is computed of it no number."""
+"""Samples/s: beyond, a number is not a throughput, and what is computed of it no number."""
 _STARTED = 0.2
 """Of a run: slow first numbers do not hide two groups behind them."""
 LEAST_INTERVAL_S = 0.01
@@ -62,7 +62,7 @@ def implausible(*rates: float) -> str | None:
     """Return what is wrong with the first of the rates (samples/s) that is none; None where all are."""
     low, high = PLAUSIBLE
     odd = next((rate for rate in rates if not low <= rate <= high), None)
-    return None if odd is None else f"{odd:.3g} samples per second, which is no throughput"
+    return None if odd is None else f"{odd:.3g} samples per second, which is not a throughput"
 
 
 def mean_rate(rates: Vector, times: Vector, first: int) -> float:

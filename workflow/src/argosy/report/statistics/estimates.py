@@ -61,7 +61,7 @@ def geometric_mean_estimate(values: Sequence[float], confidence: float = CONFIDE
     """
     sample = _sample(values)
     if sample.min() <= 0:
-        raise ValueError("a geometric mean wants positive values")
+        raise ValueError("a geometric mean needs positive values")
     if sample.size == 1:
         return Estimate(1, float(sample[0]))
     return _exponential(_student(np.log(sample), confidence))
@@ -77,7 +77,7 @@ def total_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> E
     """
     sample = _sample(values)
     if sample.min() < 0:
-        raise ValueError("what adds up is not negative")
+        raise ValueError("terms of a sum must not be negative")
     mean = float(sample.mean())
     if _has_no_scatter(sample, mean) or not mean > 0:
         return Estimate(sample.size, mean)
@@ -138,7 +138,7 @@ def ratio_estimate(
     """
     above, below = _sample(numerator), _sample(denominator)
     if min(above.min(), below.min()) <= 0:
-        raise ValueError("a ratio of geometric means wants positive values")
+        raise ValueError("a ratio of geometric means needs positive values")
     return log_difference_estimate(np.subtract.outer(np.log(above), np.log(below)), confidence)
 
 
@@ -160,7 +160,7 @@ def share_estimate(
     upper, lower, total = (_sample(values) for values in (more, less, whole))
     mean = float(total.mean())
     if mean <= 0:
-        raise ValueError(f"a share wants a positive whole, not {mean}")
+        raise ValueError(f"a share needs a positive whole, not {mean}")
     share = (float(upper.mean()) - float(lower.mean())) / mean
     terms = (
         [(upper, (1 - share) / mean), (lower, -1 / mean)]
@@ -191,7 +191,7 @@ def paired_ratio_estimate(
     if above.size != below.size:
         raise ValueError(f"{above.size} values cannot be paired with {below.size}")
     if min(above.min(), below.min()) <= 0:
-        raise ValueError("ratios of pairs want positive values")
+        raise ValueError("ratios of pairs need positive values")
     return _exponential(_student(np.log(above) - np.log(below), confidence))
 
 
@@ -225,7 +225,7 @@ def outliers(values: Sequence[float]) -> tuple[bool, ...]:
         return (False,) * len(values)
     sample = _sample(values)
     if sample.min() <= 0:
-        raise ValueError("outliers are looked for among positive values")
+        raise ValueError("outliers need positive values")
     off = np.abs(np.log(sample) - np.median(np.log(sample)))
     spread = max(float(np.median(off)), _LEAST_SPREAD)
     return tuple((0.6745 * off / spread > FAR_OFF).tolist())

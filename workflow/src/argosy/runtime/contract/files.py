@@ -25,7 +25,7 @@ _LONGEST_NUMBER = 40  # digits; Python takes the square of their count to read m
 
 
 def open_regular(path: str) -> int:
-    """Return a descriptor for reading. Raises OSError, also for what is no regular file."""
+    """Return a descriptor for reading. Raises OSError, also for what is not a regular file."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     return check_regular(os.open(path, flags), path)
 
@@ -151,7 +151,7 @@ def write_json(path: str, content: Mapping[str, Any]) -> None:
 
 
 def _refuse(name: str) -> float:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _whole(digits: str) -> int:

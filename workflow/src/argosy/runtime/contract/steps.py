@@ -113,9 +113,9 @@ def header_of(begin: bytes) -> Optional[Header]:
         return None
     magic, byte_order, version = _BEGIN.unpack_from(begin)
     if magic != MAGIC:
-        raise NoStepsError("is no file of steps")
+        raise NoStepsError("is not a file of steps")
     if byte_order != BYTE_ORDER:
-        raise NoStepsError("is in another byte order than little-endian")
+        raise NoStepsError("is not little-endian")
     if version != VERSION:
         raise NoStepsError(f"its version is {version}, this Argosy reads {VERSION}")
     *_, header_bytes, row_bytes, rank, node, unix, monotonic = HEADER.unpack_from(begin)

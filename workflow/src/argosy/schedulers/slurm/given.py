@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     if partition and given and given not in partition.split(","):
         said.append(
             f"slurm/{site}/site.yaml: the job asked for the partition {partition} and Slurm gave it "
-            f"{given}, whose nodes may be others than those that are to be measured"
+            f"{given}, whose nodes may differ"
         )
     if said:
         print("argosy: " + "; ".join(said), file=sys.stderr, flush=True)
@@ -89,7 +89,7 @@ def shortfalls(values: Values, environment: Mapping[str, str]) -> Iterator[tuple
 
 def _in_words(asked: float, what: str, given: float) -> str:
     where = "" if what == "nodes" else " of each node"
-    return f"{asked:.0f} {what}{where} and Slurm gave it {given:.0f}: ask for what the site gives"
+    return f"{asked:.0f} {what}{where} and Slurm gave it {given:.0f}: request as much as the site gives"
 
 
 def _memory(values: Values, names: Sequence[str], cpus: int, gpus: int) -> float:

@@ -30,7 +30,7 @@ def script_options(job: JobRequest) -> dict[str, str | None]:
     folder, fields = str(job.folder), job.fields
     if "\\" in folder:
         raise ArgosyError(
-            f"{folder}: move the project: Slurm reads a backslash as a sign of its own"
+            f"{folder}: move the project: Slurm gives backslashes in paths a meaning of their own"
         )
     options: dict[str, str | int | None] = {
         "job-name": job_name(job.folder),
@@ -80,7 +80,9 @@ def _check_complete(job: JobRequest, options: Mapping[str, str | int | None]) ->
     missing = []
     if site.account_required and not options.get("account"):
         other = f", or below hardware.{placement.hardware_name}" if len(site.hardware) > 1 else ""
-        missing.append(f"account: this site wants one; write the name of your project here{other}")
+        missing.append(
+            f"account: this site requires one; write the name of your project here{other}"
+        )
     if not site.interface:
         missing.append(
             "interface: not known; write the network interface over which the nodes reach each other; "
@@ -89,8 +91,8 @@ def _check_complete(job: JobRequest, options: Mapping[str, str | int | None]) ->
     several = str(options.get("nodes", 1)) != "1"
     if site.interface == LOOPBACK and several:
         missing.append(
-            f"interface: {LOOPBACK} is each node's own, over which it reaches no other; "
-            f"`{_look_at_nodes(job, options)}` lists those that there are"
+            f"interface: {LOOPBACK} is local to each node and reaches no other; "
+            f"`{_look_at_nodes(job, options)}` lists the others"
         )
     if missing:
         raise ArgosyError("; ".join(missing))

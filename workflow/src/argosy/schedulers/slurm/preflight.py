@@ -121,7 +121,7 @@ def _check_cluster(options: ScriptOptions, here: str) -> None:
     named = options.cluster_name
     if named and here != named:
         raise ArgosyError(
-            f"{options.site_file}: cluster_name: is {named}, and Slurm's commands here speak to {here}",
+            f"{options.site_file}: cluster_name: is {named}, but Slurm's commands here reach {here}",
             f"choose the site of {here}, or work on a login node of {named}",
         )
 
@@ -203,13 +203,13 @@ def _check(options: ScriptOptions, known: list[Partition], questions: _Questions
         raise ArgosyError(
             f"{options.keys('partition')}: Slurm would run {options.where} in the partition {given}: "
             f"the site sends jobs of {options.values['partition']} there",
-            f"name {given} there, if its nodes are those that are to be measured",
+            f"name {given} there, if you want to measure its nodes",
         )
     if nodes := fewer_nodes(options, answer):
         raise ArgosyError(
             f"{options.keys('nodes')}: Slurm would give {options.where} {nodes} of the "
             f"{options.values['nodes']} nodes that it asks for: a plugin of the site cuts them",
-            "ask for what the site gives",
+            "request as many nodes as the site gives",
         )
     more = more_cpus(options, partition)
     return Accepted(script, _wait_for_partition(options, partition), more)

@@ -32,8 +32,8 @@ REASONS: tuple[tuple[str, Reason], ...] = (
         Reason("asks for more or fewer nodes than the partition allows", _STUCK),
     ),
     (r"PartitionTimeLimit", Reason("asks for more time than the partition allows", _STUCK)),
-    (r"PartitionConfig", Reason("asks for what the partition does not have", _STUCK)),
-    (r"BadConstraints|BadConfig", Reason("no node has what it asks for", _STUCK)),
+    (r"PartitionConfig", Reason("requests more than the partition has", _STUCK)),
+    (r"BadConstraints|BadConfig", Reason("no node has the requested resources", _STUCK)),
     (r"JobHeldUser", Reason("held by its user; `scontrol release` lets it go", _STUCK)),
     (r"JobHeldAdmin", Reason("held by the site; ask its support why", _STUCK)),
     (

@@ -165,7 +165,7 @@ def _memory_by_node(script: ScriptOptions, said: str) -> str:
     """Return the keys of a site's file for other memory options."""
     return (
         f'{script.site_file}: options: write `mem-per-cpu: "{{memory_per_cpu}}M"` where the site counts '
-        f'memory by CPU, `mem-per-gpu: "{{memory_per_gpu}}M"` by GPU, `mem: null` where it wants none: '
+        f'memory by CPU, `mem-per-gpu: "{{memory_per_gpu}}M"` by GPU, `mem: null` where it accepts none: '
         f"Slurm refuses {script.where}, which asks for mem={script.values['mem']}: {said}"
     )
 

@@ -60,7 +60,7 @@ def check_script(options: ScriptOptions) -> None:
         template = options.site_file.replace("site.yaml", "job.sbatch.j2")
         raise ArgosyError(
             f"{template}: it writes `{found[0]}`: Argosy works with one cluster",
-            f"take that line away; {_REMEDY}",
+            f"remove that line; {_REMEDY}",
         )
 
 
@@ -79,8 +79,8 @@ def check_cluster(job_id: str, cluster: str) -> None:
         return
     call("scancel", f"--clusters={cluster}", job_id)
     raise SlurmError(
-        f"sbatch gave the job {job_id} to the cluster {cluster}, and Argosy looks for it on {here}: "
-        f"it is cancelled; {_REMEDY}"
+        f"sbatch sent the job {job_id} to the cluster {cluster}, but Argosy works with {here}: "
+        f"the job is cancelled;  {_REMEDY}"
     )
 
 
@@ -115,7 +115,7 @@ def submit(script: Path, folder: Path, exclude: str = "") -> str:
             raise
     found = read_submitted(said)
     if found is None:
-        raise LostError(f"sbatch took the script and named no job; it printed: {shown(said)}")
+        raise LostError(f"sbatch accepted the script but named no job; it printed: {shown(said)}")
     job_id, cluster = found
     if cluster:
         check_cluster(job_id, cluster)
@@ -197,7 +197,7 @@ class LostJobs:
             raise lost.problem
         del self._lost[folder]
         if found is None and isinstance(lost.problem, LostError):
-            raise SlurmError(f"{lost.problem}; no job of {folder} came into the queue")
+            raise SlurmError(f"{lost.problem}; no job of {folder} appeared in the queue")
         return found
 
     def all_of(self, listed: Collection[Listed]) -> list[str]:

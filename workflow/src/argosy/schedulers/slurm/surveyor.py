@@ -61,7 +61,7 @@ class SlurmSurveyor:
         if not partitions or not nodes:
             raise ArgosyError(
                 "Slurm lists no partition or no node here",
-                "`scontrol show partition` and `scontrol show node` say what it shows to you",
+                "check what `scontrol show partition` and `scontrol show node` print",
             )
         config = questions.ask("settings of the cluster", *CONFIG, read=read_config) or {}
         kinds = kinds_by_partition(nodes)

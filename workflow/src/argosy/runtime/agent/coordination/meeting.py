@@ -147,9 +147,7 @@ class Search:
     def _why(self, error: BaseException) -> str:
         key = f"`interface` (or `host_suffix`) in {self._settings.site_file}"
         if self._is_here:
-            return (
-                f"{socket.gethostname()} has that address itself; {key} has to lead to other nodes"
-            )
+            return f"{socket.gethostname()} has that address itself; {key} must lead to other nodes"
         if isinstance(error, ConnectionRefusedError):
             return f"{cause_of(error)}, perhaps by a firewall on that interface; {key} names it"
         if isinstance(error, OSError):

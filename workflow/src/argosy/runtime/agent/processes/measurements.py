@@ -41,17 +41,17 @@ _NOTHING_DONE = (
 )
 _NO_NUMBER = (
     "the program ended well, but {count} of the {matches} matches of the experiment's 'throughput' pattern "
-    "{pattern} hold no number that can be read, and no throughput is made of the rest. What it found is no "
-    "number: {found}; put the whole number, and nothing else, into its group"
+    "{pattern} hold no readable number, so the run has no throughput. Not a number: "
+    "{found}; put the whole number, and nothing else, into its group"
 )
 _CUT = (
-    "the experiment's 'throughput' pattern {pattern} takes {found}: a part of the number, so that what "
-    "was measured is wrong ({count} of {matches} matches); put the whole number into its group, with its "
+    "the experiment's 'throughput' pattern {pattern} captures {found}: only a part of the number, so the "
+    "throughput is wrong ({count} of {matches} matches); put the whole number into its group, with its "
     "sign, thousands, exponent, and k, M or G"
 )
 _TWO_KINDS = (
-    "the experiment's 'throughput' pattern {pattern} finds two kinds of numbers, and no throughput is made "
-    "of both: {one} and {other}; let it match the words around one kind alone"
+    "the experiment's 'throughput' pattern {pattern} finds two kinds of numbers, so the run has no "
+    "throughput: {one} and {other}; include words that only one kind has"
 )
 
 

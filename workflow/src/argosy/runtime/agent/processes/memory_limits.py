@@ -13,9 +13,9 @@ from typing import Iterator
 
 _OF_A_USER = "user.slice"  # of systemd, around all of somebody's sessions
 _UNLIMITED = 1 << 60  # version 1 says this or more for no limit
-NODE = "the node ran out of memory, and no limit of the job's own was met"
+NODE = "the node ran out of memory; the job reached no limit"
 UNKNOWN = (
-    "a process of this node was ended for want of memory at that time: the job's limit "
+    "a process of this node was killed at that time, since memory ran out: the job's limit "
     "(`resources.memory_per_rank`) was reached, or else the node's memory"
 )
 

@@ -229,7 +229,7 @@ _PLAIN_AFTER = re.compile(
 
 
 class NoNumberError(Exception):
-    """What was found is no number; the text says what it is. `cut`: it is a part of one."""
+    """What was found is not a number; the text says what it is. `cut`: it is a part of one."""
 
     def __init__(self, text: str, *, cut: bool = False) -> None:
         super().__init__(text)
@@ -281,7 +281,7 @@ def rate_of(match: Match[str]) -> float:
     rate = number_of(match)
     if 0 <= rate < math.inf:
         return rate
-    raise NoNumberError(f"{match.group(1).strip()}, which is no throughput")
+    raise NoNumberError(f"{match.group(1).strip()}, which is not a throughput")
 
 
 def record(rate: float, at: float) -> str:
@@ -290,7 +290,7 @@ def record(rate: float, at: float) -> str:
 
 
 def refused(match: Match[str], at: float) -> str:
-    """Return the line of printed.jsonl for a match that is no throughput."""
+    """Return the line of printed.jsonl for a match that is not a throughput."""
     text = match.group(0)[:_LONGEST_TEXT]
     return json.dumps({"kind": "refused", "text": text, "at": at}) + "\n"
 

@@ -70,7 +70,7 @@ def visible_devices(nvml: Any, visible: str | None) -> list[Device]:
 def _load_file(path: str) -> Any:
     spec = importlib.util.spec_from_file_location("pynvml", path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no Python module")
+        raise ImportError(f"{path} is not a Python module")
     module = importlib.util.module_from_spec(spec)
     # It looks for itself there while it is loaded.
     sys.modules["pynvml"] = module

@@ -58,7 +58,7 @@ def parse_answer(data: bytes) -> Answer:
     version, _, rest = first.partition(" ")
     status = rest[:3]
     if not version.startswith("HTTP/1.") or not (status.isascii() and status.isdigit()):
-        raise ValueError(f"not an answer in HTTP: {first[:80]!r}")
+        raise ValueError(f"not an HTTP response: {first[:80]!r}")
     headers = _parse_headers(lines)
     return Answer(int(status), headers, _length(headers))
 
