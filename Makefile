@@ -69,8 +69,13 @@ test-quick: lint ## Check style and types, and run quick tests without images an
 	    --dist worksteal --basetemp="$$folder/tests"
 
 .PHONY: schema
-schema: $(VENV)/.ready ## Write docs/summary.schema.json
+schema: $(VENV)/.ready ## Write the JSON Schemas of config.yaml, site.yaml and summary.json
+	@$(BIN)/python -m argosy.schemas workflow/schemas
 	@$(BIN)/python -c 'from argosy.report.summary.models import summary_schema; print(summary_schema(), end="")' >docs/summary.schema.json
+
+.PHONY: docs
+docs: $(VENV)/.developing ## Build the documentation site in site/
+	$(BIN)/sphinx-build -q --nitpicky --fail-on-warning --keep-going -c docs . site
 
 .PHONY: bench-demo
 bench-demo: ## Time a cold and a warm `make demo` from a clean clone

@@ -1,6 +1,8 @@
 """Commands that pages and messages name are there, with the options that they name."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -107,3 +109,12 @@ def test_every_test_that_pages_name_is_there(project: Path) -> None:
         for named in re.findall(r"`(tests/[\w/.-]+)`", text):
             assert (project / named).exists(), f"{page}: {named}"
         assert set(re.findall(r"`(test_\w+\.py)`", text)) <= there, page
+
+
+def test_the_site_is_built_without_a_warning(project: Path, tmp_path: Path) -> None:
+    sphinx = (sys.executable, "-m", "sphinx", "--quiet", "--nitpicky", "--fail-on-warning")
+    folders = ("-c", project / "docs", "-d", tmp_path / "cache", project, tmp_path / "site")
+    done = subprocess.run([*sphinx, *folders], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    for page in ("docs/index", "README", "config/README", "docs/porting", "SECURITY"):
+        assert (tmp_path / f"site/{page}.html").is_file()

@@ -8,10 +8,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError, ValidationInfo
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    WithJsonSchema,
+)
 from pydantic_core import ErrorDetails
 
-from argosy_common.units import mebibytes, seconds
+from argosy_common.units import DURATION, SIZE, mebibytes, seconds
 
 AS_WRITTEN = {"as_written": True}
 """The pydantic context for files that users write: each duration and size needs its unit.
@@ -51,9 +58,46 @@ def from_text(value: object) -> object:
 
 _TRUTH = {"true": True, "false": False}
 
-Count = Annotated[int, BeforeValidator(from_text), Field(ge=1, le=1 << 20, strict=True)]
-Seconds = Annotated[int, BeforeValidator(written_seconds), Field(ge=1)]
-Mebibytes = Annotated[int, BeforeValidator(written_mebibytes), Field(ge=1)]
+DURATION_SCHEMA = {
+    "type": "string",
+    "pattern": f"^(?=.){DURATION.pattern}$",
+    "description": "A duration with its unit, such as 90s, 30m, 2h or 1d12h.",
+}
+SIZE_SCHEMA = {
+    "type": "string",
+    "pattern": f"^{SIZE.pattern}$",
+    "description": "A size with its unit, such as 512M, 16G or 1T.",
+}
+COUNT_SCHEMA = {"type": "integer", "minimum": 1, "maximum": 1 << 20}
+
+
+def one_or_several(item: dict[str, Any]) -> WithJsonSchema:
+    """Return the JSON Schema of a list for which its only item may stand.
+
+    Args:
+        item: the JSON Schema of an item.
+    """
+    return WithJsonSchema({"anyOf": [item, {"type": "array", "items": item, "minItems": 1}]})
+
+
+Count = Annotated[
+    int,
+    BeforeValidator(from_text),
+    Field(ge=1, le=1 << 20, strict=True),
+    WithJsonSchema(COUNT_SCHEMA),
+]
+Natural = Annotated[
+    int,
+    BeforeValidator(from_text),
+    Field(ge=0, strict=True),
+    WithJsonSchema({"type": "integer", "minimum": 0}),
+]
+Seconds = Annotated[
+    int, BeforeValidator(written_seconds), Field(ge=1), WithJsonSchema(DURATION_SCHEMA)
+]
+Mebibytes = Annotated[
+    int, BeforeValidator(written_mebibytes), Field(ge=1), WithJsonSchema(SIZE_SCHEMA)
+]
 
 
 _LONGEST_VALUE = 200

@@ -48,6 +48,7 @@ class Source(Model):
     """Where facts of a site come from."""
 
     where: Text
+    """The page, repository or person."""
     grade: Literal["A", "B", "C"]
     """A: the operator's documentation; B: configuration that a third project keeps; C: a user's notes."""
     date: Text | None = None
@@ -58,6 +59,7 @@ class Hardware(Model):
     """One kind of node: what jobs may use of it, and the options that request it."""
 
     architecture: Literal["x86_64", "aarch64"]
+    """The processors, as `uname -m` names them."""
     cores: Count | None = None
     """Cores of a node that jobs may request."""
     threads_per_core: Count = 1
@@ -71,13 +73,16 @@ class Hardware(Model):
     account: Text | None = None
     """The account, if it differs from the site's."""
     options: Options = {}
+    """Options of sbatch that request it."""
 
 
 class Limit(Model):
     """The longest wall time of jobs of up to `nodes` nodes; None: no known limit."""
 
     nodes: Count | None = None
+    """The largest number of nodes with this limit."""
     time: Seconds | None = None
+    """The longest wall time."""
 
     def holds(self, nodes: int) -> bool:
         """Return whether it is the limit of a job of that size."""
@@ -88,7 +93,9 @@ class Queue(Model):
     """A way into the cluster: usually a partition, a QoS or both."""
 
     hardware: Annotated[tuple[Text, ...], Field(min_length=1)]
+    """Kinds of nodes that it leads to."""
     options: Options = {}
+    """Options of sbatch that choose it."""
     limits: tuple[Limit, ...] = ()
     """By rising node count; the first one that covers a job's nodes applies."""
     only_by_name: bool = False
@@ -145,16 +152,21 @@ class Site(Model):
     host_suffix: Annotated[str, AfterValidator(printable)] = ""
     """Suffix of a node's name that selects its address on that interface."""
     account_required: bool = False
+    """Whether a job without an account is an error."""
     account: Text | None = None
+    """The account to charge."""
     tmpdir: Folder = "/tmp"
     """Local folder of a node for temporary files; may hold variables such as $SLURM_TMPDIR."""
     absent_folders: Mapping[Folder, Text] = {}
     """Folders of login nodes that compute nodes lack, with the remedy."""
     images: Images = Images()
+    """Where nodes take images from, and where images are built."""
     options: Options = {}
+    """Options of sbatch of every job."""
     unsupported_options: Mapping[OptionName, Text] = {}
     """Options that the site rejects, with its reasons."""
     srun: tuple[Argument, ...] = ()
+    """Arguments of the `srun` that starts a task on each node."""
     same_allocation: bool = True
     """Whether a job may hold several runs, one after another: the launcher has to start on fewer nodes than
     the job has."""
@@ -171,6 +183,7 @@ class Site(Model):
     contact: Text | None = None
     """The address of its documentation or help desk."""
     sources: tuple[Source, ...] = ()
+    """Where the values come from."""
     tried: Text | None = None
     """When Argosy last ran there; None: not yet."""
 

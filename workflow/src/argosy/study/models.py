@@ -5,7 +5,7 @@ Every model refuses unknown keys, so a misspelt key is an error and never silent
 
 import re
 import shlex
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -14,13 +14,24 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationInfo,
+    WithJsonSchema,
     field_validator,
     model_validator,
 )
 
 from argosy.study.command_launchers import refuse_launchers
 from argosy.study.image_names import ARCHIVES, image_name, is_taken
-from argosy.validation import Count, Mebibytes, Seconds, from_text, written_seconds
+from argosy.validation import (
+    COUNT_SCHEMA,
+    DURATION_SCHEMA,
+    Count,
+    Mebibytes,
+    Natural,
+    Seconds,
+    from_text,
+    one_or_several,
+    written_seconds,
+)
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -60,6 +71,7 @@ Runtimes = Annotated[
     BeforeValidator(no_former_runtime),
     BeforeValidator(several),
     AfterValidator(distinct_runtimes),
+    one_or_several({"enum": [*get_args(Runtime)]}),
 ]
 
 
@@ -147,13 +159,25 @@ LEAST_HANG_TIMEOUT_S = 10
 VARIANTS = ("alone", "synthetic", "warm")
 """What is added to the name of an experiment for those that a study of its stalls makes."""
 
-Words = Annotated[tuple[str, ...], BeforeValidator(words), Field(min_length=1)]
+Words = Annotated[
+    tuple[str, ...], BeforeValidator(words), Field(min_length=1), one_or_several({"type": "string"})
+]
 Name = Annotated[str, AfterValidator(folder_name)]
 Image = Annotated[str, AfterValidator(printable), AfterValidator(image_or_source)]
 Variable = Annotated[str, AfterValidator(variable_name)]
-Value = Annotated[str, Field(coerce_numbers_to_str=True), AfterValidator(printable)]
+Value = Annotated[
+    str,
+    Field(coerce_numbers_to_str=True),
+    AfterValidator(printable),
+    WithJsonSchema({"type": ["string", "number"]}),
+]
 HangTimeout = Annotated[
-    int, BeforeValidator(off_or_seconds), Field(ge=0), AfterValidator(long_enough)
+    int,
+    BeforeValidator(off_or_seconds),
+    Field(ge=0),
+    AfterValidator(long_enough),
+    # YAML 1.1 reads `off` as false.
+    WithJsonSchema({"anyOf": [DURATION_SCHEMA, {"enum": ["off", False]}]}),
 ]
 """Seconds; 0: nothing counts as a hang."""
 ExperimentName = Annotated[str, AfterValidator(experiment_name)]
@@ -169,9 +193,18 @@ class Scale(Model):
     """Which points are measured: every node count, each `repeats` times as jobs of its own."""
 
     kind: Literal["strong", "weak"] = "strong"
-    nodes: Annotated[tuple[Count, ...], BeforeValidator(several), Field(min_length=1)]
+    """strong: the same problem at every size; weak: a problem that grows with the ranks."""
+    nodes: Annotated[
+        tuple[Count, ...],
+        BeforeValidator(several),
+        Field(min_length=1),
+        one_or_several(COUNT_SCHEMA),
+    ]
+    """Node counts, one for each size."""
     ranks_per_node: Count = 1
+    """Ranks of each node."""
     repeats: Annotated[Count, Field(le=10_000)] = 3
+    """Independent jobs of each size."""
 
     @field_validator("nodes")
     @classmethod
@@ -186,11 +219,13 @@ class Resources(Model):
     """What one rank needs, and the wall time of one run."""
 
     cpus_per_rank: Count = 1
-    gpus_per_rank: Annotated[int, BeforeValidator(from_text), Field(ge=0, strict=True)] = 0
+    """Cores of each rank, and threads of its libraries."""
+    gpus_per_rank: Natural = 0
+    """GPUs of each rank."""
     memory_per_rank: Mebibytes = 2048
-    """MiB."""
+    """Memory of each rank (as a number, in MiB)."""
     time: Annotated[Seconds, Field(ge=60)] = 1800
-    """Seconds."""
+    """Time limit of a run (as a number, in seconds)."""
     same_allocation: Annotated[
         bool, BeforeValidator(from_text), Field(strict=True, exclude_if=lambda wanted: not wanted)
     ] = False
@@ -205,7 +240,7 @@ class Checkpoints(Model):
 
     warning: Annotated[Seconds, Field(ge=1)] = 120
     """Seconds before the time limit at which the ranks get SIGUSR1."""
-    requeues: Annotated[int, BeforeValidator(from_text), Field(ge=0, strict=True)] = 10
+    requeues: Natural = 10
     """How often a run that was interrupted goes back into the queue by itself."""
 
 
@@ -215,13 +250,19 @@ class Experiment(Model):
     image: Image | None = None
     """Folder of containers/, docker://REFERENCE, udocker:NAME:TAG or an archive; None: the host has all."""
     command: Words
+    """Program and arguments of each rank, split as a shell would and never given to one."""
     launcher: Launcher = "horovod"
+    """How ranks find each other: by HOROVOD_*, by torchrun's variables, or by RANK and WORLD_SIZE alone."""
     runtime: Runtimes = ("container",)
     """`native`: without a container, by the image's programs or else the host's; both: to compare."""
     scale: Scale
+    """The sizes to measure."""
     resources: Resources = Resources()
+    """What each rank needs."""
     checkpoints: Checkpoints | None = None
+    """The program saves checkpoints when it is warned."""
     throughput: str | None = None
+    """A regular expression with one group: samples per second of the whole job, printed by rank 0."""
     environment: dict[Variable, Value] = {}
     """Variables of the ranks; they win over the site's."""
     independent: Annotated[bool, Field(strict=True)] = False
@@ -304,12 +345,14 @@ class Studies(Model):
     """Ready-made designs over experiments, by the experiment's name."""
 
     stalls: dict[ExperimentName, Stalls] = {}
+    """Experiments that run again with less to wait for."""
 
 
 class Config(Model):
     """The whole of config/config.yaml."""
 
     site: Name = "local"
+    """A folder of slurm/."""
     hardware: Name | None = None
     """Which of the site's hardware to use; None: the first that suits."""
     queue: Name | None = None
@@ -317,9 +360,17 @@ class Config(Model):
     avoid_bad_nodes: Annotated[bool, Field(strict=True)] = True
     """Whether jobs avoid a node that spoils runs; false here or in the site's file turns that off."""
     experiments: Annotated[dict[ExperimentName, Experiment], Field(min_length=1)]
+    """Programs to measure, by name."""
     studies: Studies = Studies()
+    """Designs that add experiments."""
     only: (
-        Annotated[tuple[ExperimentName, ...], BeforeValidator(several), Field(min_length=1)] | None
+        Annotated[
+            tuple[ExperimentName, ...],
+            BeforeValidator(several),
+            Field(min_length=1),
+            one_or_several({"type": "string"}),
+        ]
+        | None
     ) = None
     """The experiments that are run; None: all. Files given by --configfile add to those of config.yaml."""
 
