@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from argosy_common.errors import ArgosyError
-from argosy_images.builder import builder, fetching
+from argosy_images.builder import fetching
 from argosy_images.builder.builder import build_image
 from argosy_images.store.store import Store
+from argosy_images.tools import Tools
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,7 @@ def test_file_line_reference_and_a_remedy(
         raise ArgosyError("no network")
 
     monkeypatch.setattr(fetching, "fetch", fetch)
-    monkeypatch.setattr(builder, "require_runtime", lambda *_: Path("runc"))
+    monkeypatch.setattr(Tools, "require_runtime", lambda *_: Path("runc"))
     folder = tmp_path / "containers" / "mine"
     folder.mkdir(parents=True)
     (folder / "Containerfile").write_text(f"{lines}\n")

@@ -126,7 +126,7 @@ def fetched_without_a_registry(
         raise UnreachableError("no network")
 
     monkeypatch.setattr(client.Client, "reach", nobody)
-    monkeypatch.setattr(fetching.tools, "require", lambda *_: Path("/usr/bin/mmdebstrap"))
+    monkeypatch.setattr(fetching.tools.Tools, "require", lambda *_: Path("/usr/bin/mmdebstrap"))
     monkeypatch.setattr(fetching.subprocess, "run", mmdebstrap)
     root = tmp_path / "root"
     return fetching.fetch(Store(tmp_path), written, root, print), root

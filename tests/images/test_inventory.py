@@ -16,7 +16,7 @@ from argosy_common.disk import remove_tree
 from argosy_common.errors import ArgosyError
 from argosy_common.units import amount
 from argosy_images.archive.packing import pack_image
-from argosy_images.gc.inventory import find_layers, freed, measure, read_inventory, total
+from argosy_images.gc.inventory import Inventory, find_layers, freed, measure, total
 from argosy_images.store.lockfile import ImageLock, LockedBase
 from argosy_images.store.store import Store
 
@@ -51,7 +51,7 @@ def du(*paths: Path) -> int:
 
 def test_sizes_count_files_of_several_names_once(own: Store, tmp_path: Path) -> None:
     two_images(own, tmp_path)
-    inventory = read_inventory(own)
+    inventory = Inventory.of(own)
     places = [*own.root("").iterdir(), *own.layer("").iterdir()]
     assert total(inventory.usages) == du(*places)
     # The base's file has three names, and takes its room once.
@@ -67,7 +67,7 @@ def test_what_would_be_free_is_what_has_no_name_elsewhere(own: Store, tmp_path: 
 
 def test_layers_are_known_as_shared_or_used_by_nobody(own: Store, tmp_path: Path) -> None:
     first, _ = two_images(own, tmp_path)
-    inventory = read_inventory(own)
+    inventory = Inventory.of(own)
     image = next(image for image in inventory.images if image.digest == first.digest)
     assert inventory.shared(image) == {first.steps[0].diff_id}
     assert [layer.key for layer in inventory.unused] == ["stage"]
@@ -91,7 +91,7 @@ def test_the_table_names_what_is_there(own: Store, tmp_path: Path) -> None:
 
 def test_the_table_can_be_read_at_80_columns(own: Store, tmp_path: Path) -> None:
     two_images(own, tmp_path)
-    inventory = read_inventory(own)
+    inventory = Inventory.of(own)
     images = tuple(
         replace(image, lock=image.lock.model_copy(update={"name": name, "base": base}))
         for name, image in zip(("tensorflow-cuda", "two"), inventory.images, strict=True)
@@ -130,9 +130,9 @@ def test_in_a_pipe_each_image_is_a_line(own: Store, tmp_path: Path) -> None:
 
 def test_packed_images_are_counted(own: Store, tmp_path: Path) -> None:
     first, _ = two_images(own, tmp_path)
-    before = total(read_inventory(own).usages)
+    before = total(Inventory.of(own).usages)
     path = pack_image(own, first, print)
-    assert total(read_inventory(own).usages) == before + du(path)
+    assert total(Inventory.of(own).usages) == before + du(path)
     assert f"packed for nodes that unpack them: 1 image, {amount(du(path))}" in shown(own)
 
 
@@ -156,7 +156,7 @@ def test_the_layers_of_an_image_are_found_in_their_order(own: Store, tmp_path: P
 def shown(store: Store) -> str:
     console = Console(width=200)
     with console.capture() as captured:
-        console.print(*of_inventory(read_inventory(store)), sep="\n")
+        console.print(*of_inventory(Inventory.of(store)), sep="\n")
     return captured.get()
 
 

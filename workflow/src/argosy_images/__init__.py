@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from argosy_images.archive.packing import pack_image as pack_image
+    from argosy_images.builder.builder import Plan as Plan
     from argosy_images.builder.builder import build_image as build_image
-    from argosy_images.builder.builder import built_lock as built_lock
-    from argosy_images.builder.builder import explain_build as explain_build
     from argosy_images.builder.history import Finding as Finding
     from argosy_images.builder.recipe import image_inputs as image_inputs
-    from argosy_images.engines.choice import CALLS as CALLS
     from argosy_images.engines.choice import Trial as Trial
     from argosy_images.engines.choice import choose_engine as choose_engine
     from argosy_images.engines.nvidia import nvml_module as nvml_module
     from argosy_images.gc.inventory import FrozenImage as FrozenImage
     from argosy_images.gc.inventory import Inventory as Inventory
-    from argosy_images.gc.inventory import read_inventory as read_inventory
     from argosy_images.gc.prune import prune as prune
     from argosy_images.interchange.exporting import export_image as export_image
     from argosy_images.interchange.importing import check_taken as check_taken
@@ -37,12 +34,12 @@ if TYPE_CHECKING:
 
 MODULES = {
     "archive.packing": "pack_image",
-    "builder.builder": "build_image built_lock explain_build",
+    "builder.builder": "Plan build_image",
     "builder.history": "Finding",
     "builder.recipe": "image_inputs",
-    "engines.choice": "CALLS Trial choose_engine",
+    "engines.choice": "Trial choose_engine",
     "engines.nvidia": "nvml_module",
-    "gc.inventory": "FrozenImage Inventory read_inventory",
+    "gc.inventory": "FrozenImage Inventory",
     "gc.prune": "prune",
     "interchange.exporting": "export_image",
     "interchange.importing": "check_taken import_image take_image",

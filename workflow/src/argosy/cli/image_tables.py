@@ -12,7 +12,7 @@ from rich.text import Text
 from argosy.terminal import Listing, shortened
 from argosy_common.errors import plain
 from argosy_common.units import amount, duration
-from argosy_images import CALLS, Finding, FrozenImage, Inventory, Trial
+from argosy_images import Finding, FrozenImage, Inventory, Trial
 
 _OF_IMAGES = ("image", "digest", "base", "size", "layers", "built, last used")
 UNREADABLE = "from another version of Argosy, or damaged"
@@ -86,7 +86,7 @@ def of_trials(trials: Iterable[Trial], chosen: str) -> Iterator[RenderableType]:
     for trial in trials:
         times = ("", "") if trial.start_s is None else (_ms(trial.start_s), _ms(trial.calls_s or 0))
         rows.append((trial.engine, *times, _said_of(trial, chosen)))
-    headings = ("engine", "starts in", f"{CALLS:,} system calls", "verdict")
+    headings = ("engine", "starts in", f"{Trial.CALLS:,} system calls", "verdict")
     yield Listing(headings, rows, right=(1, 2))
 
 

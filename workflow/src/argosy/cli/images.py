@@ -113,9 +113,9 @@ def image_list(
 ) -> None:
     """List the images in the store, and the size of the cache of build steps."""
     from argosy.cli.image_tables import described, of_inventory
-    from argosy_images import read_inventory
+    from argosy_images import Inventory
 
-    inventory = read_inventory(_store())
+    inventory = Inventory.of(_store())
     if json:
         return show_json(described(inventory))
     return show(*of_inventory(inventory))
@@ -126,10 +126,10 @@ def image_why(
 ) -> None:
     """Show which steps of an image are cached, and why the others must run."""
     from argosy.cli.image_tables import of_findings
-    from argosy_images import explain_build
+    from argosy_images import Plan
 
     store, name = _store(), _known(name)
-    show(*of_findings(name, explain_build(store, Path("containers") / name)))
+    show(*of_findings(name, Plan.of(store, Path("containers") / name).explain()))
 
 
 def image_engines(

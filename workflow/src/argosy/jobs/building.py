@@ -25,7 +25,7 @@ from argosy.site.placement import Request, place
 from argosy_common.errors import ArgosyError, coloured
 from argosy_common.files import write_text
 from argosy_common.reading import NotReadError, open_regular, read_end, site_of
-from argosy_images import ImageLock, build_image, built_lock
+from argosy_images import ImageLock, Plan, build_image
 
 GLANCE_S = 0.5
 """How often the job's log is looked at; that costs the scheduler no question."""
@@ -137,7 +137,7 @@ def build_by_job(build: Build, facts: Site, say: Say) -> ImageLock:
         ArgosyError: as the build in the job raised it, or when there is no such job to be had.
     """
     store = build.project.store
-    if built_lock(store, build.folder):
+    if Plan.of(store, build.folder).built():
         return build_image(store, build.folder, build.lock, build.log)
     write_script(build, facts)
     scheduler = find_batch_system(facts.scheduler).make_scheduler(POLL_S)
@@ -185,7 +185,7 @@ def _conclude(build: Build, status: Status) -> ImageLock:
     if status.state not in (State.COMPLETED, State.GONE):
         why = _last_error(log) or f"the build's job ended: {status.state.value}"
         raise ArgosyError(f"{why} (job {status.job_id}, {log})")
-    lock = built_lock(build.project.store, build.folder)
+    lock = Plan.of(build.project.store, build.folder).built()
     if lock is None:
         raise ArgosyError(f"{build.folder}: files changed during the build", "build it again")
     # On a slow file system this node may still see an older one.

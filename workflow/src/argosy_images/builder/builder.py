@@ -46,14 +46,14 @@ def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> 
     name = folder.name
     # runc takes no way by symbolic links, such as a store on a larger disk.
     store = Store(store.path.resolve())
-    plan = _Plan.of(store, folder)
+    plan = Plan.of(store, folder)
     sweep()
     log_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not store.is_writable:
         return _find_built(plan, lock_path, log_path)
     with store.changing(name), _log(log_path) as log:
         progress = Progress(log)
-        plan = _Plan.of(store, folder)
+        plan = Plan.of(store, folder)
         # Written now, so that it explains a failure, too.
         history.record(store, name, plan.recipe.final)
         for note in plan.recipe.notes:
@@ -62,7 +62,7 @@ def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> 
             tree = GrowingTree(work / "root")
             if plan.missing():
                 _build_missing(_Build(store, folder, work, progress), plan, tree)
-                plan = _Plan.of(store, folder)
+                plan = Plan.of(store, folder)
                 history.record(store, name, plan.recipe.final)
             else:
                 progress.say(plan.all_cached())
@@ -100,7 +100,7 @@ def _freeze(tree: GrowingTree, layers: Sequence[Layer], target: Path, lock: Imag
         ) from None
 
 
-def _find_built(plan: "_Plan", lock_path: Path, log_path: Path) -> ImageLock:
+def _find_built(plan: "Plan", lock_path: Path, log_path: Path) -> ImageLock:
     """Lock an image that has been built, where its store cannot be changed."""
     store, name = plan.store, plan.name
     if missing := plan.missing():
@@ -121,36 +121,16 @@ def _frozen(store: Store, lock: ImageLock) -> str:
     return f"image {lock.name} {lock.digest[:19]} is frozen in {store.root(lock.digest)}"
 
 
-def built_lock(store: Store, folder: Path) -> ImageLock | None:
-    """Return the lock of an image all of whose steps are cached; None where steps have to run.
-
-    Raises:
-        ArgosyError: naming file and line, for what cannot be built.
-    """
-    plan = _Plan.of(store, folder)
-    return None if plan.missing() else plan.lock()
-
-
-def explain_build(store: Store, folder: Path) -> list[history.Finding]:
-    """Return for each step of an image whether it is cached, and if not, why it has to run.
-
-    Raises:
-        ArgosyError: naming file and line, for what cannot be built.
-    """
-    last, plan = history.read(store, folder.name), _Plan.of(store, folder)
-    return [*history.explain(plan.recipe.final, last, plan.is_cached)]
-
-
 @dataclass(frozen=True)
-class _Plan:
-    """The recipe of an image, as far as the bases that it knows are in the store."""
+class Plan:
+    """The recipe of an image, as far as the bases that it knows are in the store, and the cached steps."""
 
     store: Store
     name: str
     recipe: Recipe
 
     @classmethod
-    def of(cls, store: Store, folder: Path) -> "_Plan":
+    def of(cls, store: Store, folder: Path) -> "Plan":
         """Plan the image of a folder; raises ArgosyError naming file and line, for what cannot be built."""
 
         def base_config(key: str) -> ImageConfig | None:
@@ -158,6 +138,15 @@ class _Plan:
             return found.base.config if found and found.base else None
 
         return cls(store, folder.name, recipes.plan(folder, base_config))
+
+    def built(self) -> ImageLock | None:
+        """Return the lock of an image all of whose steps are cached; None if steps have to run."""
+        return None if self.missing() else self.lock()
+
+    def explain(self) -> list[history.Finding]:
+        """Return for each step of the image whether it is cached, and if not, why it has to run."""
+        last = history.read(self.store, self.name)
+        return [*history.explain(self.recipe.final, last, self.is_cached)]
 
     def is_cached(self, key: str) -> bool:
         """Return whether the step with this key is finished."""
@@ -257,7 +246,7 @@ def _find_way(store: Store, say: Callable[[str], None]) -> _StepsWay:
     return _StepsWay(RuncRunner(Tools(store).require_runtime(say)), in_own_namespaces)
 
 
-def _build_missing(build: _Build, plan: _Plan, tree: GrowingTree) -> None:
+def _build_missing(build: _Build, plan: Plan, tree: GrowingTree) -> None:
     """Fetch bases as the user, and do the rest in a process of its own."""
     way = _find_way(build.store, build.progress.say)
     missing = plan.missing()
@@ -266,7 +255,7 @@ def _build_missing(build: _Build, plan: _Plan, tree: GrowingTree) -> None:
             _make_base(build, way, step)
 
     def carry_out(executor: Executor) -> None:
-        _carry_out(executor, _Plan.of(build.store, build.folder), build.progress)
+        _carry_out(executor, Plan.of(build.store, build.folder), build.progress)
 
     _with_executor(build, way, carry_out, lambda: plan.begin(tree))
 
@@ -326,7 +315,7 @@ def _no_base(folder: Path, step: Step, problem: ArgosyError) -> ArgosyError:
     return step.context.source.error(step.entry.line, f"{step.base}: {problem.problem}", hint)
 
 
-def _carry_out(executor: Executor, plan: _Plan, progress: Progress) -> None:
+def _carry_out(executor: Executor, plan: Plan, progress: Progress) -> None:
     chains, steps = plan.recipe.final.with_used(), plan.missing()
     total = len({step.key for chain in chains for step in chain.steps})
     done = total - len(steps)

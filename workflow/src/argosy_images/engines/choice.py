@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from argosy_common.errors import ArgosyError, plain
 from argosy_images.engines import apptainer, container
@@ -34,11 +35,8 @@ NOTES_VERSION = 5
 """Version of the notes. Earlier choices were among other engines and do not count."""
 
 STARTS = 3
-CALLS = 20_000
 
 _PROBE = "printf 'argosy-\\303\\251'; exit 3"
-# Asks after a file again and again.
-_CALLS = f"i=0; while [ $i -lt {CALLS} ]; do [ -e /etc/passwd ]; i=$((i+1)); done; exit 3"
 
 _DECISIVE = (
     "/proc/sys/user/max_user_namespaces",
@@ -63,6 +61,8 @@ class Trial:
         said: why it does not work.
     """
 
+    CALLS: ClassVar[int] = 20_000
+
     engine: str
     start_s: float | None = None
     calls_s: float | None = None
@@ -83,6 +83,10 @@ class Trial:
         """Seconds for a start and about as many calls as importing PyTorch makes; the lowest wins."""
         works = self.start_s is not None and self.calls_s is not None
         return (self.start_s or 0) + (self.calls_s or 0) if works else float("inf")
+
+
+_CALLS = f"i=0; while [ $i -lt {Trial.CALLS} ]; do [ -e /etc/passwd ]; i=$((i+1)); done; exit 3"
+"""Asks for a file again and again."""
 
 
 @dataclass(frozen=True)

@@ -147,6 +147,13 @@ class Inventory:
     layers: tuple[CachedLayer, ...]
     downloads: tuple[Download, ...] = ()
 
+    @classmethod
+    def of(cls, store: Store) -> "Inventory":
+        """Return the content of the store at this moment, the last used first."""
+        images = sorted(_images(store), key=lambda image: -image.used)
+        layers = sorted(_layers(store), key=lambda layer: -layer.used)
+        return cls(tuple(images), tuple(layers), tuple(_downloads(store)))
+
     @property
     def usages(self) -> list[Usage]:
         """Usage of every part."""
@@ -179,13 +186,6 @@ class Inventory:
         """Return the layers of an image that another one has, too."""
         others = [other.layers for other in self.images if other is not image]
         return image.layers & {diff_id for layers in others for diff_id in layers}
-
-
-def read_inventory(store: Store) -> Inventory:
-    """Return what is in the store at this moment, those that were used last first."""
-    images = sorted(_images(store), key=lambda image: -image.used)
-    layers = sorted(_layers(store), key=lambda layer: -layer.used)
-    return Inventory(tuple(images), tuple(layers), tuple(_downloads(store)))
 
 
 def diff_ids(lock: ImageLock | None) -> set[str]:

@@ -30,7 +30,6 @@ from argosy_images.gc.inventory import (
     diff_ids,
     freed,
     measure,
-    read_inventory,
     total,
 )
 from argosy_images.store.lockfile import ImageLock
@@ -93,7 +92,7 @@ class _Pruning:
         # A look holds nothing, as a lock would be a file.
         with nullcontext() if dry_run else self._alone():
             locks = [ImageLock.read(path) for path in self._lock_files()]
-            inventory = read_inventory(self._store)
+            inventory = Inventory.of(self._store)
             found = [*self._not_in_use(self._candidates(inventory, locks))]
             chosen = _beyond(age, size, inventory, found)
             leftovers = self._leftovers()
