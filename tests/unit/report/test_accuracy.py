@@ -27,7 +27,7 @@ def test_mean_lowest_and_agreement(tmp_path: Path) -> None:
     assert outcome.test_accuracy is not None
     assert (outcome.test_accuracy.n, outcome.test_accuracy.mean) == (2, pytest.approx(0.95))
     assert outcome.test_accuracy_min == 0.94
-    assert (outcome.weights_identical, outcome.compared_runs) == (True, 2)
+    assert (outcome.weights_identical, outcome.weights_compared_runs) == (True, 2)
 
 
 def test_one_run_that_disagrees_is_enough(tmp_path: Path) -> None:

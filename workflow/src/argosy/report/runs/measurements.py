@@ -172,6 +172,11 @@ class Point:
     nodes: int
     ranks_per_node: int
 
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> "Point":
+        """Return the size of a row of a table."""
+        return cls(row["ranks"], row["nodes"], row["ranks_per_node"])
+
     @property
     def size(self) -> dict[str, int]:
         """Return its fields by name, as every part of a summary has them."""
@@ -217,7 +222,7 @@ def _measurement(row: Mapping[str, Any], warm_up: WarmUp | None) -> Measurement:
         experiment=row["experiment"],
         run_id=row["run_id"],
         scaling=row["scaling"],
-        point=Point(row["ranks"], row["nodes"], row["ranks_per_node"]),
+        point=Point.of(row),
         warm_up=warm_up,
         repeat=row["repeat"],
         started_unix_s=row["started_unix_s"],

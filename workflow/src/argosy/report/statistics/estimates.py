@@ -242,6 +242,12 @@ def scaled(estimate: Estimate, factor: float) -> Estimate:
     )
 
 
+def less_one(ratio: Estimate) -> Estimate:
+    """Return by how much a ratio is above 1, as a share, with its interval."""
+    low, high = (None if end is None else end - 1 for end in (ratio.low, ratio.high))
+    return Estimate(ratio.n, ratio.mean - 1, low, high)
+
+
 def _exponential(log: Estimate) -> Estimate:
     low, high = (None if end is None else math.exp(end) for end in (log.low, log.high))
     return Estimate(log.n, math.exp(log.mean), low, high)

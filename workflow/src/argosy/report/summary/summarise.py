@@ -145,7 +145,7 @@ def _experiments(
     states: defaultdict[str, defaultdict[Point, Counter[str]]]
     states = defaultdict(lambda: defaultdict(Counter))
     for row in tables.fetch(_STATES):
-        point = Point(row["ranks"], row["nodes"], row["ranks_per_node"])
+        point = Point.of(row)
         states[row["experiment"]][point][row["state"]] = row["runs"]
     by_name: defaultdict[str, list[Measurement]] = defaultdict(list)
     for run in measured:
@@ -226,7 +226,6 @@ def _point(
     found: _Analysis, experiment: str, point: Point, base: Point | None, scaled: PointScaling | None
 ) -> PointSummary:
     time = found.times.get((experiment, point))
-    outcome = found.outcomes.get((experiment, point))
     used = usage_summary(found.usage_at(experiment, point))
     key = experiment, point
     topics: dict[str, Any] = {field: of[key] for field, of in found.of_points.items() if key in of}
@@ -250,10 +249,7 @@ def _point(
         )
         if scaled
         else None,
-        test_accuracy=outcome.test_accuracy if outcome else None,
-        test_accuracy_min=outcome.test_accuracy_min if outcome else None,
-        weights_identical=outcome.weights_identical if outcome else None,
-        weights_compared_runs=outcome.compared_runs if outcome else 0,
+        **vars(found.outcomes.get(key, Outcome())),
         between_steps=found.between_steps_at(experiment, point),
         speed_up_is_paired=scaled.is_paired if scaled else False,
         detectable_ratio=scaled.detectable if scaled else None,

@@ -49,20 +49,20 @@ GROUP BY ALL ORDER BY experiment, ranks, nodes
 class Outcome:
     """`test_accuracy` over the runs of a point, as a share, the worst of them, and the ranks' agreement.
 
-    `weights_identical` is True when the ranks of every one of `compared_runs` runs ended with the
+    `weights_identical` is True when the ranks of every one of `weights_compared_runs` runs ended with the
     same weights, and None when no run compared them.
     """
 
-    test_accuracy: Estimate | None
-    test_accuracy_min: float | None
-    weights_identical: bool | None
-    compared_runs: int
+    test_accuracy: Estimate | None = None
+    test_accuracy_min: float | None = None
+    weights_identical: bool | None = None
+    weights_compared_runs: int = 0
 
 
 def outcomes(tables: StudyTables) -> dict[tuple[str, Point], Outcome]:
     """Outcomes by (experiment, point), from the metrics test_accuracy and weights_identical."""
     return {
-        (row["experiment"], Point(row["ranks"], row["nodes"], row["ranks_per_node"])): _outcome(
+        (row["experiment"], Point.of(row)): _outcome(
             row["accuracies"] or [], row["identical"], row["compared_runs"]
         )
         for row in tables.fetch(_OUTCOMES)
@@ -75,7 +75,7 @@ def _outcome(accuracies: Sequence[float], identical: float | None, compared: int
         test_accuracy=proportion_estimate(shares) if shares else None,
         test_accuracy_min=min(shares, default=None),
         weights_identical=None if identical is None else identical == 1,
-        compared_runs=compared,
+        weights_compared_runs=compared,
     )
 
 
@@ -116,7 +116,7 @@ def recorded_metrics(tables: StudyTables) -> Mapping[tuple[str, Point], Mapping[
     found: defaultdict[tuple[str, Point], dict[str, Estimate]] = defaultdict(dict)
     for row in tables.fetch(_METRICS):
         if row["name"] not in ELSEWHERE:
-            point = Point(row["ranks"], row["nodes"], row["ranks_per_node"])
+            point = Point.of(row)
             found[row["experiment"], point][row["name"]] = mean_estimate(row["values"])
     return found
 

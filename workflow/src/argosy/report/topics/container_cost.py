@@ -8,7 +8,7 @@ from argosy.report.runs.measurements import Measurement, Point
 from argosy.report.runs.scaling import pairs_of
 from argosy.report.runs.setups import NamedSetup, differences
 from argosy.report.sizes import name_among
-from argosy.report.statistics.estimates import Estimate, paired_ratio_estimate, ratio_estimate
+from argosy.report.statistics.estimates import less_one, paired_ratio_estimate, ratio_estimate
 from argosy.report.summary.models import ExperimentSummary
 from argosy.report.summary.parts import ContainerCostSummary
 
@@ -49,7 +49,7 @@ def _costs(
             else ratio_estimate(_rates(theirs[point]), _rates(ours[point]))
         )
         yield ContainerCostSummary(
-            native, **point.size, cost=_less_one(ratio), is_paired=bool(pairs)
+            native, **point.size, cost=less_one(ratio), is_paired=bool(pairs)
         )
 
 
@@ -63,11 +63,6 @@ def _by_point(runs: Sequence[Measurement]) -> dict[Point, list[Measurement]]:
 
 def _rates(runs: Sequence[Measurement]) -> list[float]:
     return [run.samples_per_s for run in runs if run.samples_per_s is not None]
-
-
-def _less_one(ratio: Estimate) -> Estimate:
-    low, high = (None if end is None else end - 1 for end in (ratio.low, ratio.high))
-    return Estimate(ratio.n, ratio.mean - 1, low, high)
 
 
 _DIGITS = 1

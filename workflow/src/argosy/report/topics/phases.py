@@ -65,7 +65,7 @@ def step_times(tables: StudyTables) -> dict[tuple[str, Point], StepTime]:
     Steps before the steady state and runs with missing ranks are left out, as for the throughput.
     """
     return {
-        (row["experiment"], Point(row["ranks"], row["nodes"], row["ranks_per_node"])): StepTime(
+        (row["experiment"], Point.of(row)): StepTime(
             step_s=row["step_s"],
             phases_s={name: row[name] for name in (*PHASES, OTHER) if row[name] is not None},
             samples=row["samples"],

@@ -20,7 +20,7 @@ GROUP BY ALL ORDER BY experiment, ranks, nodes
 def queue_waits(tables: StudyTables) -> Mapping[tuple[str, Point], QueueWaits]:
     """Return the waits by experiment and point."""
     return {
-        (row["experiment"], Point(row["ranks"], row["nodes"], row["ranks_per_node"])): QueueWaits(
+        (row["experiment"], Point.of(row)): QueueWaits(
             jobs=len(row["waited"]),
             queues=tuple(row["queues"]),
             waited_s=median(row["waited"]),

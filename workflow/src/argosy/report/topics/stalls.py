@@ -74,7 +74,7 @@ def stalls(tables: StudyTables) -> Mapping[str, list[StallSummary]]:
         name = row["experiment"]
         new = _Set(tables.setups[name].setup, row["variant_data"], {})
         sizes = by_base[row["base"]].setdefault(name, new).sizes
-        point = Point(row["ranks"], row["nodes"], row["ranks_per_node"])
+        point = Point.of(row)
         runs = sizes.setdefault(point, _Runs([], []))
         runs.step_s.append(row["step_s"])
         runs.samples.append(row["samples"])

@@ -78,7 +78,7 @@ def timelines(tables: StudyTables) -> Mapping[str, list[PointTimeline]]:
         parts_s: defaultdict[str, float] = defaultdict(float)
         for activity in row["activities"] or ():
             parts_s[part_of(activity["activity"])] += activity["span_s"]
-        point = Point(row["ranks"], row["nodes"], row["ranks_per_node"])
+        point = Point.of(row)
         found[row["experiment"]][point].append(_Run(row["steps"], row["seconds"] or 0, parts_s))
     return {
         name: [_of_point(point, runs) for point, runs in sorted(sizes.items())]

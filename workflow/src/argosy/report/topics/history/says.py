@@ -8,7 +8,7 @@ from argosy.report import sizes as size_names
 from argosy.report.colours import SERIES
 from argosy.report.drawing import Drawing, finished, tooltip
 from argosy.report.numbers import interval, moment, number, percent, percent_interval
-from argosy.report.statistics.estimates import Estimate, scaled
+from argosy.report.statistics.estimates import Estimate, less_one, scaled
 from argosy.report.summary.models import ExperimentSummary
 from argosy.report.summary.parts import Change, History, HistoryEntry, HistoryPoint
 from argosy.report.topics.setups import shown
@@ -32,7 +32,7 @@ def sentences(experiment: ExperimentSummary) -> list[str]:
     if told and not said:
         within = "; ".join(
             f"{size_names.size(experiment, one)}: {percent(one.ratio.mean - 1, 1)}, interval "
-            f"{percent_interval(_growth(one.ratio), 1)}"
+            f"{percent_interval(less_one(one.ratio), 1)}"
             for one in told
         )
         said.append(f"No change is shown since {_since(history, told)} ({within}).")
@@ -70,15 +70,10 @@ def _sentence(
 
 
 def _by_how_much(ratio: Estimate, word: str) -> str:
-    growth = _growth(ratio)
+    growth = less_one(ratio)
     if word == "Slower":
         growth = Estimate(ratio.n, -growth.mean, -(growth.high or 0.0), -(growth.low or 0.0))
     return f"{percent(growth.mean, 1)} ({percent_interval(growth, 1)})"
-
-
-def _growth(ratio: Estimate) -> Estimate:
-    low, high = (None if end is None else end - 1 for end in (ratio.low, ratio.high))
-    return Estimate(ratio.n, ratio.mean - 1, low, high)
 
 
 def _since(history: History, changes: Sequence[Change]) -> str:

@@ -26,7 +26,7 @@ def horovod_settings(tables: StudyTables) -> Mapping[tuple[str, Point], Horovod]
     default = Horovod()
     found = {}
     for row in tables.fetch(_SETTINGS):
-        point = Point(row["ranks"], row["nodes"], row["ranks_per_node"])
+        point = Point.of(row)
         cycle_s, fusion_bytes = row["horovod_cycle_s"], row["horovod_fusion_bytes"]
         found[row["experiment"], point] = Horovod(
             default.cycle_s if cycle_s is None else cycle_s,
@@ -62,7 +62,7 @@ def layer_times(tables: StudyTables) -> Mapping[tuple[str, Point], LayerTimes]:
     """Return what was recorded of layers, by (experiment, point)."""
     rows: dict[tuple[str, Point], list[tuple[str, float, float | None]]] = {}
     for row in tables.fetch(_LAYERS):
-        point = Point(row["ranks"], row["nodes"], row["ranks_per_node"])
+        point = Point.of(row)
         layer = (row["name"], row["bytes"], row["ready_s"])
         rows.setdefault((row["experiment"], point), []).append(layer)
     return {key: _layer_times(layers) for key, layers in rows.items()}
@@ -107,10 +107,7 @@ def rank_spreads(tables: StudyTables) -> dict[tuple[str, Point], float]:
     By (experiment, point), of several ranks on one node or two, in the steady state, where layers were
     recorded and every rank's steps say what was communication.
     """
-    return {
-        (row["experiment"], Point(row["ranks"], row["nodes"], row["ranks_per_node"])): row["spread"]
-        for row in tables.fetch(_SPREADS)
-    }
+    return {(row["experiment"], Point.of(row)): row["spread"] for row in tables.fetch(_SPREADS)}
 
 
 def widest(
