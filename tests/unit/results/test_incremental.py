@@ -1,8 +1,11 @@
 """Tables are brought up to date: what did not change is not read again, and nothing stays that is gone."""
 
+import os
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -34,6 +37,28 @@ def say(results: Path) -> str:
     collect(results, results / "tables", say=said.append)
     [line] = said
     return line
+
+
+def test_each_folder_of_a_run_is_listed_once(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed: Counter[str] = Counter()
+    scandir = os.scandir
+
+    def counted(folder: int | str = ".") -> Any:
+        name = (
+            str(Path(f"/proc/self/fd/{folder}").readlink())
+            if isinstance(folder, int)
+            else str(folder)
+        )
+        listed[name] += 1
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", counted)
+    collect(results, results / "tables")
+    of_runs = {name: times for name, times in listed.items() if f"{results}/digits" in name}
+    assert f"{results}/digits-mlp/nodes2-ranks2-repeat2/records" in of_runs
+    assert {*of_runs.values()} == {1}
 
 
 def test_one_new_run_is_read_alone(results: Path, tmp_path: Path) -> None:
