@@ -123,8 +123,9 @@ def test_other_words_are_no_such_loss(line: str) -> None:
 def test_lines_without_the_patterns_words_cost_little() -> None:
     """Gigabytes of output must not hold a program back: hardly more than to divide it into lines."""
     lines = [b"step %d loss 0.%d and other words\n" % (n, n) for n in range(2000)]
-    data, run = b"".join(lines), SimpleNamespace(throughput=re.compile("([0-9.]+) samples/s"))
-    printed = PrintedThroughput(cast(Any, SimpleNamespace(run=run, records="/nowhere")), print)
+    data, pattern = b"".join(lines), re.compile("([0-9.]+) samples/s")
+    settings = SimpleNamespace(throughput=pattern, records="/nowhere")
+    printed = PrintedThroughput(cast(Any, settings), print)
 
     def seconds(act: Callable[[], object]) -> float:
         began = time.process_time()
