@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from cluster import Cluster, ClusterError
+from cluster import Cluster, ClusterError, missing, packages
 from cluster.processes import on_network, wait_until
 from cluster.programs import python_module
 
@@ -125,3 +125,20 @@ def test_a_cluster_ends_with_the_process_that_started_it(folder: Path) -> None:
     wait_until(lambda: not left.node(1).pids(), "the node ends", 10)
     left.stop()
     assert not folder.exists()
+
+
+@pytest.mark.slurm
+@pytest.mark.thorough
+def test_a_cluster_runs_on_unpacked_packages(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path_factory.mktemp("slurm")
+    monkeypatch.setattr(packages, "are_installed", lambda: False)
+    monkeypatch.setattr(packages, "_FOLDER", folder / "packages")
+    assert missing() is None
+    with Cluster.start(folder / "cluster", nodes=2, accounting=True) as cluster:
+        # Debian's own link goes by /etc/alternatives.
+        assert cluster.run("readlink", "/usr/sbin/slurmd").stdout == "slurmd-wlm\n"
+        said = cluster.run("srun", "--nodes=2", "--label", "hostname").stdout
+        assert sorted(said.splitlines()) == ["0: node1", "1: node2"]
+        assert "project" in cluster.run("sacctmgr", "list", "account").stdout

@@ -1,17 +1,23 @@
-"""What a bundle holds, and what it does not."""
+"""Bundles: their content, secrets, progress, and the environment that goes along."""
 
 import hashlib
 import json
 import os
 import shutil
 import subprocess
+import tarfile
+import time
 from pathlib import Path
 
 import pytest
 from bundled_studies import RUN, SITE, bundled, contents, make_project
 
+from argosy.bundle import bundling
+from argosy.bundle.archive import Progress
 from argosy.bundle.bundling import Request, write_bundle
-from argosy_common.errors import ArgosyError
+from argosy.errors import ArgosyError
+from argosy.images.store.store import Store
+from argosy.images.tools import find_proot, machine
 
 
 @pytest.fixture(scope="module")
@@ -184,3 +190,54 @@ def test_a_bundle_is_private_and_replaces_an_older_one(study: Path, tmp_path: Pa
     assert target.stat().st_mode & 0o777 == 0o600
     digest = hashlib.sha256(contents(target)["manifest-sha256.txt"]).hexdigest()
     assert digest.encode() in target.read_bytes()[-200:]
+
+
+def test_a_word_after_a_while_and_none_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    said: list[str] = []
+    progress = Progress(4 << 30, said.append)
+    for second in range(25):
+        now[0] = 100.0 + second
+        progress.add(100 << 20)
+    assert said == ["1.17 GiB of 4 GiB", "2.25 GiB of 4 GiB"]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store(tmp_path / "store")
+    for name in ("lib/VERSION", f"bin/runc-{machine()}"):
+        (store.udocker / name).parent.mkdir(parents=True, exist_ok=True)
+        (store.udocker / name).write_text("1.2.11")
+    return store
+
+
+def names(store: Store, folder: Path) -> list[str]:
+    with tarfile.open(bundling._tools(store, folder / "tools.tar.gz")) as archive:
+        return [member.name for member in archive.getmembers() if member.isfile()]
+
+
+def test_proot_of_the_distribution_goes_along(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    (folder / "proot").write_text("#!/bin/sh\n")
+    (folder / "proot").chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+    assert f"udocker_dir/bin/proot-{machine()}" in names(store, tmp_path)
+    # Where it is unpacked, it is found.
+    other = Store(tmp_path / "other")
+    with tarfile.open(tmp_path / "tools.tar.gz") as archive:
+        archive.extractall(other.udocker.parent)
+    (other.path / "udocker_dir").rename(other.udocker)
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert find_proot(other) == other.udocker / "bin" / f"proot-{machine()}"
+
+
+def test_that_of_udockers_own_tools_is_there_once(store: Store, tmp_path: Path) -> None:
+    own = store.udocker / "bin" / f"proot-{machine()}-4_8_0"
+    own.write_text("#!/bin/sh\n")
+    own.chmod(0o755)
+    found = [name for name in names(store, tmp_path) if "proot" in name]
+    assert found == [f"udocker_dir/bin/{own.name}"]

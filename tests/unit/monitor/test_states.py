@@ -1,14 +1,22 @@
-"""What the view says of a run, from its files and the queue."""
+"""A run's state and its cause, from its files, the queue, or processes of this machine."""
 
 import json
+import os
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from live_study import FakeStudy, ended_in, starts
 from study_files import RunFiles, write_json
 
-from argosy.monitor.run_state import RunState
+from argosy.errors import ArgosyError
+from argosy.monitor.run_state import RunState, RunView
+from argosy.monitor.study import Study
 from argosy.schedulers.base import State
 from argosy.schedulers.slurm.commands import NoAnswerError
 from argosy_common.errors import ArgosyError
@@ -197,3 +205,136 @@ def test_what_has_ended_is_read_again_when_something_new_is_written(fake: FakeSt
     starts(run, "8.0")
     run.execute("8.0", "completed")
     assert study.look(5).views[0].state is RunState.COMPLETED
+
+
+def test_the_cause_names_rank_host_and_the_programs_last_line(fake: FakeStudy) -> None:
+    run = fake.plan(nodes=2)
+    failure = {"node": 1, "rank": 1, "cause": "exit code 1", "at": 0}
+    ended_in(run, "7.0", "failed", failure)
+    log = run.path / "logs/7.0/ranks/rank-1.log"
+    log.write_text("10 %\r20 %\r30 %\nValueError: no data\n\n")
+    assert fake.only().note == "rank 1 (node 1, host1): exit code 1: ValueError: no data"
+
+
+def test_what_is_printed_after_the_exception_is_not_the_cause(fake: FakeStudy) -> None:
+    run = fake.plan(nodes=1)
+    ended_in(run, "7.0", "failed", {"node": 0, "rank": 0, "cause": "exit code 1", "at": 0})
+    log = run.path / "logs/7.0/ranks/rank-0.log"
+    raised = 'Traceback (most recent call last):\n  File "train.py", line 3\nValueError: no data\n'
+    log.write_text(f"{raised}wandb: Find logs at: ./wandb/logs\n{'=' * 60}\n")
+    assert fake.only().note == "rank 0 (node 0, host0): exit code 1: ValueError: no data"
+
+
+@pytest.mark.parametrize(
+    ("state", "expected", "note"),
+    [
+        (State.TIMEOUT, RunState.FAILED, "the time limit was reached"),
+        (State.NODE_FAIL, RunState.FAILED, "a node failed"),
+        (State.CANCELLED, RunState.CANCELLED, "it was cancelled"),
+        (State.FAILED, RunState.FAILED, "ended without a verdict: no such file"),
+    ],
+)
+def test_without_a_verdict_the_queue_or_the_log_knows(
+    fake: FakeStudy, state: State, expected: RunState, note: str
+) -> None:
+    run = fake.plan()
+    (run.path / "logs").mkdir()
+    (run.path / "logs/scheduler-7.log").write_text("no such file\n")
+    fake.queued(run, "7", state)
+    view = fake.only()
+    assert (view.state, view.ended) == (expected, True)
+    assert view.note.startswith(note)
+
+
+def test_what_slurm_forgot_and_left_no_verdict_is_gone(fake: FakeStudy) -> None:
+    run = fake.plan()
+    fake.submitted(run, "7")
+    starts(run, "7.0")
+    view = fake.only()
+    assert (view.state, view.ended) == (RunState.GONE, True)
+    assert view.note == "ended without a verdict: job of nodes1-ranks1-repeat1"
+
+
+WAITS = "import time; print(flush=True); time.sleep(60)"
+
+
+@pytest.fixture
+def run(fake: FakeStudy) -> RunFiles:
+    return fake.plan(nodes=2)
+
+
+@pytest.fixture
+def attempt() -> str:
+    return f"local-1-{os.getpid()}.0"
+
+
+@pytest.fixture
+def script(attempt: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """What stands for a job's script."""
+    environment = {**os.environ, "ARGOSY_ATTEMPT": attempt}
+    process = subprocess.Popen(
+        [sys.executable, "-c", WAITS], env=environment, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def look(run: RunFiles) -> RunView:
+    (view,) = Study(run.path.parents[1]).look(1).views
+    return view
+
+
+def note(run: RunFiles, attempt: str, pid: int, created: float) -> None:
+    entry = {
+        "scheduler": "local",
+        "job_id": attempt.removesuffix(".0"),
+        "submitted": time.time() - 10,
+        "pid": pid,
+        "process_created": created,
+    }
+    write_json(run.path / "job.json", {"schema_version": 2, "jobs": [entry]})
+
+
+def test_a_job_runs_as_long_as_its_process(
+    run: RunFiles, attempt: str, script: "subprocess.Popen[bytes]"
+) -> None:
+    note(run, attempt, script.pid, psutil.Process(script.pid).create_time())
+    starts(run, attempt, seconds_ago=30)
+    view = look(run)
+    assert (view.state, view.job) == (RunState.RUNNING, f"pid {script.pid}")
+    assert view.nodes == "host0 +1"
+    assert view.used_s == pytest.approx(30, abs=2)
+    assert view.left_s == pytest.approx(570, abs=2)
+    script.kill()
+    script.wait()
+    assert look(run).state is RunState.GONE
+
+
+def test_somebody_elses_process_of_the_same_number_is_not_the_job(
+    run: RunFiles, script: "subprocess.Popen[bytes]"
+) -> None:
+    created = psutil.Process(script.pid).create_time()
+    note(run, "local-other.0", script.pid, created - 100)
+    starts(run, "local-other.0")
+    assert look(run).state is RunState.GONE
+
+
+@pytest.mark.usefixtures("script")
+def test_a_script_that_was_started_by_hand_is_seen(run: RunFiles, attempt: str) -> None:
+    starts(run, attempt)
+    view = look(run)
+    assert (view.state, view.job) == (RunState.RUNNING, "by hand")
+
+
+def test_a_run_that_waits_for_its_turn_is_planned(run: RunFiles) -> None:
+    assert look(run).state is RunState.PLANNED
+
+
+def test_the_site_is_found_through_a_link(run: RunFiles, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(run.path.parents[1])
+    (view,) = Study(tmp_path / "link").look(1).views
+    assert view.name == "digits/nodes2-ranks1-repeat1"

@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -172,7 +172,3 @@ def explain_usage(problem: TyperException) -> ArgosyError:
     hint = f"did you mean {' or '.join(close)}?" if close else f"see: {context.command_path} --help"
     said = said if said.startswith("-") else f"{said[:1].lower()}{said[1:]}"
     return ArgosyError(f"{context.command_path}: {said}", hint)
-
-
-if TYPE_CHECKING:
-    pass

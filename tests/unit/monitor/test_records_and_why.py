@@ -1,4 +1,4 @@
-"""`argosy records`: what a run has recorded, for people."""
+"""`argosy records` and `argosy why`: records and dependencies of a run."""
 
 import json
 import time
@@ -11,7 +11,11 @@ import step_files
 from command_line import Argosy
 from live_study import FakeStudy, starts
 from planted_files import SECRET, Outside, plant
-from study_files import RunFiles
+from study_files import RunFiles, write_json
+
+from argosy.jobs.outdated import Programs
+from argosy.monitor.why import describe_dependencies
+from argosy.run_folder.folder import RunFolder
 
 RUN = "digits/nodes1-ranks2-repeat1"
 
@@ -112,3 +116,61 @@ def test_whatever_a_program_puts_there_is_not_followed(
             assert "\x1b" not in done.out + done.err, what
             plant(path, Path.touch)
         path.unlink()
+
+
+COMMAND = "python3 /workloads/train.py --rate 1"
+
+
+@pytest.fixture
+def workloads(fake: FakeStudy) -> Path:
+    folder = fake.site.parents[1] / "containers/workloads"
+    folder.mkdir(parents=True)
+    (folder / "train.py").write_text("import beside\n")
+    (folder / "beside.py").write_text("")
+    return folder
+
+
+def measured(fake: FakeStudy, workloads: Path, command: str = COMMAND) -> Path:
+    """A run that has completed."""
+    run = fake.plan(command=command)
+    run.execute()
+    folder = RunFolder(run.path)
+    programs = Programs(workloads).of(folder.spec)
+    result = folder.result
+    assert result
+    content = {**result.content(), "spec": folder.spec.spec, "programs": programs}
+    write_json(run.path / "result.json", content)
+    return run.path
+
+
+def said(folder: Path, workloads: Path) -> str:
+    return "\n".join(describe_dependencies(folder, workloads))
+
+
+def test_a_result_that_holds(fake: FakeStudy, workloads: Path) -> None:
+    folder = measured(fake, workloads)
+    text = said(folder, workloads)
+    digest = Programs(workloads).of(RunFolder(folder).spec)["/workloads/train.py"]
+    assert f"program   {digest[7:19]}  /workloads/train.py" in text
+    assert "/workloads/beside.py" in text and "  has changed" not in text
+    assert f"command   {COMMAND}" in text and "result    of attempt" in text
+    assert "The result is of what was planned last" in text
+
+
+def test_the_change_is_named(fake: FakeStudy, workloads: Path) -> None:
+    folder = measured(fake, workloads)
+    (workloads / "beside.py").write_text("# Another.\n")
+    text = said(folder, workloads)
+    assert "/workloads/beside.py  has changed" in text
+    assert "/workloads/train.py  has changed" not in text
+    assert "measures it again, since /workloads/beside.py has changed." in text
+
+
+def test_a_program_that_is_not_watched_is_said(fake: FakeStudy, workloads: Path) -> None:
+    text = said(measured(fake, workloads, "mytool --fast"), workloads)
+    assert "the command names no file of yours" in text
+
+
+def test_a_run_without_a_result(fake: FakeStudy, workloads: Path) -> None:
+    text = said(fake.plan(command=COMMAND).path, workloads)
+    assert "result    none yet" in text and "/workloads/train.py" in text
