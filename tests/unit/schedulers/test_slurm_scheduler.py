@@ -1,12 +1,14 @@
-"""The driver's side of Slurm: submissions whose answer is lost, and jobs that only end."""
+"""The driver's side of Slurm: lost and slow answers, and jobs that only end."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 from slurm_answers import answering, queue, stand_in, table
 
 from argosy.schedulers.base import State
+from argosy.schedulers.slurm import commands
 from argosy.schedulers.slurm.scheduler import SlurmScheduler
 
 NAME = "argosy-digits-nodes1-ranks1-repeat1"
@@ -251,3 +253,36 @@ def test_accounts_that_failed_once_are_asked_again(tools: Path, run_dir: Path) -
     assert scheduler.poll()[run_dir].state is State.RUNNING
     answering(tools, "sacct", accounts(("101", "CANCELLED by 1001")))
     assert scheduler.poll()[run_dir].state is State.CANCELLED
+
+
+@pytest.fixture
+def slow(tools: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A queue that is slower than the first patience."""
+    stand_in(tools, "squeue", f"sleep 1; echo {shlex.quote(queue())}")
+    stand_in(tools, "sbatch", "echo 77")
+    monkeypatch.setattr(commands, "QUESTION_TIMEOUT_S", 0.4)
+    return tools
+
+
+def test_a_run_is_submitted_though_squeue_is_slower_than_the_first_patience(
+    slow: Path, run_dir: Path
+) -> None:
+    scheduler = SlurmScheduler(poll_s=0)
+    scheduler.submit([run_dir])
+    assert scheduler.trouble is not None
+    assert "squeue: no answer for 0 s" in scheduler.trouble
+    assert "nothing is submitted before it has" in scheduler.trouble
+    states = [scheduler.poll()[run_dir].state for _ in range(2)]
+    assert states[0] is State.WAITING
+    assert states[1] is not State.WAITING
+    assert scheduler.trouble is None
+    assert '"job_id": "77"' in (run_dir / "job.json").read_text()
+
+
+def test_patience_has_an_end(slow: Path, run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "LONGEST_QUESTION_S", 0.6)
+    patience = commands.Patience()
+    for _ in range(3):
+        with pytest.raises(commands.LateError):
+            patience.ask("squeue")
+    assert patience.limit_s == 0.6
