@@ -15,9 +15,9 @@ from bundled_studies import RUN, SITE, bundled, contents, make_project
 from argosy.bundle import bundling
 from argosy.bundle.archive import Progress
 from argosy.bundle.bundling import Request, write_bundle
-from argosy.errors import ArgosyError
-from argosy.images.store.store import Store
-from argosy.images.tools import find_proot, machine
+from argosy_common.errors import ArgosyError
+from argosy_images.store.store import Store
+from argosy_images.tools import find_proot, machine
 
 
 @pytest.fixture(scope="module")

@@ -16,12 +16,12 @@ from argosy.doctor import login_checks
 from argosy.doctor.examination import Examination
 from argosy.doctor.node_checks import check_nodes
 from argosy.doctor.queue_checks import Place
-from argosy.images.oci import ImageConfig
-from argosy.images.store.lockfile import ImageLock, LockedBase, lock_path, write_lock
-from argosy.images.store.store import Store
 from argosy.probe.look_jobs import Looked
 from argosy.schedulers import find_batch_system
 from argosy.site.models import Site
+from argosy_images.oci import ImageConfig
+from argosy_images.store.lockfile import ImageLock, LockedBase
+from argosy_images.store.store import Store
 
 
 @pytest.mark.parametrize(

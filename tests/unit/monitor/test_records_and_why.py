@@ -154,7 +154,7 @@ def test_a_result_that_holds(fake: FakeStudy, workloads: Path) -> None:
     assert f"program   {digest[7:19]}  /workloads/train.py" in text
     assert "/workloads/beside.py" in text and "  has changed" not in text
     assert f"command   {COMMAND}" in text and "result    of attempt" in text
-    assert "The result is of what was planned last" in text
+    assert "The result is up to date" in text
 
 
 def test_the_change_is_named(fake: FakeStudy, workloads: Path) -> None:

@@ -14,7 +14,6 @@ import pytest
 from live_study import FakeStudy, ended_in, starts
 from study_files import RunFiles, write_json
 
-from argosy.errors import ArgosyError
 from argosy.monitor.run_state import RunState, RunView
 from argosy.monitor.study import Study
 from argosy.schedulers.base import State

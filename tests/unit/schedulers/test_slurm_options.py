@@ -279,11 +279,12 @@ def test_the_program_names_all_that_is_missing_in_one_line(tmp_path: Path) -> No
     assert (said.returncode, said.stdout) == (2, "")
     assert said.stderr == (
         "argosy: config.yaml: experiments.digits.scale.nodes: the job asked for 2 nodes and Slurm gave it "
-        "1: ask for what the site gives; config.yaml: experiments.digits.resources.memory_per_rank: "
+        "1: request as much as the site gives; config.yaml: experiments.digits.resources."
+        "memory_per_rank: "
         "the job asked for 8192 MiB of memory of each node and Slurm gave it 512: "
-        "ask for what the site gives; "
-        "slurm/bed/site.yaml: the job asked for the partition a,b and Slurm gave it c, whose nodes may be "
-        "others than those that are to be measured\n"
+        "request as much as the site gives; "
+        "slurm/bed/site.yaml: the job asked for the partition a,b and Slurm gave it c, whose nodes may "
+        "differ\n"
     )
     has = {"SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_PARTITION": "b"}
     assert subprocess.run(command, env={**os.environ, **has}, check=False).returncode == 0
