@@ -74,7 +74,7 @@ def test_what_is_no_store_of_this_user_is_not_shared(
         share(Store(tmp_path / "none"), print)
     me = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: me + 1)
-    with pytest.raises(ArgosyError, match="somebody else's"):
+    with pytest.raises(ArgosyError, match="you do not own this store"):
         share(Store(tmp_path), print)
 
 

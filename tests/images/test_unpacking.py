@@ -638,11 +638,14 @@ def test_a_blob_that_is_not_what_names_it_is_refused(project: Project) -> None:
         ({"index.json": b"[" * 100_000}, "'index.json' is not JSON"),
         ({"index.json": b"[]"}, "not an image description"),
         ({"index.json": b'{"manifests": []}'}, "it holds: none"),
-        ({"index.json": b'{"manifests": [{"digest": "sha256:../../x"}]}'}, "is not a digest"),
+        (
+            {"index.json": b'{"manifests": [{"digest": "sha256:../../x"}]}'},
+            "is not a SHA-256 digest",
+        ),
         ({"index.json": b'{"manifests": [{"digest": 3}]}'}, "not an image description"),
         (
             {"index.json": json.dumps({"manifests": [{"digest": "x" * 70_000}]}).encode()},
-            "is not a digest",
+            "is not a SHA-256 digest",
         ),
         (
             {"manifest.json": json.dumps([{"Config": "c" * 70_000, "Layers": []}]).encode()},
@@ -663,7 +666,7 @@ def test_an_image_for_another_machine_is_refused(project: Project) -> None:
     project.write_docker(LAYER, architecture="s390x")
     project.refuses("made for linux/s390x; this is linux/")
     project.write_docker(LAYER, config={"Env": "PATH"})
-    project.refuses("not one of an image")
+    project.refuses("not an image configuration")
 
 
 def test_an_image_that_cannot_be_used_is_refused(project: Project) -> None:
@@ -686,10 +689,10 @@ def test_mount_points_stay_inside_whatever_an_image_holds(project: Project) -> N
 
 def test_what_is_no_archive_is_refused(project: Project) -> None:
     project.refuses("No such file")
-    project.file.write_text("no archive")
-    project.refuses("no archive")
+    project.file.write_text("not an archive")
+    project.refuses("not an archive")
     for kind in ("gzip", "bzip2", "xz", "zstd"):
-        project.file.write_bytes(PACKERS[kind](b"no archive"))
+        project.file.write_bytes(PACKERS[kind](b"not an archive"))
         project.refuses("damaged or cut off, or not an archive")
     project.file.write_bytes(b"#!/usr/bin/env run-singularity\n\0SIF_MAGIC\0" + bytes(2000))
     project.refuses("a SIF image, of Apptainer or Singularity", "docker://REFERENCE NAME")
