@@ -143,7 +143,7 @@ def test_after_all_that_it_completes_beset_by_strangers_and_its_timeline_is_in_t
     (point,) = experiment["timelines"]
     assert {"negotiation", "copies", "operation"} <= set(point["shares"])
     assert all(0 < share["mean"] < 1 for share in point["shares"].values())
-    assert "What Horovod did in a step" in (results / "report.html").read_text()
+    assert "Horovod timelines" in (results / "report.html").read_text()
 
 
 def start(workspace: Workspace, temporary: Path) -> subprocess.Popen[str]:

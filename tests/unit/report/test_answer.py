@@ -67,7 +67,7 @@ def test_charged_node_hours_are_said_where_their_ratio_is_another_one(tmp_path: 
     # As where each job takes long before it trains.
     [said] = advice(charged(found, 1.9))
     assert said.startswith(
-        "Take 4 nodes if time matters, 1 node if node-hours do; no difference in "
+        "Take 4 nodes if time matters, 1 node if node-hours do; the difference in "
     )
     assert said.endswith("; 1.90 as charged for a million samples).")
 
@@ -122,21 +122,21 @@ def test_one_size_is_both_where_node_hours_are_alike(tmp_path: Path) -> None:
     found = experiment_of(tmp_path / "wide", {1: 0.1, 2: 0.1, 4: 0.1}, (0.9, 1.0, 1.1))
     [said] = advice(found)
     assert said.startswith(
-        "Take 4 nodes if time matters, 1 node if node-hours do; no difference in "
+        "Take 4 nodes if time matters, 1 node if node-hours do; the difference in "
     )
 
 
 def test_a_size_that_takes_hardly_longer_is_named(tmp_path: Path) -> None:
     found = experiment_of(tmp_path, {1: 0.1, 2: 0.1, 4: 0.196}, (0.999, 1.0, 1.001))
     assert chosen(found)[0] == 4
-    assert advice(found)[1] == "2 nodes would take only 2.0 % longer, by the means."
+    assert advice(found)[1] == "2 nodes would take only 2.0 % longer, comparing means."
 
 
 def test_single_runs_are_said_to_decide_by_themselves(tmp_path: Path) -> None:
     found = experiment_of(tmp_path, {1: 0.1, 2: 0.12}, (1.0,))
     assert "(single runs, no interval)" in answer(found)[0]
     assert advice(found) == [
-        "By their means alone, take 2 nodes if time matters, at 1.20 times the node-hours; take 1 node if "
+        "By the means only, take 2 nodes if time matters, at 1.20 times the node-hours; take 1 node if "
         "node-hours do."
     ]
 
@@ -151,7 +151,7 @@ def test_sizes_of_other_days_are_not_compared_by_scatter(tmp_path: Path) -> None
                 path.write_text(json.dumps(verdict | {"started": STARTED + 1e6}))
     found = experiment(tmp_path / "site")
     assert "no interval: it was measured on other days" in answer(found)[0]
-    assert advice(found)[0].startswith("By their means alone, take ")
+    assert advice(found)[0].startswith("By the means only, take ")
 
 
 def test_a_size_without_an_interval_is_not_advised(tmp_path: Path) -> None:

@@ -208,7 +208,7 @@ def test_the_same_work_by_other_means_gives_a_ratio_and_what_differs(
     [experiment] = compare({"a": here, "b": there}).experiments
     ratio, differs = findings(experiment, "a")
     assert "b has 2.00 times the throughput of a" in ratio
-    assert differs == f"What else differs: {said}."
+    assert differs == f"Other differences: {said}."
 
 
 def test_the_lengths_of_runs_are_said(tmp_path: Path) -> None:

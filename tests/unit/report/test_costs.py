@@ -56,8 +56,8 @@ def test_the_page_says_rates_and_their_source(tmp_path: Path) -> None:
     written = write_report(results, rates)
     text = " ".join(written.html.read_text().split())
     assert "times the site's PUE of 1.2" in text.replace("&#39;", "'")
-    assert "A node-hour is taken at 2.5 EUR." in text
-    assert "Carbon is taken at 300 g of CO₂ per kWh." in text
+    assert "A node-hour costs 2.5 EUR." in text
+    assert "Carbon is counted as 300 g of CO₂ per kWh." in text
     assert "Rates: the operator&#39;s page of 2026." in text
     content = json.loads(written.json.read_text())
     assert content["rates"]["pue"] == 1.2

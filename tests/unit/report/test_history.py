@@ -134,7 +134,7 @@ def test_a_faster_one_and_one_that_is_alike(site: Site) -> None:
     assert "Nothing else that Argosy notes differs" in sentence
     same = site.measured(0.09, day=2)
     [sentence] = words.sentences(same)
-    assert sentence.startswith("No change is shown since the report of 2027-01-16 (1 node: ")
+    assert sentence.startswith("No significant change since the report of 2027-01-16 (1 node: ")
 
 
 def test_the_same_runs_are_kept_once(site: Site) -> None:

@@ -35,7 +35,7 @@ def test_amdahls_law() -> None:
     said = sentence(laws)
     assert said
     assert said.startswith(
-        "Its runs do not contradict Amdahl's law: by it, among 1 to 32 nodes, the serial share of the "
+        "Its runs do not contradict Amdahl's law: according to it, among 1 to 32 nodes, the serial share of the "
         "smallest size's time is 5."
     )
     # Nobody measured what no number of ranks gives.
@@ -53,7 +53,7 @@ def test_a_peak() -> None:
     said = sentence(laws)
     assert said
     assert said.startswith(
-        "Its runs do not contradict the universal scalability law: by it the throughput is highest"
+        "Its runs do not contradict the universal scalability law: according to it, the throughput is highest"
     )
     [best] = [law for law in laws.laws if law.is_best]
     assert best.peak_ranks and best.peak_ranks.low and best.peak_ranks.high
@@ -69,7 +69,7 @@ def test_a_peak_beyond_the_sizes_measured_is_not_said() -> None:
     assert best.peak_ranks
     assert best.peak_ranks.mean > 16
     assert sentence_of(laws, MeasuredSizes("1 to 16 nodes", 1, 16)) == (
-        "Its runs do not contradict the universal scalability law: by it the throughput has no peak "
+        "Its runs do not contradict the universal scalability law: according to it, the throughput has no peak "
         "among 1 to 16 nodes."
     )
 
@@ -79,7 +79,7 @@ def test_gustafsons_law() -> None:
     said = sentence(laws)
     assert said
     assert said.startswith(
-        "Its runs do not contradict Gustafson's law: by it, among 1 to 32 nodes, the serial share"
+        "Its runs do not contradict Gustafson's law: according to it, among 1 to 32 nodes, the serial share"
     )
 
 
@@ -98,7 +98,7 @@ def test_what_the_runs_cannot_tell() -> None:
     laws = law_summaries("strong", single)
     assert not any(law.is_best for law in laws.laws)
     assert sentence(laws) == (
-        "No scaling law is chosen: the scatter of the runs is not known. It takes 2 runs more than sizes "
+        "No scaling law is chosen: the scatter of the runs is unknown. Measure at least 2 runs more than sizes "
         "at least (repeats in config.yaml)."
     )
     chance = np.random.default_rng(6)
@@ -122,7 +122,7 @@ def test_three_sizes_do_not_tell_amdahl_from_a_peak() -> None:
     assert said.startswith("Its runs do not contradict Amdahl's law: ")
     assert said.endswith(
         " The runs cannot distinguish it from at least one other curve: the universal law, which has a "
-        "peak, or a cost by the logarithm of the ranks."
+        "peak, or a cost that grows with the logarithm of the ranks."
     )
 
 
@@ -130,7 +130,7 @@ def test_a_cost_by_the_logarithm_may_be_the_universal_law() -> None:
     laws = law_summaries("strong", runs(lambda n: 1 / (1 / n + 0.005 * np.log2(n)), SIZES[:4]))
     assert [law.is_alone for law in laws.laws if law.is_best] == [False]
     assert str(sentence(laws)).endswith(
-        " The runs cannot distinguish it from a cost by the logarithm of the ranks."
+        " The runs cannot distinguish it from a cost that grows with the logarithm of the ranks."
     )
 
 
@@ -146,8 +146,8 @@ def test_two_sizes_say_nothing_and_the_table_says_why() -> None:
     laws = law_summaries("strong", runs(lambda n: 100.0 * n, sizes=(1, 2)))
     assert sentence(laws) is None
     assert [law.refused for law in laws.laws[1:]] == [
-        "The fit takes 3 different sizes, and there are 2.",
-        "The fit takes 4 different sizes, and there are 2.",
+        "The fit needs 3 different sizes, and there are 2.",
+        "The fit needs 4 different sizes, and there are 2.",
     ]
 
 

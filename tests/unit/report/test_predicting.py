@@ -216,7 +216,7 @@ def test_what_had_to_be_assumed_is_said(tmp_path: Path) -> None:
         "Allreduces over one number of ranks cannot show the algorithm; a ring is assumed.",
         "The allreduces of network tell of a network by two jobs alone, which does not tell how it differs "
         "from job to job: no interval knows that; raise its scale.repeats.",
-        "When gradients are ready was not measured; it is taken from their bytes.",
+        "The times when gradients are ready were not measured; they are estimated from bytes.",
         RANKS_ARE_ALIKE,
         "Nothing was measured on two nodes, so the network is assumed to be as in the benchmark.",
     ]

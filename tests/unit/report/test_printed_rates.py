@@ -65,7 +65,7 @@ def test_zeros_before_the_start_are_warm_up_and_said() -> None:
 @pytest.mark.parametrize(
     ("rates", "said"),
     [
-        ([0.0, 0.0], "it printed no throughput but 0"),
+        ([0.0, 0.0], "it printed only 0 as throughput"),
         ([100.0, 0.0, 100.0], "1 of its 3 printed numbers are 0"),
         (([100.0] * 10 + [400.0] * 4) * 3, "of two kinds, 30 around 100 and 12 around 400"),
         ([150.0, 150.0, 300.0] * 8, "around 150 and"),

@@ -516,7 +516,7 @@ def test_charts_say_in_words_what_they_show(page: Page) -> None:
 def test_a_law_is_said_of_the_sizes_measured(page: Page) -> None:
     text = " ".join(page.text.split())
     assert (
-        "Its runs do not contradict Amdahl's law: by it, among 1 to 4 nodes, the serial share"
+        "Its runs do not contradict Amdahl's law: according to it, among 1 to 4 nodes, the serial share"
         in text
     )
     assert "no number of ranks gives more" not in text

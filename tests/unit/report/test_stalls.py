@@ -1,4 +1,4 @@
-"""What a step waits for comes back from runs that wait for known shares of their time."""
+"""Stalls of a step comes back from runs that wait for known shares of their time."""
 
 from collections.abc import Sequence
 from pathlib import Path

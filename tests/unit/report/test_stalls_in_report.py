@@ -32,7 +32,7 @@ def test_the_numbers_and_the_sentence(tmp_path: Path) -> None:
     assert sentence.startswith("20 % (")
     for wait in ("for other nodes", "for the other ranks of its node", "for data to be read"):
         assert wait in sentence
-    assert "<summary>What a step waits for</summary>" in html
+    assert "<summary>Stalls of a step</summary>" in html
     assert 'id="experiment-1-stalls"' in html
 
 

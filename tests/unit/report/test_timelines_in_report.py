@@ -64,7 +64,7 @@ def test_the_numbers_and_the_sentence(tmp_path: Path) -> None:
     assert sentence.startswith("negotiation, 10.0 ms per step (10 % of the step&#39;s time")
     assert "negotiation is waiting for the slowest rank" in sentence
     assert "not known" in sentence
-    assert "<summary>What Horovod did in a step</summary>" in html
+    assert "<summary>Horovod timelines</summary>" in html
     assert 'id="experiment-1-timeline"' in html
 
 

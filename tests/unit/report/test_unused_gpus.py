@@ -22,7 +22,7 @@ def findings(results: Path, *, asked: int = 1, gpus: int = 0, utilisation: float
 
 def test_a_node_without_gpus(tmp_path: Path) -> None:
     page = findings(tmp_path / "site")
-    assert f"{BEGIN}, and telemetry saw none on their nodes" in page
+    assert f"{BEGIN}, but telemetry found none on their nodes" in page
     assert "they may have computed on processors" in page
 
 

@@ -130,7 +130,7 @@ def test_what_no_slow_network_explains_is_in_the_residuals(two_nodes_s: float) -
 @pytest.mark.parametrize(
     ("measured_s", "reason"),
     [
-        ({2: 0.1}, "A calibration takes the step time of one node."),
+        ({2: 0.1}, "A calibration needs the step time of one node."),
         ({1: 0.0}, "A step time is not a positive number."),
         ({1: 0.1, 2: float("nan")}, "A step time is not a positive number."),
         ({1: 1e-3}, "One node's communication alone takes longer than its measured step."),

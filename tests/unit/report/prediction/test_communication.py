@@ -113,10 +113,10 @@ TIMES = hierarchical_times()
 @pytest.mark.parametrize(
     ("times", "reason"),
     [
-        ([], "The fit takes allreduces over 2 different numbers of ranks."),
+        ([], "The fit needs allreduces over 2 different numbers of ranks."),
         (
             [time for time in TIMES if time.nodes == 8],
-            "The fit takes allreduces over 2 different numbers of ranks.",
+            "The fit needs allreduces over 2 different numbers of ranks.",
         ),
         (
             # Two networks, and one number of ranks on each.
@@ -125,26 +125,26 @@ TIMES = hierarchical_times()
                 for nodes in (1, 4)
                 for time in TIMES
             ],
-            "The fit takes allreduces over 2 different numbers of ranks.",
+            "The fit needs allreduces over 2 different numbers of ranks.",
         ),
         (
             [time for time in TIMES if time.bytes < 1e6],
-            "The fit takes 4 different sizes of messages within a node, "
+            "The fit needs 4 different sizes of messages within a node, "
             "the largest 100 times the smallest.",
         ),
         (
             [time for time in TIMES if time.nodes == 1 or time.bytes < 1e6],
-            "The fit takes 4 different sizes of messages between nodes, "
+            "The fit needs 4 different sizes of messages between nodes, "
             "the largest 100 times the smallest.",
         ),
         (
             [replace(time, bytes=1e6 + time.bytes / 1e3) for time in TIMES],
-            "The fit takes 4 different sizes of messages within a node, "
+            "The fit needs 4 different sizes of messages within a node, "
             "the largest 100 times the smallest.",
         ),
         (
             [AllreduceTime(10.0**power, 2 + power % 2, 1, 1.0) for power in range(7)],
-            "The fit takes 8 measurements, and there are 7.",
+            "The fit needs 8 measurements, and there are 7.",
         ),
         (
             [*TIMES, AllreduceTime(8, 2, 1, 0.0)],

@@ -172,7 +172,7 @@ def test_networks_that_were_not_measured() -> None:
     training = replace(WEAK, communication=found)
     assert isinstance(predict(training, [1], 1e6), list)
     assert predict(training, [1, 2], 1e6) == Refused(
-        "A network that the ranks use was not measured: within a node, or between."
+        "The ranks' network within a node, or between nodes, was not measured."
     )
 
 

@@ -191,7 +191,7 @@ def findings(experiment: ComparedExperiment, reference: str) -> Sequence[str]:
     if reference not in experiment.sites or not others:
         if not experiment.sites:
             return ["No throughput was measured at any site.", *aside]
-        return [f"Measured at {', '.join(experiment.sites)} alone.", *aside]
+        return [f"Measured at {', '.join(experiment.sites)} only.", *aside]
     said = (_of_site(experiment, site, reference) for site in others)
     return [*(sentence for sentences in said for sentence in sentences), *aside]
 
@@ -202,7 +202,7 @@ def _of_site(experiment: ComparedExperiment, site: str, reference: str) -> list[
     rest = [one for one in apart if not one.is_of_work]
     if work:
         said = [
-            f"{site} did not do the work of {reference}, so no ratio is given: "
+            f"{site} and {reference} did different work, so no ratio is given: "
             f"{_listed(work, site, reference)}."
         ]
     else:
@@ -212,7 +212,7 @@ def _of_site(experiment: ComparedExperiment, site: str, reference: str) -> list[
             *_waits(experiment, site, reference),
         ]
     if rest:
-        said.append(f"What else differs: {_listed(rest, site, reference)}.")
+        said.append(f"Other differences: {_listed(rest, site, reference)}.")
     return said
 
 
@@ -301,7 +301,7 @@ def _nothing_shared(experiment: ComparedExperiment, site: str, reference: str) -
         if each.site == site and there and not _same_batch(each.point, there):
             here, other = each.point.samples_per_step or 0, there.samples_per_step or 0
             return (
-                f"{site} did not do the work of {reference}, so no ratio is given: a rank's step has "
+                f"{site} and {reference} did different work, so no ratio is given: a rank's step has "
                 f"{number(here)} samples at {site}, {number(other)} at {reference}."
             )
     return f"{site} and {reference} have no measured size in common."

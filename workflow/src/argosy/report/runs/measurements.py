@@ -44,7 +44,7 @@ def printed_rate(rates: Sequence[float], times: Sequence[float]) -> PrintedRate:
     """
     every, at = np.asarray(rates, dtype=np.float64), np.asarray(times, dtype=np.float64)
     if not every.any():
-        return PrintedRate(left_out="it printed no throughput but 0")
+        return PrintedRate(left_out="it printed only 0 as throughput")
     if odd := implausible(*every[every != 0]):
         return PrintedRate(left_out=f"it printed {odd}")
     begin = int(np.argmax(every > 0))
@@ -95,7 +95,7 @@ def _stopped(rates: Vector) -> str | None:
     if not zeros:
         return None
     return (
-        f"{zeros} of its {rates.size} printed numbers are 0 between others, so that their mean is "
+        f"{zeros} of its {rates.size} printed numbers are 0 between others, so their mean is "
         "no throughput"
     )
 
@@ -116,8 +116,8 @@ def _two_kinds(rates: Vector) -> str | None:
     slow, fast = rates[is_slow], rates[~is_slow]
     return (
         f"its printed numbers are of two kinds, {slow.size} around {slow.mean():.4g} and {fast.size} "
-        f"around {fast.mean():.4g}, and no throughput is made of both; let the pattern match, or the "
-        "program print, one kind alone"
+        f"around {fast.mean():.4g}, so it has no throughput; let the pattern match, or the "
+        "program print, only one kind"
     )
 
 

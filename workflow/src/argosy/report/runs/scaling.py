@@ -105,7 +105,7 @@ MUCH_LOST = 0.02
 
 Where the slowest one of 30 is lost, 91 of 100 intervals cover the truth (`make bench-coverage`)."""
 LOST = "runs that were lost may have been the slow ones"
-SLOWER = "runs become slower in their course, so that means depend on how long runs are"
+SLOWER = "runs slow down over time, so means depend on their length"
 OTHER_DAYS = "it was measured on other days"
 MOSTLY_OTHER_DAYS = "it was mostly measured on other days"
 OTHER_HOURS = "it was measured at other hours"

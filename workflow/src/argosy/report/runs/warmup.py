@@ -115,7 +115,7 @@ def joined(pieces: Sequence[WarmUp], begins: Sequence[int]) -> WarmUp:
     places = [0, *begins]
     slower = max(zip(pieces, places, strict=True), key=lambda one: one[0].slower)
     reasons = "; ".join(
-        f"from step {place} on, {one.reason}" + (", and left out whole" if one.left_out else "")
+        f"from step {place} on, {one.reason}" + (", and excluded" if one.left_out else "")
         for one, place in zip(pieces, places, strict=True)
     )
     return WarmUp(
@@ -133,7 +133,7 @@ def _slow_start(seconds: Vector, of: str) -> WarmUp:
     """Return the warm-up of positive seconds of steps."""
     if seconds.size < FEWEST_STEPS:
         steps = min(FIXED_STEPS, seconds.size // 2)
-        return WarmUp(steps, False, f"too few {of}s to tell: {seconds.size} of {FEWEST_STEPS}")
+        return WarmUp(steps, False, f"too few {of}s to judge: {seconds.size} of {FEWEST_STEPS}")
     logs = np.log(seconds)
     cuts = _cuts(logs)
     if not cuts:
@@ -214,7 +214,7 @@ def _cut_off(seconds: Vector, slow: int, steps: int, of: str) -> WarmUp:
     ratio = middle(np.sort(seconds[:slow])) / middle(np.sort(seconds[steps:]))
     reason = f"the first {slow} {of}s took {ratio:.2f} times as long as the rest"
     if steps > slow:
-        reason += " and became faster slowly, so as many again are left out"
+        reason += " and the next as many still became faster, so they are excluded too"
     return WarmUp(steps, True, reason)
 
 
@@ -230,14 +230,14 @@ def _approached(seconds: Vector, compiled: int, of: str) -> WarmUp:
     return WarmUp(
         steps,
         True,
-        f"its {of}s became faster slowly; what they approach is fitted (in every "
-        f"{decay.time_constant:.0f} {of}s, what they take longer falls to 37 %)",
+        f"its {of}s became faster slowly, so their limit is fitted (the excess falls to 37 % in "
+        f"{decay.time_constant:.0f} {of}s)",
         max(1.0, excess),
     )
 
 
 def _refused(steps: int, wanted: int, of: str) -> WarmUp:
     reason = (
-        f"no steady state is seen: its {of}s become faster slowly; let it make {wanted} or more"
+        f"it was still warming up when it ended; train for at least {wanted} {of}s"
     )
     return WarmUp(steps // 2, False, reason, left_out=True)

@@ -62,14 +62,14 @@ class Advice:
     nearly: Point | None = None
     """The smallest size that takes hardly longer than `for_time`; None where no smaller one does."""
     nearly_longer: float = 0.0
-    """By which share it takes longer, by the means."""
+    """By which share it takes longer, comparing means."""
     not_compared: list[Point] = field(default_factory=list)
     by_means: bool = False
 
 
 @dataclass(frozen=True)
 class Unread:
-    """What could not be read, why, and on how many nodes of all runs."""
+    """Unreadable files, why, and on how many nodes of all runs."""
 
     what: str
     why: str
@@ -203,7 +203,7 @@ class LawSummary:
     """A law fitted to the runs of an experiment, or why it is `refused`.
 
     `is_best` is said of the simplest law that the runs do not contradict; where it is not also `is_alone`,
-    they do not tell it from the universal law, or from a cost by the logarithm of the ranks.
+    they do not tell it from the universal law, or from a cost that grows with the logarithm of the ranks.
     Estimates have the number of runs; `high` is None where nothing bounds it. `at_one` is the
     throughput of one rank. Sizes are ranks. `parameters` are the law's own, of one rank; `serial_share` is
     the share of the smallest measured size's time that is serial, by Amdahl's law and Gustafson's.

@@ -181,7 +181,7 @@ def _of_larger(experiment: ExperimentSummary, larger: PointSummary, ratio: Estim
 def _advice(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
     for_time = size_names.size(experiment, point_of(experiment, advice.for_time))
     for_node_hours = size_names.size(experiment, point_of(experiment, advice.for_node_hours))
-    begin = "By their means alone, take" if advice.by_means else "Take"
+    begin = "By the means only, take" if advice.by_means else "Take"
     if advice.for_time == advice.for_node_hours:
         yield f"{begin} {for_time}, whether time matters or node-hours do."
         return
@@ -198,8 +198,8 @@ def _advice(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
         return
     if ratio.low is not None and ratio.low <= 1:
         yield (
-            f"{begin} {for_time} if time matters, {for_node_hours} if node-hours do; no difference in "
-            f"node-hours is shown (ratio {'; '.join(details)})."
+            f"{begin} {for_time} if time matters, {for_node_hours} if node-hours do; the difference in "
+            f"node-hours is not significant (ratio  {'; '.join(details)})."
         )
         return
     yield (
@@ -207,7 +207,7 @@ def _advice(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
     )
     if advice.nearly:
         nearly = size_names.size(experiment, point_of(experiment, advice.nearly))
-        yield f"{nearly} would take only {percent(advice.nearly_longer, 1)} longer, by the means."
+        yield f"{nearly} would take only {percent(advice.nearly_longer, 1)} longer, comparing means."
 
 
 def _within(ratio: Estimate, one: PointSummary, base: PointSummary) -> str:

@@ -272,11 +272,11 @@ def methods(summary: Summary) -> Iterator[str]:
 def _of_rates(rates: Rates) -> Iterator[str]:
     """Yield by what prices, energy and carbon are calculated."""
     if rates.price_per_node_hour is not None:
-        yield f"A node-hour is taken at {rates.price_per_node_hour} {rates.currency}."
+        yield f"A node-hour costs {rates.price_per_node_hour} {rates.currency}."
     pue = f", times the site's PUE of {rates.pue}" if rates.pue else ""
     yield f"Energy per million samples is that of processors and GPUs{pue}."
     if rates.carbon_g_per_kwh is not None:
-        yield f"Carbon is taken at {rates.carbon_g_per_kwh} g of CO₂ per kWh."
+        yield f"Carbon is counted as {rates.carbon_g_per_kwh} g of CO₂ per kWh."
     if rates.source:
         yield f"Rates: {rates.source}."
 

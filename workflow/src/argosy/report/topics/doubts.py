@@ -145,6 +145,6 @@ def sentences(summary: Summary, experiment: ExperimentSummary) -> list[str]:
         said = [f"{run.run_id}: {sentence}" for run in runs if (sentence := kind(run))]
         if len(said) > _MOST_NAMED:
             more = len(said) - _MOST_NAMED
-            said[_MOST_NAMED:] = [f"The same is so in {more} more runs; their remarks say where."]
+            said[_MOST_NAMED:] = [f"The same happened in {more} more runs; see their remarks."]
         found += said
     return found

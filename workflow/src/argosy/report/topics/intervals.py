@@ -20,7 +20,7 @@ def of_means(summary: Summary) -> Iterator[str]:
     if shared:
         yield (
             f"{count(shared, 'job')} held several runs each, one after another on the same nodes "
-            "(resources.same_allocation). Nodes that waited while a smaller size ran are in no cost."
+            "(resources.same_allocation). Costs exclude nodes that waited while a smaller size ran."
         )
     several = sum(len(one.runs_samples_per_s) > 1 for one in measured)
     alone = len(measured) - several
@@ -75,7 +75,7 @@ def of_speed_ups(summary: Summary) -> Iterator[str]:
     if others > 1:
         yield (
             f"Each interval holds by itself: all {others} of the speed-ups hold together less often than "
-            "one. What is said of the largest loss holds together with all factors (Bonferroni)."
+            "one. The statement on the largest loss holds for all factors together (Bonferroni)."
         )
 
 

@@ -134,7 +134,7 @@ def tables(experiment: ExperimentSummary) -> Iterator[Table]:
             ),
             column(points, "between steps", lambda one: estimate(one.between_steps, "tenths")),
         ],
-        "Mean milliseconds of a step in each phase, other in no named one; and the share of the steady "
+        "Mean milliseconds of a step in each phase (other: in no named phase), and the share of the steady "
         "time between steps.",
         f"Phases of {experiment.experiment}",
         "phases",
@@ -152,7 +152,7 @@ def methods(summary: Summary) -> Iterator[str]:
     if any(one.phases_s_per_step for one in summary.points):
         yield (
             "Times of phases are means over steps, then ranks, then runs, so that each weighs the same. "
-            "Time between steps, as of validation and checkpoints, is in no step and no throughput."
+            "Time between steps, as of validation and checkpoints, is excluded from steps and throughput."
         )
 
 

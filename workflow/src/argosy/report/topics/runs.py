@@ -57,7 +57,7 @@ def remarks(run: RunSummary) -> list[str]:
     if run.is_slow:
         where = f" It ran on {listed(sorted(set(run.hosts)))}." if run.hosts else ""
         said.insert(
-            0, f"It is one of the slow jobs among those of its size; it is included.{where}"
+            0, f"It is one of the slow jobs of its size; it is included.{where}"
         )
     if run.slower_from is not None:
         said.insert(0, slowness.remark(run))
@@ -115,22 +115,22 @@ def warm_up(summary: Summary) -> str:
         if found:
             most = count(found[-1], noun)
             said.append(
-                f"Left out of a run: {most if found[0] == found[-1] else f'{found[0]} to {most}'}."
+                f"Excluded from each run: {most if found[0] == found[-1] else f'{found[0]} to {most}'}."
             )
     fitted = sum((run.warm_up_excess or 1) > 1 for run in runs)
     if fitted:
         said.append(
-            f"Of {count(fitted, 'run')} the steady state is a fit: what an exponential approaches that "
-            "agrees with all steps."
+            f"The steady state of {count(fitted, 'run')} is the limit of an exponential, which is fitted to "
+            "the steps."
         )
     unknown = [run for run in summary.runs if run.is_steady is False and run.slower_from is None]
     never = sum(run.left_out == run.warm_up for run in unknown)
     if never:
         said.append(
-            f"Left out whole, since no steady state is seen in them: {count(never, 'run')}."
+            f"Excluded, since they have no steady state: {count(never, 'run')}."
         )
     if len(unknown) > never:
-        said.append(f"Too few {source} to tell: {count(len(unknown) - never, 'run')}.")
+        said.append(f"Too few {source} to judge: {count(len(unknown) - never, 'run')}.")
     return " ".join(said)
 
 
@@ -190,7 +190,7 @@ def methods(summary: Summary) -> Iterator[str]:
         )
     missing = sum((run.left_out or "").startswith("no steps of ") for run in runs)
     if missing:
-        yield f"Left out, since records of their ranks are missing: {count(missing, 'run')}."
+        yield f"Excluded, since records of their ranks are missing: {count(missing, 'run')}."
     seeds = sorted({one for entry in summary.provenance if (one := _seed(entry)) is not None})
     if seeds and max((run.repeat for run in runs), default=1) > 1:
         yield (

@@ -1,4 +1,4 @@
-"""What a step waits for, by running the same training with less to wait for.
+"""Stalls of a step, by running the same training with less to wait for.
 
 What a part costs is the time by which a step becomes shorter without it: Mohan, Phanishayee, Raniwala and
 Chidambaram, "Analyzing and Mitigating Data Stalls in DNN Training", VLDB 14(5), 2021, for the data, and
@@ -214,11 +214,11 @@ def tables(experiment: ExperimentSummary) -> Iterator[Table | str]:
                     for name in part_names(experiment)
                 ),
             ],
-            "Shares of a step, by differences to runs that have less to wait for. A share below 0 is "
+            "Shares of a step, from the difference to runs that wait for less. A share below 0 is "
             "chance.",
             f"Stalls of {experiment.experiment}",
             "stalls",
-            folded="What a step waits for",
+            folded="Stalls of a step",
             paper="shares of a step by what it waits for",
         )
     for stalls in experiment.stalls:
@@ -241,7 +241,7 @@ def _is_sure(share: Estimate) -> bool:
 
 
 _COLOURS = dict(zip(PARTS, (SKY, PURPLE, VERMILION, ORANGE, GREEN, BLUE), strict=True))
-_CAPTION = "What a step waits for: by how much it is shorter without each part."
+_CAPTION = "Stalls of a step: by how much it is shorter without each part."
 
 
 def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
@@ -274,7 +274,7 @@ def methods(summary: Summary) -> Iterator[str]:
     if any(found.refused is None for one in summary.experiments for found in one.stalls):
         yield (
             "A stall is the difference of two sets of runs, one of which has less to wait for: one rank "
-            "alone with synthetic data computes; all ranks of a node also wait for each other; more nodes "
+            "alone with synthetic data only computes; all ranks of a node also wait for each other; more nodes "
             "for the network; runs with data for these. Where ranks wait for each other and for data at "
-            "the same time, what goes last hides the other."
+            "the same time, the last wait hides the other."
         )

@@ -1,4 +1,4 @@
-"""What Horovod did in a step, from its timelines: waiting for ranks, queueing, copying, reducing."""
+"""Horovod timelines, from its timelines: waiting for ranks, queueing, copying, reducing."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -149,7 +149,7 @@ def tables(experiment: ExperimentSummary) -> Iterator[Table | str]:
             "warm-up included; parts overlap.",
             f"Timelines of {experiment.experiment}",
             "timeline",
-            folded="What Horovod did in a step",
+            folded="Horovod timelines",
         )
     for point in experiment.timelines:
         if point.refused:
@@ -200,5 +200,5 @@ def methods(summary: Summary) -> Iterator[str]:
         yield (
             "Parts of Horovod's timeline, as rank 0 wrote it, overlap and do not add up; how much of them "
             "the backward pass hides is not known. Negotiation is waiting for the slowest rank. Writing a "
-            "timeline takes time, so its runs are for looking."
+            "timeline takes time, so do not compare these runs' throughput."
         )

@@ -210,7 +210,7 @@ def unused_gpus(experiment: ExperimentSummary) -> list[str]:
     begin = f"Its runs asked for {count(asked, 'GPU')} a rank"
     if not any(_has_gpus(usage) for usage in used):
         return [
-            f"{begin}, and telemetry saw none on their nodes, as is said under what could not be read: "
+            f"{begin}, but telemetry found none on their nodes, see the missing telemetry: "
             "they may have computed on processors."
         ]
     busy = [usage.gpu_busy.mean for usage in used if usage.gpu_busy]

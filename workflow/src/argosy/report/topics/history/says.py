@@ -35,11 +35,11 @@ def sentences(experiment: ExperimentSummary) -> list[str]:
             f"{percent_interval(less_one(one.ratio), 1)}"
             for one in told
         )
-        said.append(f"No change is shown since {_since(history, told)} ({within}).")
+        said.append(f"No significant change since {_since(history, told)} ({within}).")
     if not history.changes:
         said.append("No earlier report is compared with this one: see the table.")
     elif not told:
-        said.append("Single runs, or runs alike to the last digit: no change can be shown.")
+        said.append("Single runs, or runs alike to the last digit: a change cannot be detected.")
     return said
 
 
@@ -89,10 +89,10 @@ def _differences(history: History, changes: Sequence[Change]) -> str:
         f"{one.what} {_value(one.one)}, now {_value(one.other)}" for one in history.differences
     )
     since = "since the last of them" if max(one.reports for one in changes) > 1 else "since then"
-    day = " Days may differ as much." if all(one.reports == 1 for one in changes) else ""
+    day = " Two days can differ as much." if all(one.reports == 1 for one in changes) else ""
     if not listed:
-        return f"Nothing else that Argosy notes differs {since}.{day}"
-    return f"What differs {since}: {listed}.{day}"
+        return f"Argosy recorded no other difference {since}.{day}"
+    return f"Differences {since}: {listed}.{day}"
 
 
 def _value(text: str) -> str:

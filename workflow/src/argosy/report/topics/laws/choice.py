@@ -72,14 +72,14 @@ def choose(scaling: str, sizes: Sequence[float], rates: Sequence[float | None]) 
     if runs.n - runs.sizes.size < FEWEST_FREE:
         return Choice(
             fits,
-            undecided="No scaling law is chosen: the scatter of the runs is not known. It takes "
-            f"{FEWEST_FREE} runs more than sizes at least (repeats in config.yaml).",
+            undecided="No scaling law is chosen: the scatter of the runs is unknown. Measure at least "
+            f"{FEWEST_FREE} more runs than sizes (repeats in config.yaml).",
         )
     if not runs.has_scatter:
         return Choice(
             fits,
-            undecided="No scaling law is chosen: repeats agree to the last digit, which does not show how "
-            "far others would be off.",
+            undecided="No scaling law is chosen: repeats agree to the last digit, so "
+            "the scatter of the runs is unknown.",
         )
     passing = [name for name, found in fitted.items() if not _is_contradicted(found)]
     if not passing:
@@ -103,16 +103,16 @@ def _named(fits: Mapping[str, Fit | Refused], simplest: Fit, rival: Fit | Refuse
     if value.low <= 0 and (has_few or simplest.fitted.freedom >= TELLING_FREEDOM):
         return Choice(
             fits,
-            undecided="No scaling law is chosen: the simpler ones miss the means of the sizes by more than "
-            f"repeats scatter, and yet the {parameter} of the next may be 0.",
+            undecided="No scaling law is chosen: simpler laws deviate from the means by more than "
+            f"repeats scatter, but the {parameter} of the next law may be 0.",
         )
     largest = max(simplest.sizes)
     is_alone = name == USL.name or _takes_little(fits[USL.name], "coherency", largest - 1)
     if has_few and not is_alone and chance is not None and chance < BARELY:
         return Choice(
             fits,
-            undecided="No scaling law is chosen: the simplest that may hold misses the means of the sizes "
-            f"by what chance does in only {chance:.0%} of studies, and cannot be distinguished from the "
+            undecided="No scaling law is chosen: the simplest possible law deviates from the means "
+            f"as chance does in only {chance:.0%} of studies, and cannot be distinguished from the "
             "universal law.",
         )
     if rival is not None:
@@ -142,9 +142,9 @@ def _is_contradicted(found: Fit) -> bool:
 
 
 def _none_fits(fits: Mapping[str, Fit | Refused]) -> str:
-    misses = "misses the means of the sizes by more than the runs scatter"
+    misses = "deviates from the means of the sizes by more than the runs scatter"
     if any(isinstance(found, Refused) for found in fits.values()):
-        return f"No scaling law is chosen: each that can be fitted to so few sizes {misses}."
+        return f"No scaling law is chosen: each law that can be fitted to so few sizes {misses}."
     return f"Its runs contradict each scaling law, which {misses}."
 
 
@@ -154,8 +154,8 @@ def _no_loss(fits: Mapping[str, Fit | Refused], fitted: Fitted) -> Choice:
         return Choice(fits, LINEAR.name)
     return Choice(
         fits,
-        undecided="No scaling law is chosen: whether anything is lost by more ranks cannot be told, since "
-        f"the efficiency at the largest size is anything from {low:.0%} to {high:.0%}.",
+        undecided="No scaling law is chosen: the runs cannot show whether more ranks cause a loss; "
+        f"the efficiency at the largest size lies between {low:.0%} and {high:.0%}.",
     )
 
 

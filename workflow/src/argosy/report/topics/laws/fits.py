@@ -247,7 +247,7 @@ def _refusal(law: Law, known: Sequence[tuple[float, float]]) -> Refused | None:
         return Refused("A throughput is not a positive number.")
     distinct, wanted = len({size for size, _ in known}), law.unknowns + 1
     if distinct < wanted:
-        return Refused(f"The fit takes {wanted} different sizes, and there are {distinct}.")
+        return Refused(f"The fit needs {wanted} different sizes, and there are {distinct}.")
     return None
 
 

@@ -77,7 +77,7 @@ def sentence(laws: Laws, sizes: MeasuredSizes) -> str | None:
     said = _SENTENCES[best.law](best, sizes)
     if best.is_alone:
         return said
-    others = "a cost by the logarithm of the ranks"
+    others = "a cost that grows with the logarithm of the ranks"
     if best.law != USL.name:
         others = f"at least one other curve: the universal law, which has a peak, or {others}"
     return f"{said} The runs cannot distinguish it from {others}."
@@ -116,14 +116,14 @@ def _estimate(found: Fit, one: Interval) -> Estimate:
 
 def _linear(_: LawSummary, sizes: MeasuredSizes) -> str:
     return (
-        f"No loss by more ranks shows among {sizes.said}: the efficiency at the largest is surely above "
+        f"More ranks show no loss among {sizes.said}: the efficiency at the largest is surely above "
         f"{percent(NO_LOSS)}, and the runs do not contradict the linear law."
     )
 
 
 def _amdahl(law: LawSummary, sizes: MeasuredSizes) -> str:
     return (
-        f"Its runs do not contradict Amdahl's law: by it, among {sizes.said}, the serial share of the "
+        f"Its runs do not contradict Amdahl's law: according to it, among {sizes.said}, the serial share of the "
         f"smallest size's time is {_share_text(law.serial_share)}."
     )
 
@@ -156,7 +156,7 @@ def _share_text(share: Estimate | None) -> str:
 
 def _gustafson(law: LawSummary, sizes: MeasuredSizes) -> str:
     return (
-        f"Its runs do not contradict Gustafson's law: by it, among {sizes.said}, the serial share of the "
+        f"Its runs do not contradict Gustafson's law: according to it, among {sizes.said}, the serial share of the "
         f"time is {_share_text(law.serial_share)}."
     )
 
@@ -168,7 +168,7 @@ def _universal(law: LawSummary, sizes: MeasuredSizes) -> str:
     else:
         where = f"has no peak among {sizes.said}"
     return (
-        f"Its runs do not contradict the universal scalability law: by it the throughput {where}."
+        f"Its runs do not contradict the universal scalability law: according to it, the throughput {where}."
     )
 
 

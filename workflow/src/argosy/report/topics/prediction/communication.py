@@ -155,14 +155,14 @@ def _refusal(times: Sequence[AllreduceTime], algorithms: int) -> Refused | None:
     if not all(_positive(time.seconds) and _positive(time.bytes) for time in times):
         return Refused("A time of an allreduce, or its bytes, is not a positive number.")
     if algorithms > 1 and len({time.nodes * time.ranks_per_node for time in times}) < 2:
-        return Refused("The fit takes allreduces over 2 different numbers of ranks.")
+        return Refused("The fit needs allreduces over 2 different numbers of ranks.")
     if len(times) < FEWEST_TIMES:
-        return Refused(f"The fit takes {FEWEST_TIMES} measurements, and there are {len(times)}.")
+        return Refused(f"The fit needs {FEWEST_TIMES} measurements, and there are {len(times)}.")
     for place, several in (("within a node", False), ("between nodes", True)):
         sizes = {time.bytes for time in times if (time.nodes > 1) == several}
         if sizes and not _enough(sizes):
             return Refused(
-                f"The fit takes {FEWEST_MESSAGE_SIZES} different sizes of messages {place}, "
+                f"The fit needs {FEWEST_MESSAGE_SIZES} different sizes of messages {place}, "
                 f"the largest {LEAST_RATIO_OF_SIZES} times the smallest."
             )
     return None

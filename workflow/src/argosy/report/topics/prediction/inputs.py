@@ -63,7 +63,7 @@ def of_horovod(horovod: Horovod) -> Iterator[str]:
 def of_gradients(layers: LayerTimes, step: StepTime) -> Iterator[str]:
     """Yield whether it is known when gradients are ready."""
     if not layers.are_timed:
-        yield "When gradients are ready was not measured; it is taken from their bytes."
+        yield "The times when gradients are ready were not measured; they are estimated from bytes."
     if not step.phases_s.get("backward"):
         yield "No phase `backward` is recorded; nothing of the communication is hidden."
 
@@ -72,11 +72,11 @@ def of_ranks(spread: float | None) -> str:
     """Return by how much ranks differ in a step."""
     if spread is None:
         return (
-            "No steps of two ranks or more say what was the phase `communication`, so the slowest of many "
-            "ranks is taken to be as slow as that of one node."
+            "No steps of two or more ranks have the phase `communication`, so the slowest of many "
+            "ranks is assumed to be as slow as one node's."
         )
     return (
-        f"Ranks' own work differs by {100 * spread:.1f} % in a step (standard deviation), by which the "
+        f"Ranks' own work differs by {100 * spread:.1f} % in a step (standard deviation), so the "
         "slowest of more ranks takes longer."
     )
 
@@ -87,8 +87,8 @@ def of_two_nodes(are_measured: bool, by_chance: float) -> Iterator[str]:
         yield "Nothing was measured on two nodes, so the network is assumed to be as in the benchmark."
     elif math.isinf(by_chance):
         yield (
-            "The runs on one node and on two do not show how runs scatter, so the network is taken to be "
-            "as alone; raise scale.repeats."
+            "The runs on one node and on two do not show how runs scatter, so the network is assumed to be "
+            "as in the benchmark; raise scale.repeats."
         )
 
 
@@ -177,7 +177,7 @@ def known_training(
     base = max((point for point in points if point.nodes == 1), default=None)
     if base is None:
         return Refused(
-            "A prediction begins with steps recorded on one node; add 1 to scale.nodes and run it."
+            "A prediction needs steps recorded on one node; add 1 to scale.nodes and run it."
         )
     training = _training(found, experiment, base, communication)
     if isinstance(training, Refused):
@@ -212,7 +212,7 @@ def _other_exchange(found: Measured, experiment: str) -> Refused | None:
     if experiment in found.allreduces:
         return Refused("It measures allreduces and trains nothing.")
     if found.setups[experiment].setup.launcher == "torch":
-        return Refused("Predictions know how Horovod exchanges gradients; its launcher is torch.")
+        return Refused("Predictions model Horovod's exchange of gradients, but the launcher is torch.")
     return None
 
 
@@ -245,8 +245,8 @@ def _network(
     if fitted.jobs is not None and fitted.jobs < FEWEST_JOBS:
         jobs = "one job" if fitted.jobs == 1 else "two jobs"
         told.append(
-            f"The allreduces of {name} tell of a network by {jobs} alone, which does not tell how it "
-            "differs from job to job: no interval knows that; raise its scale.repeats."
+            f"The allreduces of {name} come from only {jobs}, so no interval includes how the network "
+            "differs from job to job; raise its scale.repeats."
         )
     return name, fitted, tuple(told)
 

@@ -80,7 +80,7 @@ def extrapolation(runs: Sequence[Measurement]) -> Extrapolation | Refused:
     if len(rates) < FEWEST_SIZES:
         there = "there is 1" if len(rates) == 1 else f"there are {len(rates)}"
         return Refused(
-            f"An extrapolation by throughput alone takes {FEWEST_SIZES} numbers of ranks, and {there}."
+            f"An extrapolation by throughput alone needs {FEWEST_SIZES} numbers of ranks, and {there}."
         )
     found = fit(USL, [point.ranks for point, _ in known], [rate for _, rate in known])
     if isinstance(found, Refused):
@@ -92,7 +92,7 @@ def extrapolation(runs: Sequence[Measurement]) -> Extrapolation | Refused:
         )
     if found.is_exact:
         return Refused(
-            "Its throughputs lie on a curve to the last digit, so an extrapolation has no interval."
+            "Its throughputs fit the curve exactly, so an extrapolation has no interval."
         )
     means = {ranks: math.exp(sum(map(math.log, of)) / len(of)) for ranks, of in rates.items()}
     return Extrapolation(found, max(point.ranks_per_node for point, _ in known), means)

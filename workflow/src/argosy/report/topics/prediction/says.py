@@ -43,7 +43,7 @@ def _efficiency(found: PredictionSummary) -> list[str]:
         missed = " and ".join(numbers.count(nodes, "node") for nodes in found.misses)
         measured = "at no size" if likely is None else f"up to {numbers.count(likely, 'node')}"
         return [
-            f"What was measured on {missed} lies outside the prediction, so do not rely on it: "
+            f"The measurement on {missed} lies outside the prediction, so do not rely on it: "
             f"an efficiency of {wanted} or more is measured {measured}, and other sizes are unknown."
         ]
     if likely is None:
@@ -97,7 +97,7 @@ def _limits(found: PredictionSummary) -> list[str]:
 
 def _network(network: NetworkSummary) -> str:
     latency, rate = network.latency_s, network.bytes_per_s
-    speed = f"{numbers.number(rate.mean / 1e6)} MB/s" if rate else "no limit of its rate seen"
+    speed = f"{numbers.number(rate.mean / 1e6)} MB/s" if rate else "no rate limit seen"
     return f"{numbers.number(1e6 * latency.mean)} µs a message, {speed}"
 
 

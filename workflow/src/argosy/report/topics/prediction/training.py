@@ -92,7 +92,7 @@ def unknown_networks(training: Training, sizes: Sequence[int]) -> Refused | None
     """Return why there is no prediction, where a network is used that was not measured."""
     if all(training.communication.knows(size, training.ranks_per_node) for size in sizes):
         return None
-    return Refused("A network that the ranks use was not measured: within a node, or between.")
+    return Refused("The ranks' network within a node, or between nodes, was not measured.")
 
 
 def model_at(training: Training, nodes: int) -> Model:
@@ -190,7 +190,7 @@ def calibrate(
     compared and changes nothing.
     """
     if 1 not in measured_s:
-        return Refused("A calibration takes the step time of one node.")
+        return Refused("A calibration needs the step time of one node.")
     if not all(0 < seconds < math.inf for seconds in measured_s.values()):
         return Refused("A step time is not a positive number.")
     unknown = unknown_networks(training, list(measured_s))
