@@ -15,7 +15,7 @@ OPTIONS = "--compute 0.01 --interconnect 0 --network 0 --prepare 0 --fetch 0"
 RUN = "nodes1-ranks1-repeat1"
 
 
-def configure(workspace: Workspace, steps: str, repeats: int = 1) -> None:
+def configure(workspace: Workspace, steps: str, repeats: int = 1, nodes: int = 1) -> None:
     """Ask for a training of so many steps."""
     workspace.configure(
         {
@@ -23,16 +23,17 @@ def configure(workspace: Workspace, steps: str, repeats: int = 1) -> None:
                 "runtime": "native",
                 "launcher": "plain",
                 "command": f"python3 /workloads/waiting.py {OPTIONS} --steps {steps}",
-                "scale": {"nodes": [1], "repeats": repeats},
+                "independent": True,
+                "scale": {"nodes": [*range(1, nodes + 1)], "repeats": repeats},
                 "resources": {"time": "2m"},
             }
         }
     )
 
 
-def run(workspace: Workspace, steps: str, repeats: int = 1) -> tuple[int, str]:
+def run(workspace: Workspace, steps: str, repeats: int = 1, nodes: int = 1) -> tuple[int, str]:
     """Snakemake, once, with a training of so many steps."""
-    configure(workspace, steps, repeats)
+    configure(workspace, steps, repeats, nodes)
     return workspace.run(BIN / "snakemake", "--quiet", "host", "progress")
 
 
@@ -85,6 +86,11 @@ def test_more_runs_leave_the_others_as_they_were_measured(workspace: Workspace) 
     assert status == 0, output
     assert output.count("Planning ") == 1 and output.count("Running changing") == 2, output
     assert {path: path.stat().st_mtime_ns for path in measured(workspace)} == before
+    status, output = run(workspace, "12", repeats=3, nodes=2)
+    assert status == 0 and output.count("Running changing nodes2") == 3, output
+    assert output.count("Running changing") == 3, output
+    summary = json.loads((workspace.path / "results/local/summary.json").read_text())
+    assert [point["ranks"] for point in summary["experiments"][0]["points"]] == [1, 2]
     # A run that somebody removed is measured again with the next that are asked for.
     shutil.rmtree(workspace.run_dir("changing", RUN))
     status, output = run(workspace, "12", repeats=4)

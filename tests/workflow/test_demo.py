@@ -189,21 +189,6 @@ def test_by_hand_the_script_leaves_the_same_files(readme: Readme) -> None:
     assert names(by_hand) == names(by_snakemake)
 
 
-@pytest.mark.thorough
-def test_a_third_point_runs_alone(finished: Workspace) -> None:
-    config = finished.path / "config/config.yaml"
-    jobs = [finished.run_dir("digits", run) / "job.json" for run in RUNS]
-    before = [path.read_bytes() for path in jobs]
-    config.write_text(config.read_text().replace("nodes: [1, 2]", "nodes: [1, 2, 3]"))
-    status, output = finished.snakemake()
-    assert status == 0, output
-    assert output.count("Running digits") == 1
-    assert "Running digits nodes3-ranks1-repeat1" in output
-    assert [path.read_bytes() for path in jobs] == before
-    points = json.loads((finished.path / "results/local/summary.json").read_text())
-    assert [point["ranks"] for point in points["experiments"][0]["points"]] == [1, 2, 3]
-
-
 def test_another_price_makes_the_report_alone(finished: Workspace) -> None:
     results = finished.path / "results/local"
     before = {path: path.stat().st_mtime_ns for path in (results / "tables").iterdir()}
