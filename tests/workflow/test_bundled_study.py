@@ -132,4 +132,4 @@ def test_it_runs_on_a_machine_without_network(bundle: Path, tmp_path: Path) -> N
     assert len(there["accuracies"]) == 2
     run_without_network(folder, ARGOSY, "compare", "results/local", "results/elsewhere")
     page = (folder / "comparison.html").read_text()
-    assert "All sites were asked for the same" in page
+    assert "All sites ran the same study" in page

@@ -119,7 +119,7 @@ def test_a_slower_experiment_is_said_with_its_interval_and_what_differs(site: Si
         assert ratio.low < 1 / 1.08 < ratio.high < 1
     [sentence] = words.slower(slow)
     assert sentence.startswith("Slower than in the report of 2027-01-15: 1 node by 7.")
-    assert "What differs since then: commit aaaaaaaa, now bbbbbbbb. Days may differ" in sentence
+    assert "Differences since then: commit aaaaaaaa, now bbbbbbbb. Two days can differ" in sentence
     assert sentence in to_know(site.report(), slow)
     assert "7." in badge_of(site.report()) or "8 %" in badge_of(site.report())
     assert "slower" in badge_of(site.report())
@@ -131,7 +131,7 @@ def test_a_faster_one_and_one_that_is_alike(site: Site) -> None:
     assert words.slower(fast) == []
     [sentence] = words.sentences(fast)
     assert sentence.startswith("Faster than in the report of 2027-01-15: 1 node by 1")
-    assert "Nothing else that Argosy notes differs" in sentence
+    assert "Argosy recorded no other difference" in sentence
     same = site.measured(0.09, day=2)
     [sentence] = words.sentences(same)
     assert sentence.startswith("No significant change since the report of 2027-01-16 (1 node: ")
@@ -175,7 +175,7 @@ def test_from_three_reports_on_their_own_scatter_counts(site: Site) -> None:
     slow = site.measured(0.14, day=6)
     [sentence] = words.slower(slow)
     assert sentence.startswith("Slower than in 5 earlier reports: 1 node by ")
-    assert "Days may differ" not in sentence
+    assert "Two days can differ" not in sentence
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,8 @@ def test_amdahls_law() -> None:
     said = sentence(laws)
     assert said
     assert said.startswith(
-        "Its runs do not contradict Amdahl's law: according to it, among 1 to 32 nodes, the serial share of the "
-        "smallest size's time is 5."
+        "Its runs do not contradict Amdahl's law: according to it, among 1 to 32 nodes, the serial share of "
+        "the smallest size's time is 5."
     )
     # Nobody measured what no number of ranks gives.
     assert "no number of ranks" not in said
@@ -53,7 +53,8 @@ def test_a_peak() -> None:
     said = sentence(laws)
     assert said
     assert said.startswith(
-        "Its runs do not contradict the universal scalability law: according to it, the throughput is highest"
+        "Its runs do not contradict the universal scalability law: according to it, the throughput is "
+        "highest"
     )
     [best] = [law for law in laws.laws if law.is_best]
     assert best.peak_ranks and best.peak_ranks.low and best.peak_ranks.high
@@ -69,8 +70,8 @@ def test_a_peak_beyond_the_sizes_measured_is_not_said() -> None:
     assert best.peak_ranks
     assert best.peak_ranks.mean > 16
     assert sentence_of(laws, MeasuredSizes("1 to 16 nodes", 1, 16)) == (
-        "Its runs do not contradict the universal scalability law: according to it, the throughput has no peak "
-        "among 1 to 16 nodes."
+        "Its runs do not contradict the universal scalability law: according to it, the throughput has no "
+        "peak among 1 to 16 nodes."
     )
 
 
@@ -87,7 +88,7 @@ def test_no_loss() -> None:
     said = sentence(law_summaries("strong", runs(lambda n: 100.0 * n)))
     assert said
     assert said == (
-        "No loss by more ranks shows among 1 to 32 nodes: the efficiency at the largest is surely above "
+        "More ranks show no loss among 1 to 32 nodes: the efficiency at the largest is surely above "
         "95 %, and the runs do not contradict the linear law."
     )
 
@@ -98,8 +99,8 @@ def test_what_the_runs_cannot_tell() -> None:
     laws = law_summaries("strong", single)
     assert not any(law.is_best for law in laws.laws)
     assert sentence(laws) == (
-        "No scaling law is chosen: the scatter of the runs is unknown. Measure at least 2 runs more than sizes "
-        "at least (repeats in config.yaml)."
+        "No scaling law is chosen: the scatter of the runs is unknown. Measure at least 2 "
+        "more runs than sizes (repeats in config.yaml)."
     )
     chance = np.random.default_rng(6)
     wild = [
@@ -111,7 +112,7 @@ def test_what_the_runs_cannot_tell() -> None:
     said = sentence(laws)
     assert said
     assert said.startswith(
-        "No scaling law is chosen: whether anything is lost by more ranks cannot be told"
+        "No scaling law is chosen: the runs cannot show whether more ranks cause a loss"
     )
 
 

@@ -58,4 +58,4 @@ def test_of_many_runs_some_are_named(tmp_path: Path) -> None:
         completed(tmp_path / "site", repeat=repeat, metrics={"loss": "inf"})
     text, found = reported(tmp_path / "site")
     assert len(found) == 6
-    assert "The same is so in 2 more runs" in text
+    assert "The same happened in 2 more runs" in text

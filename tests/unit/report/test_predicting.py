@@ -26,8 +26,8 @@ from argosy.results import collect
 from argosy_common.errors import ArgosyError
 
 RANKS_ARE_ALIKE = (
-    "No steps of two ranks or more say what was the phase `communication`, so the slowest of many ranks is "
-    "taken to be as slow as that of one node."
+    "No steps of two or more ranks have the phase `communication`, so the slowest of many ranks is "
+    "assumed to be as slow as one node's."
 )
 QUESTION = Question(nodes=(1, 2, 4, 8), samples=1e6)
 
@@ -202,7 +202,7 @@ def test_a_prediction_that_misses_answers_of_measured_sizes_alone(tmp_path: Path
     assert (found.nodes_with_efficiency, found.nodes_surely_with_efficiency) == (2, None)
     assert found.nodes_within is None
     said = " ".join(sentences(found))
-    assert "What was measured on 4 nodes lies outside the prediction" in said
+    assert "The measurement on 4 nodes lies outside the prediction" in said
     assert (
         "an efficiency of 80 % or more is measured up to 2 nodes, and other sizes are unknown"
         in said
@@ -214,8 +214,8 @@ def test_what_had_to_be_assumed_is_said(tmp_path: Path) -> None:
     training(tmp_path / "site", {1: STEP_S}, timed=False, scaling="weak")
     assert answers(tmp_path / "site").notes == [
         "Allreduces over one number of ranks cannot show the algorithm; a ring is assumed.",
-        "The allreduces of network tell of a network by two jobs alone, which does not tell how it differs "
-        "from job to job: no interval knows that; raise its scale.repeats.",
+        "The allreduces of network come from only two jobs, so no interval includes how the network differs "
+        "from job to job; raise its scale.repeats.",
         "The times when gradients are ready were not measured; they are estimated from bytes.",
         RANKS_ARE_ALIKE,
         "Nothing was measured on two nodes, so the network is assumed to be as in the benchmark.",
@@ -300,7 +300,9 @@ def test_refusals_say_what_to_do(tmp_path: Path) -> None:
 def test_what_ddp_exchanges_is_not_predicted_as_horovod_s(tmp_path: Path) -> None:
     network(tmp_path / "site")
     training(tmp_path / "site", {1: STEP_S, 2: 0.2}, launcher="torch")
-    with pytest.raises(ArgosyError, match=r"know how Horovod exchanges gradients; its launcher"):
+    with pytest.raises(
+        ArgosyError, match=r"model Horovod's exchange of gradients, but the launcher"
+    ):
         answers(tmp_path / "site")
 
 

@@ -351,9 +351,9 @@ def test_how_much_was_left_out_as_warm_up_is_told(tmp_path: Path) -> None:
     short.execute()
     short.steps(steps=6)
     text = " ".join(Page(reported(results).html.read_text()).text.split())
-    assert "Too few steps to tell: 1 run." in text
-    assert "Left out of a run: 3 to 5 steps." in text
-    assert "The first 3 steps left out; too few steps to tell: 6 of 10." in text
+    assert "Too few steps to judge: 1 run." in text
+    assert "Excluded from each run: 3 to 5 steps." in text
+    assert "The first 3 steps left out; too few steps to judge: 6 of 10." in text
 
 
 def test_what_most_is_lost_by_is_told_and_the_factors_multiply(

@@ -112,7 +112,7 @@ def test_a_training_of_two_images_is_predicted_by_name(tmp_path: Path) -> None:
         answer(results / "tables", "training", question)
     found = answer(results / "tables", "training #1", question)
     assert [point.measured_samples_per_s is None for point in found.points] == [False, False, True]
-    with pytest.raises(ResultsError, match="begins with steps recorded on one node"):
+    with pytest.raises(ResultsError, match="needs steps recorded on one node"):
         answer(results / "tables", "training #2", question)
 
 

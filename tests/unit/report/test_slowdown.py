@@ -85,5 +85,5 @@ def test_a_job_that_never_became_steady_is_left_out_alone() -> None:
     assert [one.left_out for one in pieces] == [False, True]
     whole = joined(pieces, [200])
     assert not whole.left_out
-    assert "left out whole" in whole.reason
+    assert "excluded" in whole.reason
     assert joined(pieces[1:] * 2, [200]).left_out

@@ -40,7 +40,7 @@ def test_throttled_runs_are_said_and_that_sizes_differ_in_it(tmp_path: Path) -> 
     assert "Steps become slower in the course of runs, in the median 1.2" in text
     assert "times with 1 node, 1.00 times with 2 nodes" in text
     said = " ".join(sentences(experiment))
-    assert "no interval: runs become slower in their course" in said
+    assert "no interval: runs slow down over time" in said
     assert "That is more than ideal. Possible causes" in said
     assert experiment.points[1].efficiency is not None
     assert experiment.points[1].efficiency.low is None

@@ -41,7 +41,7 @@ def test_runs_that_never_become_steady_do_not_count(tmp_path: Path) -> None:
     steady, refused, other = by_repeat(summary).values()
     assert refused.samples_per_s is None
     assert refused.left_out == refused.warm_up
-    assert "no steady state is seen" in str(refused.left_out)
+    assert "it was still warming up when it ended" in str(refused.left_out)
     [point] = summary.experiments[0].points
     assert point.throughput_samples_per_s is not None
     assert point.throughput_samples_per_s.n == 2
@@ -55,7 +55,9 @@ def test_runs_in_no_number_are_told_beside_the_numbers(tmp_path: Path) -> None:
     summary = summary_of(folder, Ugliness(), never, Ugliness(job_scatter=0.0), missing, missing)
     [experiment] = summary.experiments
     unsteady, silent = left_out(summary, experiment)
-    said = "Excluded, though completed: nodes2-ranks1-repeat2: no steady state is seen"
+    said = (
+        "Excluded, though completed: nodes2-ranks1-repeat2: it was still warming up when it ended"
+    )
     assert unsteady.startswith(said) and unsteady.endswith(" or more.")
     several = "nodes2-ranks1-repeat4 and nodes2-ranks1-repeat5"
     assert silent == (f"Excluded, though completed: {several}: no steps of 1 of its 2 ranks.")
@@ -86,7 +88,7 @@ def test_a_fitted_steady_state_is_told_and_all_numbers_are_of_it(tmp_path: Path)
     [point] = summary.experiments[0].points
     assert point.step_s is not None
     assert RANKS * SAMPLES / point.step_s == pytest.approx(run.samples_per_s, rel=1e-6)
-    assert any("what they approach is fitted" in remark for remark in remarks(run))
+    assert any("their limit is fitted" in remark for remark in remarks(run))
 
 
 def test_missing_ranks_and_clocks_that_differ_are_told(tmp_path: Path) -> None:

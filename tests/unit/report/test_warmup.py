@@ -111,9 +111,7 @@ def test_a_steady_state_may_begin_late_but_not_at_the_end() -> None:
     assert (found.steps, found.stationary, found.left_out) == (70, True, False)
     found = warm_up([0.2] * 92 + [0.1] * 8)
     assert (found.stationary, found.left_out) == (False, True)
-    assert found.reason == (
-        "no steady state is seen: its steps become faster slowly; let it make 300 or more"
-    )
+    assert found.reason == ("it was still warming up when it ended; train for at least 300 steps")
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -162,7 +160,7 @@ def test_what_becomes_slower_has_no_warm_up() -> None:
 def test_too_few_steps(steps: int, left_out: int) -> None:
     found = warm_up([0.1] * steps)
     assert (found.steps, found.stationary) == (left_out, False)
-    assert found.reason == f"too few steps to tell: {steps} of 10"
+    assert found.reason == f"too few steps to judge: {steps} of 10"
 
 
 def test_a_step_takes_time() -> None:

@@ -145,5 +145,5 @@ def test_sizes_that_follow_no_law_seldom_seem_to_follow_one() -> None:
         named += found.best is not None and (is_loss or found.best != "linear")
         said.add((found.undecided or "")[:90])
     assert named <= 26
-    assert any("the simpler ones miss the means" in each for each in said)
-    assert any("the simplest that may hold" in each for each in said)
+    assert any("simpler laws deviate from the means" in each for each in said)
+    assert any("the simplest possible law" in each for each in said)

@@ -75,8 +75,8 @@ def tables(experiment: ExperimentSummary) -> Iterator[Table]:
                 lambda one: figure(one.busbw_gb_per_s, number(one.busbw_gb_per_s)),
             ),
         ],
-        "Allreduce micro-benchmarks: time of the slowest rank, mean over runs; busbw is the bus bandwidth as "
-        "nccl-tests defines it.",
+        "Allreduce micro-benchmarks: time of the slowest rank, mean over runs; busbw is the bus bandwidth "
+        "as nccl-tests defines it.",
         f"Allreduces of {experiment.experiment}",
         "allreduces",
     )

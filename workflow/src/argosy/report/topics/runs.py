@@ -56,9 +56,7 @@ def remarks(run: RunSummary) -> list[str]:
         said.insert(0, "Its throughput is far off the other repeats'; it is included.")
     if run.is_slow:
         where = f" It ran on {listed(sorted(set(run.hosts)))}." if run.hosts else ""
-        said.insert(
-            0, f"It is one of the slow jobs of its size; it is included.{where}"
-        )
+        said.insert(0, f"It is one of the slow jobs of its size; it is included.{where}")
     if run.slower_from is not None:
         said.insert(0, slowness.remark(run))
     elif run.is_steady is False and not run.left_out:
@@ -120,15 +118,13 @@ def warm_up(summary: Summary) -> str:
     fitted = sum((run.warm_up_excess or 1) > 1 for run in runs)
     if fitted:
         said.append(
-            f"The steady state of {count(fitted, 'run')} is the limit of an exponential, which is fitted to "
-            "the steps."
+            f"The steady state of {count(fitted, 'run')} is the limit of an exponential, fitted to all "
+            "their steps."
         )
     unknown = [run for run in summary.runs if run.is_steady is False and run.slower_from is None]
     never = sum(run.left_out == run.warm_up for run in unknown)
     if never:
-        said.append(
-            f"Excluded, since they have no steady state: {count(never, 'run')}."
-        )
+        said.append(f"Excluded, since they have no steady state: {count(never, 'run')}.")
     if len(unknown) > never:
         said.append(f"Too few {source} to judge: {count(len(unknown) - never, 'run')}.")
     return " ".join(said)

@@ -212,7 +212,9 @@ def _other_exchange(found: Measured, experiment: str) -> Refused | None:
     if experiment in found.allreduces:
         return Refused("It measures allreduces and trains nothing.")
     if found.setups[experiment].setup.launcher == "torch":
-        return Refused("Predictions model Horovod's exchange of gradients, but the launcher is torch.")
+        return Refused(
+            "Predictions model Horovod's exchange of gradients, but the launcher is torch."
+        )
     return None
 
 
