@@ -14,7 +14,7 @@ from argosy_images.builder.builder import build_image
 from argosy_images.gc.prune import prune
 from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
-from argosy_images.udocker_repository.registering import container_id, register
+from argosy_images.udocker_repository.registering import UdockerRepository, container_id
 
 pytestmark = [pytest.mark.container, pytest.mark.udocker]
 
@@ -258,7 +258,7 @@ def test_the_users_own_of_the_same_name_stay(
     subprocess.run(["tar", "-C", tmp_path / "own", "-cf", own, "."], check=True)
     udocker("import", str(own), "tool:latest")
     udocker("import", "--tocontainer", "--name=tool", str(own))
-    said = register(store, image)
+    said = UdockerRepository(store).show(image)
     assert container_id(image.digest) in said
     assert (udocker.repository / "containers/tool/ROOT/mine").read_text() == "mine\n"
     assert "mine" not in udocker("run", container_id(image.digest), "ls", "/")
@@ -280,7 +280,7 @@ def test_a_python_that_is_gone_is_named(
     image: ImageLock, udocker: Udocker, monkeypatch: pytest.MonkeyPatch, store: Store
 ) -> None:
     monkeypatch.setattr("sys.executable", "/nowhere/a b/python")
-    register(store, image)
+    UdockerRepository(store).show(image)
     monkeypatch.undo()
     done = udocker.run("run", "tool")
     assert done.returncode == 125

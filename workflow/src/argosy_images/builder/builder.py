@@ -32,7 +32,7 @@ from argosy_images.store.lockfile import ImageLock, LockedBase, LockedStep
 from argosy_images.store.scratch import private_folder, sweep
 from argosy_images.store.store import Store
 from argosy_images.tools import Tools
-from argosy_images.udocker_repository.registering import register
+from argosy_images.udocker_repository.registering import UdockerRepository
 
 
 def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> ImageLock:
@@ -74,7 +74,7 @@ def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> 
         lock.write(store.description(lock.digest))
         lock.write(lock_path)
         progress.say(_frozen(store, lock))
-        progress.say(register(store, lock))
+        progress.say(UdockerRepository(store).show(lock))
     return lock
 
 

@@ -34,7 +34,7 @@ from argosy_images.gc.inventory import (
 )
 from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
-from argosy_images.udocker_repository.registering import forget_gone
+from argosy_images.udocker_repository.registering import UdockerRepository
 
 Say = Callable[[str], None]
 
@@ -107,7 +107,7 @@ class _Pruning:
             self._store.uses.clear()
             for path in [place for candidate in chosen for place in candidate.places] + leftovers:
                 self._throw_away(path)
-        forget_gone(self._store)
+        UdockerRepository(self._store).forget_gone()
         # From here on builds may begin: nothing that they could use is in the trash.
         self._say(f"freed {amount(self._empty_trash())}; {_summary(inventory, chosen)}")
 

@@ -37,7 +37,7 @@ from argosy_images.store.lockfile import (
 )
 from argosy_images.store.scratch import sweep
 from argosy_images.store.store import Store
-from argosy_images.udocker_repository.registering import register
+from argosy_images.udocker_repository.registering import UdockerRepository
 
 KEY_FORMAT = "argosy-import-1"
 
@@ -110,7 +110,7 @@ def _lock(store: Store, project: Path, take: Callable[[], ImageLock]) -> ImageLo
     lock = ImageLock.model_validate_json(unhindered(lambda: take().model_dump_json()))
     lock.write(store.description(lock.digest))
     lock.write(ImageLock.path_of(project, lock.name))
-    register(store, lock)
+    UdockerRepository(store).show(lock)
     return lock
 
 

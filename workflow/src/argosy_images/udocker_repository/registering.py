@@ -20,6 +20,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from argosy_common.disk import remove_tree
@@ -41,79 +42,141 @@ _MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 _CONFIG = "application/vnd.docker.container.image.v1+json"
 
 
-def register(store: Store, lock: ImageLock) -> str:
-    """Show udocker the frozen image of this lock; a line that says by which name.
+@dataclass(frozen=True)
+class UdockerRepository:
+    """The folder that shows a store's images to udocker."""
 
-    Raises:
-        ArgosyError: when the store cannot be changed.
-    """
-    repository = store.udocker_repository
-    with store.locked("udocker-repository"):
-        for name in ("bin", "lib", "repos", "layers", "containers"):
-            (repository / name).mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_text(repository / "lib/VERSION", NEWER_THAN_ANY)
-        _write_proot(store)
-        _forget_gone(store)
-        container = _make_container(store, lock)
-        _make_tag(store, lock)
-        shown = lock.name if _name(container, lock.name) else container.name
-    return f"udocker shows it as {shown}: UDOCKER_DIR={shlex.quote(str(repository))}"
+    store: Store
 
+    @property
+    def path(self) -> Path:
+        """UDOCKER_DIR for udocker's commands."""
+        return self.store.udocker_repository
 
-def forget_gone(store: Store) -> None:
-    """Take what is no longer in the store from udocker's sight."""
-    if (store.udocker_repository / "containers").is_dir():
-        with store.locked("udocker-repository"):
-            _forget_gone(store)
+    def show(self, lock: ImageLock) -> str:
+        """Show udocker the frozen image of this lock; a line that says by which name.
+
+        Raises:
+            ArgosyError: when the store cannot be changed.
+        """
+        with self.store.locked("udocker-repository"):
+            for name in ("bin", "lib", "repos", "layers", "containers"):
+                (self.path / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_text(self.path / "lib/VERSION", NEWER_THAN_ANY)
+            self._write_proot()
+            self._drop_gone()
+            container = self._make_container(lock)
+            self._make_tag(lock)
+            shown = lock.name if _name(container, lock.name) else container.name
+        return f"udocker shows it as {shown}: UDOCKER_DIR={shlex.quote(str(self.path))}"
+
+    def forget_gone(self) -> None:
+        """Take what is no longer in the store from udocker's sight."""
+        if (self.path / "containers").is_dir():
+            with self.store.locked("udocker-repository"):
+                self._drop_gone()
+
+    def _write_proot(self) -> None:
+        python = shlex.quote(sys.executable)
+        for name in _PROOTS:
+            script = self.path / "bin" / name.format(Tools.machine())
+            text = (
+                "#!/bin/sh\n"
+                f"[ -x {python} ] || {{\n"
+                f"    echo 'argosy: '{python}' is gone: build an image of this store anew' >&2\n"
+                f"    exit {NOT_STARTED}\n"
+                "}\n"
+                f"exec {python} -I -m argosy_images.udocker_repository.proot "
+                f'{shlex.quote(str(self.store.path))} "$@"\n'
+            )
+            # Others may be starting it at this moment.
+            if not script.exists() or script.read_text(encoding="utf-8") != text:
+                write_text(script, text)
+                script.chmod(0o700)
+
+    def _make_container(self, lock: ImageLock) -> Path:
+        place = self.path / "containers" / container_id(lock.digest)
+        if not place.exists():
+            with self._making() as making:
+                root = os.path.relpath(self.store.root(lock.digest), place)
+                (making / "ROOT").symlink_to(root)
+                (making / "container.json").write_bytes(_oci_bytes(lock))
+                (making / "imagerepo.name").write_text(f"{lock.name}:{TAG}", encoding="utf-8")
+                # A mode that is set for all containers would start them by programs of the host's.
+                (making / "execmode").write_text("P1", encoding="utf-8")
+                (making / "PROTECT").touch()
+                making.rename(place)
+        return place
+
+    @contextmanager
+    def _making(self) -> Iterator[Path]:
+        """Make a folder that is moved to its place whole: udocker's commands list whatever is there."""
+        making = self.path / "making"
+        remove_tree(making)
+        making.mkdir()
+        yield making
+
+    def _make_tag(self, lock: ImageLock) -> None:
+        """List the image among udocker's, unless it has one of this name."""
+        place = self.path / "repos" / lock.name / TAG
+        before = _shown_root(place)
+        if place.exists() and not before:
+            return
+        content = _oci_bytes(lock)
+        blob = self.path / "layers" / lock.digest
+        blob.write_bytes(content)
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": _MANIFEST,
+            "config": {"mediaType": _CONFIG, "size": len(content), "digest": lock.digest},
+            # They are folders, which udocker does not know.
+            "layers": [],
+            "annotations": {_ANNOTATION: self.store.root(lock.digest).name},
+        }
+        with self._making() as making:
+            write_json(making / "manifest", manifest)
+            (making / lock.digest).symlink_to(os.path.relpath(blob, place))
+            (making / "v2").touch()
+            (making / "PROTECT").touch()
+            (making / "TAG").write_text(f"{place.parent}:{TAG}", encoding="utf-8")
+            place.parent.mkdir(exist_ok=True)
+            remove_tree(place)
+            making.rename(place)
+        if before:
+            self._drop_blob(before)
+
+    def _drop_blob(self, root: str) -> None:
+        """Delete an image's configuration that no tag names any more."""
+        digest = root.replace("-", ":", 1)
+        if not any((self.path / "repos").glob(f"*/{TAG}/{digest}")):
+            (self.path / "layers" / digest).unlink(missing_ok=True)
+
+    def _drop_gone(self) -> None:
+        for container in [*self._shown_containers()]:
+            if not (container / "ROOT").exists():
+                for link in [*container.parent.iterdir()]:
+                    if link.is_symlink() and link.readlink().name == container.name:
+                        link.unlink()
+                # ROOT is a link, which is not followed.
+                shutil.rmtree(container)
+        for tag in [*(self.path / "repos").glob(f"*/{TAG}")]:
+            root = _shown_root(tag)
+            if root and not (self.store.path / "roots" / root).exists():
+                shutil.rmtree(tag)
+                self._drop_blob(root)
+                with suppress(OSError):
+                    tag.parent.rmdir()
+
+    def _shown_containers(self) -> Iterator[Path]:
+        for place in (self.path / "containers").iterdir():
+            if not place.is_symlink() and _is_shown(place):
+                yield place
 
 
 def container_id(digest: str) -> str:
     """Return the id of an image's container, in the form of udocker's: the first digits of its digest."""
     digits = digest.removeprefix("sha256:")
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))
-
-
-def _write_proot(store: Store) -> None:
-    python = shlex.quote(sys.executable)
-    for name in _PROOTS:
-        script = store.udocker_repository / "bin" / name.format(Tools.machine())
-        text = (
-            "#!/bin/sh\n"
-            f"[ -x {python} ] || {{\n"
-            f"    echo 'argosy: '{python}' is gone: build an image of this store anew' >&2\n"
-            f"    exit {NOT_STARTED}\n"
-            "}\n"
-            f"exec {python} -I -m argosy_images.udocker_repository.proot "
-            f'{shlex.quote(str(store.path))} "$@"\n'
-        )
-        # Others may be starting it at this moment.
-        if not script.exists() or script.read_text(encoding="utf-8") != text:
-            write_text(script, text)
-            script.chmod(0o700)
-
-
-def _make_container(store: Store, lock: ImageLock) -> Path:
-    place = store.udocker_repository / "containers" / container_id(lock.digest)
-    if not place.exists():
-        with _making(store) as making:
-            root = os.path.relpath(store.root(lock.digest), place)
-            (making / "ROOT").symlink_to(root)
-            (making / "container.json").write_bytes(_oci_bytes(lock))
-            (making / "imagerepo.name").write_text(f"{lock.name}:{TAG}", encoding="utf-8")
-            # A mode that is set for all containers would start them by programs of the host's.
-            (making / "execmode").write_text("P1", encoding="utf-8")
-            (making / "PROTECT").touch()
-            making.rename(place)
-    return place
-
-
-@contextmanager
-def _making(store: Store) -> Iterator[Path]:
-    """Make a folder that is moved to its place whole: udocker's commands list whatever is there."""
-    making = store.udocker_repository / "making"
-    remove_tree(making)
-    making.mkdir()
-    yield making
 
 
 def _oci_bytes(lock: ImageLock) -> bytes:
@@ -129,66 +192,6 @@ def _name(container: Path, name: str) -> bool:
         return link.resolve() == container
     link.symlink_to(container.name)
     return True
-
-
-def _make_tag(store: Store, lock: ImageLock) -> None:
-    """List the image among udocker's, unless it has one of this name."""
-    place = store.udocker_repository / "repos" / lock.name / TAG
-    before = _shown_root(place)
-    if place.exists() and not before:
-        return
-    content = _oci_bytes(lock)
-    blob = store.udocker_repository / "layers" / lock.digest
-    blob.write_bytes(content)
-    manifest = {
-        "schemaVersion": 2,
-        "mediaType": _MANIFEST,
-        "config": {"mediaType": _CONFIG, "size": len(content), "digest": lock.digest},
-        # They are folders, which udocker does not know.
-        "layers": [],
-        "annotations": {_ANNOTATION: store.root(lock.digest).name},
-    }
-    with _making(store) as making:
-        write_json(making / "manifest", manifest)
-        (making / lock.digest).symlink_to(os.path.relpath(blob, place))
-        (making / "v2").touch()
-        (making / "PROTECT").touch()
-        (making / "TAG").write_text(f"{place.parent}:{TAG}", encoding="utf-8")
-        place.parent.mkdir(exist_ok=True)
-        remove_tree(place)
-        making.rename(place)
-    if before:
-        _drop_blob(store, before)
-
-
-def _drop_blob(store: Store, root: str) -> None:
-    """Delete an image's configuration that no tag names any more."""
-    digest = root.replace("-", ":", 1)
-    if not any((store.udocker_repository / "repos").glob(f"*/{TAG}/{digest}")):
-        (store.udocker_repository / "layers" / digest).unlink(missing_ok=True)
-
-
-def _forget_gone(store: Store) -> None:
-    for container in [*_shown_containers(store)]:
-        if not (container / "ROOT").exists():
-            for link in [*container.parent.iterdir()]:
-                if link.is_symlink() and link.readlink().name == container.name:
-                    link.unlink()
-            # ROOT is a link, which is not followed.
-            shutil.rmtree(container)
-    for tag in [*(store.udocker_repository / "repos").glob(f"*/{TAG}")]:
-        root = _shown_root(tag)
-        if root and not (store.path / "roots" / root).exists():
-            shutil.rmtree(tag)
-            _drop_blob(store, root)
-            with suppress(OSError):
-                tag.parent.rmdir()
-
-
-def _shown_containers(store: Store) -> Iterator[Path]:
-    for place in (store.udocker_repository / "containers").iterdir():
-        if not place.is_symlink() and _is_shown(place):
-            yield place
 
 
 def _is_shown(container: Path) -> bool:
