@@ -100,7 +100,7 @@ def test_what_cannot_be_compared_is_said(tmp_path: Path) -> None:
     there = reported(tmp_path / "b")
     one, other = compare({"a": here, "b": there}).experiments
     assert findings(one, "a") == ["b and a have no measured size in common."]
-    assert (other.experiment, findings(other, "a")) == ("only-here", ["Measured at b alone."])
+    assert (other.experiment, findings(other, "a")) == ("only-here", ["Measured at b only."])
 
 
 def test_names_on_the_page_are_only_names(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_one_site_is_not_several(tmp_path: Path) -> None:
     study(tmp_path / "a", 0.2, 1)
     assert "one site is given\nhint: give two or more" in argosy("compare", tmp_path / "a").stderr
     again = argosy("compare", tmp_path / "a", tmp_path / "a")
-    assert "results of a again" in again.stderr
+    assert "results of a twice" in again.stderr
 
 
 def one_size(results: Path, step_s: float = 0.1, samples: int = 32, **asked: Any) -> Summary:

@@ -35,8 +35,8 @@ def test_amdahls_law() -> None:
     said = sentence(laws)
     assert said
     assert said.startswith(
-        "Its runs do not contradict Amdahl's law: according to it, among 1 to 32 nodes, the serial share of "
-        "the smallest size's time is 5."
+        "Its runs do not contradict Amdahl's law: according to it, among 1 to 32 nodes, the serial share "
+        "of the smallest size's time is 5."
     )
     # Nobody measured what no number of ranks gives.
     assert "no number of ranks" not in said
@@ -138,7 +138,7 @@ def test_a_cost_by_the_logarithm_may_be_the_universal_law() -> None:
 def test_runs_that_no_law_describes() -> None:
     said = sentence(law_summaries("strong", runs(lambda n: 100.0 * n**1.5)))
     assert said == (
-        "Its runs contradict each scaling law, which misses the means of the sizes by more than the runs "
+        "Its runs contradict each scaling law, which deviates from the means of the sizes by more than the runs "
         "scatter."
     )
 

@@ -58,8 +58,8 @@ def test_the_network_is_found_and_what_was_measured_stands_beside(tmp_path: Path
     assert four.error == pytest.approx(four.step_s.mean / 0.3 - 1, abs=0.01)
     assert found.notes == [
         RANKS_ARE_ALIKE,
-        "The runs on one node and on two do not show how runs scatter, so the network is taken to be as "
-        "alone; raise scale.repeats.",
+        "The runs on one node and on two do not show how runs scatter, so the network is assumed to be "
+        "as in the benchmark; raise scale.repeats.",
     ]
 
 
@@ -214,8 +214,8 @@ def test_what_had_to_be_assumed_is_said(tmp_path: Path) -> None:
     training(tmp_path / "site", {1: STEP_S}, timed=False, scaling="weak")
     assert answers(tmp_path / "site").notes == [
         "Allreduces over one number of ranks cannot show the algorithm; a ring is assumed.",
-        "The allreduces of network come from only two jobs, so no interval includes how the network differs "
-        "from job to job; raise its scale.repeats.",
+        "The allreduces of network come from only two jobs, so no interval includes how the network "
+        "differs from job to job; raise its scale.repeats.",
         "The times when gradients are ready were not measured; they are estimated from bytes.",
         RANKS_ARE_ALIKE,
         "Nothing was measured on two nodes, so the network is assumed to be as in the benchmark.",

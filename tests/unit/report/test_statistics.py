@@ -140,7 +140,7 @@ def test_of_what_was_never_used_there_is_no_interval() -> None:
     assert total_estimate([2.5]) == Estimate(1, 2.5)
     far = total_estimate([1e-9, 4e6])
     assert far.low and far.high and 0 < far.low < far.mean < far.high < math.inf
-    with pytest.raises(ValueError, match="not negative"):
+    with pytest.raises(ValueError, match="must not be negative"):
         total_estimate([1.0, -1.0])
 
 

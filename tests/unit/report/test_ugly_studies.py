@@ -58,7 +58,7 @@ def test_runs_in_no_number_are_told_beside_the_numbers(tmp_path: Path) -> None:
     said = (
         "Excluded, though completed: nodes2-ranks1-repeat2: it was still warming up when it ended"
     )
-    assert unsteady.startswith(said) and unsteady.endswith(" or more.")
+    assert unsteady.startswith(said) and unsteady.endswith(" steps.")
     several = "nodes2-ranks1-repeat4 and nodes2-ranks1-repeat5"
     assert silent == (f"Excluded, though completed: {several}: no steps of 1 of its 2 ranks.")
     out = io.StringIO()

@@ -58,7 +58,7 @@ def test_the_scatter_has_to_be_known() -> None:
     found = choose("strong", [1, 2, 4, 4], [1.0, 2.0, 3.9, 4.0])
     assert found.best is None
     assert found.undecided
-    assert "the scatter of the runs is not known" in found.undecided
+    assert "the scatter of the runs is unknown" in found.undecided
     assert choose("strong", [], []).undecided is None
 
 
@@ -69,7 +69,9 @@ def test_no_loss_is_not_sure_where_sizes_scatter_by_more_than_their_repeats() ->
     assert alike.best == "linear"
     shared = np.repeat([0.01525, -0.01525, -0.01525, 0.01525], 2)
     found = choose("strong", sizes.tolist(), (sizes * np.exp(apart + shared)).tolist())
-    assert found.best is None and "cannot be told" in (found.undecided or "")
+    assert found.best is None and "cannot show whether more ranks cause a loss" in (
+        found.undecided or ""
+    )
 
 
 def test_repeats_that_agree_to_the_last_digit() -> None:

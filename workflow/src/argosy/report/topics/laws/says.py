@@ -123,8 +123,8 @@ def _linear(_: LawSummary, sizes: MeasuredSizes) -> str:
 
 def _amdahl(law: LawSummary, sizes: MeasuredSizes) -> str:
     return (
-        f"Its runs do not contradict Amdahl's law: according to it, among {sizes.said}, the serial share of "
-        f"the smallest size's time is {_share_text(law.serial_share)}."
+        f"Its runs do not contradict Amdahl's law: according to it, among {sizes.said}, the serial share "
+        f"of the smallest size's time is {_share_text(law.serial_share)}."
     )
 
 
@@ -156,8 +156,8 @@ def _share_text(share: Estimate | None) -> str:
 
 def _gustafson(law: LawSummary, sizes: MeasuredSizes) -> str:
     return (
-        f"Its runs do not contradict Gustafson's law: according to it, among {sizes.said}, the serial share of "
-        f"the time is {_share_text(law.serial_share)}."
+        f"Its runs do not contradict Gustafson's law: according to it, among {sizes.said}, the serial "
+        f"share of the time is {_share_text(law.serial_share)}."
     )
 
 
@@ -167,8 +167,8 @@ def _universal(law: LawSummary, sizes: MeasuredSizes) -> str:
         where = f"is highest with {peak.mean:,.0f} ranks ({interval(peak)})"
     else:
         where = f"has no peak among {sizes.said}"
-    law = "the universal scalability law"
-    return f"Its runs do not contradict {law}: according to it, the throughput {where}."
+    name = "the universal scalability law"
+    return f"Its runs do not contradict {name}: according to it, the throughput {where}."
 
 
 _SENTENCES = {
