@@ -138,8 +138,8 @@ def test_a_cost_by_the_logarithm_may_be_the_universal_law() -> None:
 def test_runs_that_no_law_describes() -> None:
     said = sentence(law_summaries("strong", runs(lambda n: 100.0 * n**1.5)))
     assert said == (
-        "Its runs contradict each scaling law, which deviates from the means of the sizes by more than the runs "
-        "scatter."
+        "Its runs contradict each scaling law, which deviates from the means of the sizes by more than the "
+        "runs scatter."
     )
 
 
