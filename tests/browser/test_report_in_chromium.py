@@ -238,7 +238,7 @@ def test_what_is_folded_is_printed(
     seen.page.pdf(path=tmp_path / "report.pdf")
     text = " ".join(printed_text(tmp_path / "report.pdf").split())
     for said in (
-        "Mean milliseconds of a step in each phase,",
+        "Mean milliseconds of a step in each phase",
         "Laws fitted to the throughput",
         "rank-3 of nodes4-ranks2-repeat3",
         "RUN pip install torch",

@@ -62,7 +62,7 @@ def test_a_build_on_a_full_disk(tmp_path: Path, project_store: Store) -> None:
     said = done.stdout
     assert "error: " in said
     assert "No space left on device: 28.6 MiB do not fit" in said
-    assert "free space, for example with `argosy image prune`, and run it again" in said
+    assert "free space, for example with `argosy image prune`, and try again" in said
     assert "Traceback" not in said + done.stderr
     assert "layers: 1 True\nleft: []\nfrozen: False\n" in said
     assert said.endswith("then: 30000000\n")
