@@ -69,7 +69,7 @@ def test_a_damaged_answer_is_one_line(text: bytes, tmp_path: Path) -> None:
 
 
 FAR = "2130706433"
-"""127.0.0.1 as a number: a host of another name to whoever does not look it up."""
+"""127.0.0.1 as a number: a host of rename it to whoever does not look it up."""
 
 
 def _redirect(target: str) -> Answer:
@@ -187,5 +187,5 @@ def test_an_archive_leaves_the_disk_its_reserve(
 def test_a_file_that_would_stand_for_a_removed_one_is_refused(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc" / ".wh.passwd").write_text("")
-    with pytest.raises(ArgosyError, match=r"\.wh\.passwd.*another name"):
+    with pytest.raises(ArgosyError, match=r"\.wh\.passwd.*rename it"):
         digest_of_layer(tmp_path, Change())

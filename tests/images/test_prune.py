@@ -214,7 +214,7 @@ def test_while_a_build_is_under_way_nothing_goes(project: Project) -> None:
     assert holding.stdout
     try:
         assert holding.stdout.readline() == "held\n"
-        with pytest.raises(ArgosyError, match="a build of other is under way; try again"):
+        with pytest.raises(ArgosyError, match="a build of other is running; try again"):
             project.prune()
     finally:
         holding.kill()

@@ -148,7 +148,7 @@ def test_a_proxy_of_socks_is_told_as_such(monkeypatch: pytest.MonkeyPatch, varia
 def test_what_is_no_address_of_a_proxy_is_told(monkeypatch: pytest.MonkeyPatch, named: str) -> None:
     told = without_answer(monkeypatch, https_proxy=named)
     assert isinstance(told, UnusableProxyError)
-    assert "HTTPS_PROXY or ALL_PROXY is not the address of a proxy; let" in str(told)
+    assert "HTTPS_PROXY or ALL_PROXY is not the address of a proxy; set" in str(told)
 
 
 def test_what_a_proxy_does_is_told_of_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,6 @@ def test_too_large_an_image_is_told_with_its_sizes(
     unpack.make_room_in_memory(folder, MIB)
     monkeypatch.setattr(unpack, "job_limit", lambda root: 5 * MIB)
     with pytest.raises(
-        ArgosyError, match=r"takes 6 MiB, and on .* 5 MiB left of the job's memory;"
+        ArgosyError, match=r"needs 6 MiB, but .* has 5 MiB left of the job's memory;"
     ):
         unpack.make_room_in_memory(folder, 6 * MIB)

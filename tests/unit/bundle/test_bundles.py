@@ -17,7 +17,7 @@ from argosy.bundle.archive import Progress
 from argosy.bundle.bundling import Request, write_bundle
 from argosy_common.errors import ArgosyError
 from argosy_images.store.store import Store
-from argosy_images.tools import find_proot, machine
+from argosy_images.tools import Tools
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +206,7 @@ def test_a_word_after_a_while_and_none_before(monkeypatch: pytest.MonkeyPatch) -
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     store = Store(tmp_path / "store")
-    for name in ("lib/VERSION", f"bin/runc-{machine()}"):
+    for name in ("lib/VERSION", f"bin/runc-{Tools.machine()}"):
         (store.udocker / name).parent.mkdir(parents=True, exist_ok=True)
         (store.udocker / name).write_text("1.2.11")
     return store
@@ -225,18 +225,18 @@ def test_proot_of_the_distribution_goes_along(
     (folder / "proot").write_text("#!/bin/sh\n")
     (folder / "proot").chmod(0o755)
     monkeypatch.setenv("PATH", str(folder))
-    assert f"udocker_dir/bin/proot-{machine()}" in names(store, tmp_path)
+    assert f"udocker_dir/bin/proot-{Tools.machine()}" in names(store, tmp_path)
     # Where it is unpacked, it is found.
     other = Store(tmp_path / "other")
     with tarfile.open(tmp_path / "tools.tar.gz") as archive:
         archive.extractall(other.udocker.parent)
     (other.path / "udocker_dir").rename(other.udocker)
     monkeypatch.setenv("PATH", "/nowhere")
-    assert find_proot(other) == other.udocker / "bin" / f"proot-{machine()}"
+    assert Tools(other).find_proot() == other.udocker / "bin" / f"proot-{Tools.machine()}"
 
 
 def test_that_of_udockers_own_tools_is_there_once(store: Store, tmp_path: Path) -> None:
-    own = store.udocker / "bin" / f"proot-{machine()}-4_8_0"
+    own = store.udocker / "bin" / f"proot-{Tools.machine()}-4_8_0"
     own.write_text("#!/bin/sh\n")
     own.chmod(0o755)
     found = [name for name in names(store, tmp_path) if "proot" in name]

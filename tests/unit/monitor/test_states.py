@@ -186,7 +186,7 @@ def test_the_doubts_of_a_completed_run_are_shown(fake: FakeStudy) -> None:
         write_json(path, {**json.loads(path.read_text()), "groups": 2, "remarks": ["a", "b"]})
     view = fake.only()
     assert view.state is RunState.COMPLETED
-    assert view.note.startswith("its ranks never met: they are 2 groups, and no throughput is made")
+    assert view.note.startswith("its ranks never met: they are 2 groups, and it has no throughput")
     assert view.note.endswith("; a; b")
 
 

@@ -207,10 +207,10 @@ def test_what_is_no_rate_is_written_down_and_no_throughput_is_made_of_the_rest(j
     [
         # Thousands by a comma: those below a thousand alone could be read.
         ("990 1,010 1,020 995 1,030", "([0-9.,]+) samples/s", "3 of the 5 matches"),
-        ("950 1.2k 990 1.1k", "([0-9.]+)k? samples/s", "takes 1.2 of '1.2k samples/s'"),
+        ("950 1.2k 990 1.1k", "([0-9.]+)k? samples/s", "captures 1.2 of '1.2k samples/s'"),
         ("7 many 8", r"(\S+) samples/s", "1 of the 3 matches"),
         ("0 0.0", r"(\S+) samples/s", "all 2 numbers"),
-        ("1234.5", r".*([0-9.]+) samples/s", "takes 5 of '1234.5 samples/s'"),
+        ("1234.5", r".*([0-9.]+) samples/s", "captures 5 of '1234.5 samples/s'"),
     ],
 )
 def test_no_throughput_is_made_of_some_of_the_numbers(
@@ -292,14 +292,14 @@ def test_long_lines_that_are_not_searched_are_counted_beside_others(job: Any) ->
 def test_a_throughput_pattern_that_finds_no_number_is_shown_what_it_found(job: Any) -> None:
     job = job("print('at 1,234 samples/s')", nodes=1, throughput="([0-9,]+) samples").start()
     assert job.wait() == [1]
-    assert "found is not a number: 1,234, whose comma may separate" in job.failures()[0]
+    assert "Not a number: 1,234, whose comma may separate" in job.failures()[0]
 
 
 def test_a_throughput_pattern_that_takes_a_part_of_a_number_fails_the_run(job: Any) -> None:
     program = "print('at 999.5 samples/s'); print('at 1,234.5 samples/s')"
     job = job(program, nodes=1, throughput="([0-9.]+) samples").start()
     assert job.wait() == [1]
-    assert "takes 234.5 of 'at 1,234.5 samples" in job.failures()[0]
+    assert "captures 234.5 of 'at 1,234.5 samples" in job.failures()[0]
 
 
 def test_throughput_is_found_in_a_progress_bar(job: Any) -> None:

@@ -80,7 +80,7 @@ def test_a_node_says_what_it_has(tmp_path: Path) -> None:
     assert folders["/tmp"].size_mib >= folders["/tmp"].free_mib > 0
     assert not folders["/nowhere"].writable
     assert (found.paths["/tmp"], found.paths["/usr"]) == ("", "")
-    assert found.paths["/nowhere"] == "is not there"
+    assert found.paths["/nowhere"] == "is missing"
     assert found.paths["/proc"].startswith("cannot be written to: ")
     assert [found.commands[each].status for each in ("good", "bad", "none")] == [0, 1, -1]
     assert found.commands["good"].said == "hello\n"

@@ -82,5 +82,5 @@ def test_a_file_without_a_whole_header_has_no_steps(tmp_path: Path, size: int) -
 def test_a_file_of_something_else_has_no_steps(tmp_path: Path) -> None:
     with opened(tmp_path / "rank-0.steps", b"{}" * 100) as file:
         assert last_steps(file, 10) == []
-        with pytest.raises(NoStepsError, match="no file of steps"):
+        with pytest.raises(NoStepsError, match="is not a file of steps"):
             list(read_steps(file))
