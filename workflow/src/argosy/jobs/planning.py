@@ -29,11 +29,7 @@ from argosy.site.placement import Request, place
 from argosy.study.runs import Run, seed_of
 from argosy_common.errors import ArgosyError
 from argosy_common.files import write_json, write_json_if_changed, write_text
-from argosy_images import (
-    ImageLock,
-    Store,
-    nvml_module,
-)
+from argosy_images import ImageLock, Store, nvml_module
 
 
 def allocation_of(run: Run, site: Site) -> str | None:

@@ -153,8 +153,7 @@ def paper_tables(experiment: ExperimentSummary) -> list[Table]:
 
 
 def methods(summary: Summary) -> list[str]:
-    """Return how the numbers of a report were made: the methods that applied to this study, and no "
-    "others."""
+    """Return how the numbers of a report were made: only methods that applied to this study."""
     return [
         *runs.methods(summary),
         *slowness.methods(summary),
