@@ -241,7 +241,7 @@ def _is_sure(share: Estimate) -> bool:
 
 
 _COLOURS = dict(zip(PARTS, (SKY, PURPLE, VERMILION, ORANGE, GREEN, BLUE), strict=True))
-_CAPTION = "Stalls of a step: by how much it is shorter without each part."
+_CAPTION = "Stalls of a step: how much shorter it is without each part."
 
 
 def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
