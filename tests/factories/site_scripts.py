@@ -69,6 +69,7 @@ def _write(
 ) -> list[Path]:
     """Write the scripts of cases of one site and folder."""
     project = Project(root / cases[0].folder)
+    (project.path / "containers/workloads").mkdir(parents=True)
     _copy_site(slurm_dir, project.slurm_dir, cases[0].site)
     patch.setattr(argosy, "__file__", "/project/argosy/__init__.py")
     patch.setattr(sys, "executable", "/project/.venv/bin/python")

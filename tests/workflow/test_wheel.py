@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 from workspace import BIN, Workspace
 
+from argosy_images.store.store import Store
+
 PACKAGES = ("argosy", "argosy_common", "argosy_images", "snakemake_executor_plugin_argosy")
-BUILT = ("pyproject.toml", "README.md", "LICENSE")
+BUILT = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
+SHIPPED = ("Snakefile", "workflow/rules", "workflow/report", "profiles", "slurm", "containers")
 RUN = "nodes1-ranks2-repeat1"
 
 
@@ -24,6 +27,11 @@ def installed(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(project / "workflow/src", source / "workflow/src", ignore=ignored)
     for name in BUILT:
         shutil.copy2(project / name, source)
+    for name in SHIPPED:
+        if (project / name).is_dir():
+            shutil.copytree(project / name, source / name, ignore=ignored)
+        else:
+            shutil.copy2(project / name, source / name)
     pip = (BIN / "python", "-m", "pip", "--quiet", "--disable-pip-version-check")
     build = ("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, source)
     subprocess.run([*pip, *build], check=True)
@@ -47,7 +55,69 @@ def files(folder: Path) -> set[str]:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_all_files_are_in_the_wheel(project: Path, installed: Path, package: str) -> None:
-    assert files(installed / package) == files(project / "workflow/src" / package)
+    there = {path for path in files(installed / package) if not path.startswith("checkout/")}
+    assert there == files(project / "workflow/src" / package)
+
+
+def test_the_workflow_is_in_the_wheel_without_programs(project: Path, installed: Path) -> None:
+    kept = {
+        path
+        for part in SHIPPED
+        for path in ([part] if (project / part).is_file() else files_below(project, part))
+        if not path.startswith("containers/workloads/")
+    }
+    assert files(installed / "argosy/checkout") == kept
+
+
+def files_below(project: Path, part: str) -> set[str]:
+    return {f"{part}/{path}" for path in files(project / part)}
+
+
+STRANGER = """
+import argparse
+from pathlib import Path
+from mine.speed import samples_per_second
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float)
+lr = parser.parse_args().lr
+for epoch in range(12):
+    print(f"epoch {epoch}, lr {lr}: {samples_per_second(epoch):.1f} samples/s", flush=True)
+Path("model.txt").write_text("weights")
+"""
+
+
+@pytest.mark.container
+def test_a_strangers_repository_needs_three_commands_and_one_edit(
+    installed: Path, project_store: Store, tmp_path: Path
+) -> None:
+    home = tmp_path / "repository"
+    (home / "mine").mkdir(parents=True)
+    (home / "train.py").write_text(STRANGER)
+    (home / "mine/speed.py").write_text("def samples_per_second(epoch): return 100 + epoch % 3\n")
+    (home / ".gitignore").write_text("*.pt")
+    before = {path: path.read_bytes() for path in home.rglob("*.py")}
+    programs = installed.parents[2] / "bin"
+    variables = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+    path = f"{programs}:{os.environ['PATH']}"
+    there = Workspace(home, {**variables, "PATH": path, "ARGOSY_STORE": str(project_store.path)})
+    status, said = there.run(programs / "argosy", "init", "--command", "python train.py --lr 1e-3")
+    assert status == 0, said
+    config = home / "config/config.yaml"
+    config.write_text(config.read_text().replace("# throughput:", "throughput:"))
+    status, said = there.run(programs / "python", "-m", "snakemake", "--quiet", "host", "progress")
+    assert status == 0, said
+    assert (home / "results/local/report.html").is_file()
+    status, said = there.run(programs / "argosy", "summary")
+    assert status == 0 and "1 node gives 101 samples per second" in said
+    assert (there.run_dir("train", "nodes1-ranks1-repeat1") / "output/model.txt").is_file()
+    assert {path: path.read_bytes() for path in before} == before
+    assert (home / ".gitignore").read_text().startswith("*.pt\n/.argosy\n")
+    # What is asked for once more is there, and a second project is refused.
+    status, said = there.run(programs / "python", "-m", "snakemake", "-n")
+    assert status == 0 and "Nothing to be done" in said
+    status, said = there.run(programs / "argosy", "init", "--command", "python train.py")
+    assert status != 0 and "Snakefile: this file exists already" in said
 
 
 def test_an_installed_argosy_runs_a_study(workspace: Workspace, installed: Path) -> None:

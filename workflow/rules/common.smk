@@ -40,6 +40,7 @@ from argosy.jobs.study_file import (
 from argosy.monitor.failures import print_failures
 from argosy.schedulers import find_batch_system
 from argosy.schedulers.script_template import template_files
+from argosy.shipped.files import check_import, image_folder
 from argosy.site.models import read_site
 from argosy.study.config import Source, parse_config
 from argosy.study.image_names import archive_of
@@ -110,6 +111,7 @@ try:
     IMAGES = sorted({run.image for run in RUNS.values() if run.image})
     TAKEN = STUDY.taken_images
     for name, source in TAKEN.items():
+        check_import(PROJECT, name, source)
         check_taken(PROJECT, name, source)
         if archive := archive_of(source):
             rule_path(archive)
@@ -124,9 +126,13 @@ try:
         )
     )
     IMAGE_FILES = {
-        image: [*map(rule_path, image_inputs(Path("containers") / image))]
+        image: [*map(rule_path, image_inputs(image_folder(PROJECT, image)))]
         for image in IMAGES
-        if image not in TAKEN and not ImageLock.is_imported(PROJECT, image)
+        if image not in TAKEN
+        and (
+            image_folder(PROJECT, image).exists()
+            or not ImageLock.path_of(PROJECT, image).is_file()
+        )
     }
     check_programs(Project(PROJECT).workloads_dir, RUNS.values())
     OUTDATED = find_outdated(Project(PROJECT), PLANS.values())

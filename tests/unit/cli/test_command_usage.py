@@ -72,7 +72,11 @@ def test_help(
         ("status --json --watch", "argosy status: give --json or --watch, not both", None),
         ("logs a --rank 1 --node 1", "give at most one of --rank, --node, --job", None),
         ("image build torch", "containers/torch/Containerfile: there is no such", "did you mean t"),
-        ("image why x", "containers/x/Containerfile: there is no such file", "there are torch-cpu"),
+        (
+            "image why x",
+            "containers/x/Containerfile: there is no such file",
+            "there are downscaling-tensorflow, ",
+        ),
         ("image shell x", "resources/images/x/image.lock: there is no such", "there are none yet"),
         (
             "image shell torch-cpu",

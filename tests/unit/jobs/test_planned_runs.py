@@ -250,7 +250,7 @@ def test_the_order_of_submission_decides_nothing_else(project: Project) -> None:
 
 
 def test_a_file_that_no_longer_counts_is_compared_by_itself(project: Project) -> None:
-    project.workloads_dir.mkdir(parents=True)
+    (project.path / "containers/workloads").mkdir(parents=True)
     for name in ("train.py", "beside.py"):
         (project.workloads_dir / name).write_text("")
     [plan] = plan_runs(project, Target("local"), runs("python3 /workloads/train.py", repeats=1), {})

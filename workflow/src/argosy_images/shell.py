@@ -13,34 +13,36 @@ from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
 SHELLS = ("/bin/bash", "/bin/sh")
-WORKLOADS = "containers/workloads"
 
 
 def look_inside(
-    store: Store, project: Path, name: str, command: Sequence[str], say: Callable[[str], None]
+    store: Store,
+    lock_path: Path,
+    workloads: Path,
+    command: Sequence[str],
+    say: Callable[[str], None],
 ) -> int:
-    """Run a shell, or the command, in the project's image `name`; the exit status.
+    """Run a shell, or the command, in a locked image, and return its exit status.
 
-    The image is read-only, /tmp is empty and private, and /workloads is the project's. What runs has our
+    The image is read-only, /tmp is empty and private, and `workloads` is /workloads. Programs have our
     terminal, or our input where that is none.
 
     Raises:
         ArgosyError: when the image is not built, has no shell, or no engine works on this host.
     """
-    lock = ImageLock.read(ImageLock.path_of(project, name))
+    lock = ImageLock.read(lock_path)
     root = store.root(lock.digest)
     if not root.is_dir():
         raise ArgosyError(
-            f"{root}: the image is missing", f"build it with: argosy image build {name}"
+            f"{root}: the image is missing", f"build it with: argosy image build {lock.name}"
         )
     engine = engine_of_host(store)
     if weakness := caution(engine):
         say(weakness)
-    workloads = project / WORKLOADS
     shown = Container(
         root,
-        command or [_shell(root, name)],
-        binds=[Bind(workloads, "/workloads")] if workloads.is_dir() else [],
+        command or [_shell(root, lock.name)],
+        binds=[Bind(workloads, "/workloads")],
         environment={
             **DEFAULT_ENVIRONMENT,
             "TERM": os.environ.get("TERM", "dumb"),
@@ -49,7 +51,9 @@ def look_inside(
         workdir=lock.config.workdir,
         engine=engine,
     )
-    with store.uses.during(lock.digest, f"argosy image shell {name} in {project.absolute()}"):
+    with store.uses.during(
+        lock.digest, f"argosy image shell {lock.name} of {lock_path.absolute()}"
+    ):
         return container.attach(store, shown)
 
 

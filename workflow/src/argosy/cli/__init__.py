@@ -23,11 +23,32 @@ from argosy.cli.commands import (
 from argosy.cli.guard import run_and_leave
 from argosy.cli.output import say
 from argosy.cli.results import plan, predict
+from argosy_common.errors import ArgosyError
 
 app = Commands(
     help="One experiment, many clusters: images without root, batch scripts, runs, reports.",
     completes=True,
 )
+
+
+def init(
+    command: Annotated[
+        str, typer.Option(help="The command of the training, such as 'python train.py --lr 1e-3'.")
+    ],
+    image: Annotated[str, typer.Option(help="The image to run it in.")] = "torch-cpu",
+) -> None:
+    """Make a project of the current folder: add the files that Snakemake needs, and overwrite none."""
+    import shlex
+
+    from argosy.shipped.new_project import NewProject
+
+    try:
+        words = shlex.split(command)
+    except ValueError as problem:
+        raise ArgosyError(f"--command: cannot be split into words: {problem}") from None
+    for name in NewProject(Path.cwd(), words, image).write():
+        print(f"wrote {name}")
+    say("next: look at config/config.yaml, then run: snakemake -n; snakemake")
 
 
 def setup() -> None:
@@ -70,7 +91,7 @@ for section, functions in {
     ),
     CLUSTERS: (sites.doctor,),
     SHARE: (results.bundle, results.unbundle),
-    SET_UP: (setup,),
+    SET_UP: (init, setup),
     PLUMBING: (runs.plan_runs, runs.preflight, results.tables, runs.failures),
 }.items():
     for function in functions:

@@ -9,6 +9,7 @@ import typer
 
 from argosy.cli.commands import BUILD, EXCHANGE, LOOK, PLUMBING, Commands
 from argosy.cli.output import say, show, show_json
+from argosy.shipped.files import check_import, image_folder, image_names, workloads_folder
 from argosy_common.errors import ArgosyError, choices, plain
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def image_build(
             build = Build(Project(Path.cwd()), site, name, lock, log)
             build_by_job(build, facts, say)
             return
-    build_image(store, Path("containers") / name, lock, log)
+    build_image(store, image_folder(Path(), name), lock, log)
 
 
 def image_pack(
@@ -102,8 +103,8 @@ def image_shell(
     """Open a shell in a built image, or run a program there."""
     from argosy_images import look_inside
 
-    store, name = _store(), _lock_of(name).parent.name
-    raise typer.Exit(look_inside(store, Path.cwd(), name, command or [], say))
+    store, lock, workloads = _store(), _lock_of(name), workloads_folder(Path.cwd())
+    raise typer.Exit(look_inside(store, lock, workloads, command or [], say))
 
 
 def image_list(
@@ -129,7 +130,7 @@ def image_why(
     from argosy_images import Plan
 
     store, name = _store(), _known(name)
-    show(*of_findings(name, Plan.of(store, Path("containers") / name).explain()))
+    show(*of_findings(name, Plan.of(store, image_folder(Path(), name)).explain()))
 
 
 def image_engines(
@@ -223,8 +224,20 @@ def image_import(
     """Take an image of podman, docker, skopeo, udocker or a registry into the store."""
     from argosy_images import take_image
 
+    check_import(Path.cwd(), name, source)
     lock = take_image(_store(), Path.cwd(), source, name, say)
     print(f"image {name} {lock.digest[:19]}: {len(lock.steps)} layers from {lock.base.reference}")
+
+
+def image_eject(
+    name: Annotated[str, typer.Argument(metavar="IMAGE", help="An image that comes with Argosy.")],
+) -> None:
+    """Copy an image that comes with Argosy into containers/, to change it."""
+    from argosy.cli.site_names import require_project
+    from argosy.shipped.new_project import eject_image
+
+    require_project()
+    print(*(f"wrote {path}" for path in eject_image(Path.cwd(), name)), sep="\n")
 
 
 def _store() -> "Store":
@@ -248,9 +261,10 @@ def _option(name: str, text: str | None, parse: Callable[[str], int]) -> int | N
 def _known(image: str) -> str:
     """Return the name of a folder of containers/; raises ArgosyError with those there are."""
     name = _name_of(image)
-    if not (Path("containers") / name / "Containerfile").is_file():
+    if not (image_folder(Path(), name) / "Containerfile").is_file():
         raise ArgosyError(
-            f"containers/{name}/Containerfile: there is no such file", choices(_recipes(), name)
+            f"containers/{name}/Containerfile: there is no such file",
+            choices(image_names(Path()), name),
         )
     return name
 
@@ -261,7 +275,7 @@ def _lock_of(image: str) -> Path:
     path = Path("resources/images") / name / "image.lock"
     if path.is_file():
         return path
-    if name in _recipes():
+    if name in image_names(Path()):
         raise ArgosyError(f"{path}: the image is not built yet", f"run: argosy image build {name}")
     built = sorted(each.parent.name for each in path.parents[1].glob("*/image.lock"))
     raise ArgosyError(f"{path}: there is no such image", choices(built, name))
@@ -272,13 +286,10 @@ def _name_of(image: str) -> str:
     return image.rstrip("/").removeprefix("containers/").removeprefix("resources/images/")
 
 
-def _recipes() -> list[str]:
-    return sorted(path.parent.name for path in Path("containers").glob("*/Containerfile"))
-
-
 for function, section in (
     (image_build, BUILD),
     (image_why, BUILD),
+    (image_eject, BUILD),
     (image_list, LOOK),
     (image_shell, LOOK),
     (image_prune, LOOK),

@@ -133,8 +133,20 @@ def probe(
     print_finding(placed)
 
 
+def add(
+    name: Annotated[str, typer.Argument(help="A cluster that comes with Argosy (docs/sites.md).")],
+) -> None:
+    """Copy a cluster that comes with Argosy into slurm/, to change it."""
+    from argosy.cli.site_names import require_project
+    from argosy.shipped.new_project import add_site
+
+    require_project()
+    print(*(f"wrote {path}" for path in add_site(Path.cwd(), name)), sep="\n")
+
+
 for function, name in (
     (list_sites, "list"),
+    (add, "add"),
     (show_site, "show"),
     (here, "here"),
     (probe, "probe"),

@@ -20,6 +20,7 @@ from argosy.schedulers import find_batch_system
 from argosy.schedulers.base import Say, Scheduler, SchedulerError, State, Status
 from argosy.schedulers.job_request import JobRequest
 from argosy.schedulers.script_template import ScriptTemplate
+from argosy.shipped.files import image_folder
 from argosy.site.models import Site
 from argosy.site.placement import Request, place
 from argosy_common.errors import ArgosyError, coloured
@@ -122,7 +123,7 @@ class Build:
     @property
     def folder(self) -> Path:
         """The image's own, with its Containerfile."""
-        return self.project.path / "containers" / self.image
+        return image_folder(self.project.path, self.image)
 
     @property
     def job_dir(self) -> Path:

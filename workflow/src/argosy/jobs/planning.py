@@ -24,6 +24,7 @@ from argosy.schedulers import find_batch_system
 from argosy.schedulers.base import BETWEEN_RUNS_S
 from argosy.schedulers.job_request import JobRequest
 from argosy.schedulers.script_template import ScriptTemplate
+from argosy.shipped.files import workloads_folder
 from argosy.site.models import Site, read_site
 from argosy.site.placement import Request, place
 from argosy.study.runs import Run, seed_of
@@ -93,7 +94,7 @@ class Project:
     @property
     def workloads_dir(self) -> Path:
         """The training programs, `/workloads` in a container."""
-        return (self.path / "containers" / "workloads").absolute()
+        return workloads_folder(self.path)
 
     @property
     def runtime_dir(self) -> Path:

@@ -15,6 +15,7 @@ from argosy.run_folder.folder import SCRIPT, RunFolder
 from argosy.run_folder.job_file import newest_job, script_digest
 from argosy.run_folder.models import RunFolderError
 from argosy.schedulers.base import State, Status
+from argosy.shipped.files import workloads_folder
 from argosy_common.errors import plain
 from argosy_common.files import write_text
 from argosy_common.reading import read_text
@@ -139,7 +140,7 @@ def uncollected(run_dir: Path) -> Status | None:
         return None
     if job.script_sha256 != script_digest(run_dir / SCRIPT):
         return None
-    programs = Programs(run_dir.parents[3] / "containers" / "workloads")
+    programs = Programs(workloads_folder(run_dir.parents[3]))
     with suppress(RunFolderError):
         if changed_programs(verdict, run.spec, programs):
             return None

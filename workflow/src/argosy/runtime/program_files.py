@@ -71,7 +71,7 @@ class Program:
         self.variables = tuple(variables.values())
         self.workloads = workloads
         # The working directory of a run without a container.
-        self.project = _above(_above(workloads)) if is_native else ""
+        self.project = _project_of(workloads) if is_native else ""
         self.path = tuple(each for word in self.variables for each in self._folders(word))
         """Folders that variables name, as PYTHONPATH does."""
         folders = (each for word in self.command for each in self._folders(word))
@@ -230,6 +230,12 @@ class Program:
 def words_of(text: str) -> Iterator[str]:
     """Yield a text, and what a shell or a list would divide it into."""
     yield from filter(None, {text, *_END_OF_WORD.split(text)})
+
+
+def _project_of(workloads: str) -> str:
+    """Return the project of a folder of programs, which is its containers/workloads or itself."""
+    inside = "/containers/workloads"
+    return workloads[: -len(inside)] if workloads.endswith(inside) else workloads
 
 
 def _above(path: str) -> str:

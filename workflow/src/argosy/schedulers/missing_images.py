@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.run_folder.folder import SCRIPT
+from argosy.shipped.files import image_folder
 from argosy_common.errors import ArgosyError
 from argosy_common.reading import read_text, site_of
 from argosy_images import ImageLock, Store
@@ -67,7 +68,7 @@ def _what_is_missing(run_dir: Path, wanted: WantedImage) -> str | None:
         )
     if there and (wanted.staged or store.root(digest).is_dir()):
         return None
-    built = (project / "containers" / name).is_dir()
+    built = image_folder(project, name).is_dir()
     what = f"build it again: argosy image build {name}"
     if not built:
         what = f"import it again: argosy image import SOURCE {name}"

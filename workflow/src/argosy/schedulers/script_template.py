@@ -24,6 +24,7 @@ from jinja2 import (
 from markupsafe import Markup
 
 from argosy.schedulers.batch_system import BatchSystem
+from argosy.shipped.files import templates_folder
 from argosy.site.values import FOLDER
 from argosy_common.errors import ArgosyError
 from argosy_common.files import umask
@@ -75,17 +76,17 @@ class ScriptTemplate:
 
 def template_files(system: BatchSystem, site_dir: Path, name: str) -> list[Path]:
     """Return the files of a site's template, the overriding one last."""
-    base, own = site_dir.parent / "templates" / BASE, site_dir / name
+    shared, own = templates_folder(site_dir.parent), site_dir / name
     of_scheduler = next(
         (path for folder in _folders(system, site_dir) if (path := folder / name).is_file()),
-        site_dir.parent / "templates" / name,
+        shared / name,
     )
-    return [base, of_scheduler, *([own] if own.is_file() else [])]
+    return [shared / BASE, of_scheduler, *([own] if own.is_file() else [])]
 
 
 def _folders(system: BatchSystem, site_dir: Path) -> list[Path]:
     """Return the folders of templates, in the order of search."""
-    return [*([system.TEMPLATES] if system.TEMPLATES else []), site_dir.parent / "templates"]
+    return [*([system.TEMPLATES] if system.TEMPLATES else []), templates_folder(site_dir.parent)]
 
 
 def _environment(system: BatchSystem, site_dir: Path) -> Environment:

@@ -205,7 +205,11 @@ class _Planner:
         if folder in (*self._above, self._folder.resolve()):
             raise self._error(entry, f"{reference}: images that need each other, in a circle")
         if not _path(folder).is_file():
-            raise self._error(entry, f"{reference}: there is no {_path(folder)}")
+            raise self._error(
+                entry,
+                f"{reference}: there is no {_path(folder)}",
+                f"write it; argosy image eject {name} copies one that comes with Argosy",
+            )
         above = (*self._above, self._folder.resolve())
         other = _Planner(folder, above, self._base_config).recipe()
         self._unknown += other.unknown
@@ -213,8 +217,8 @@ class _Planner:
         self._notes += other.notes
         return other.final
 
-    def _error(self, entry: Entry, message: str) -> ArgosyError:
-        return self._file.source.error(entry.line, message)
+    def _error(self, entry: Entry, message: str, hint: str = "") -> ArgosyError:
+        return self._file.source.error(entry.line, message, hint)
 
     def _step(self, entry: Entry, settings: Settings, parent: str) -> Step | None:
         try:

@@ -64,12 +64,6 @@ class ImageLock(LockModel):
         """Return the folder of a project's image for runs without a container."""
         return ImageLock.path_of(project, name).parent / "native"
 
-    @staticmethod
-    def is_imported(project: Path, name: str) -> bool:
-        """Return whether an image is there although the project has no Containerfile of it."""
-        has_folder = (project / "containers" / name).exists()
-        return not has_folder and ImageLock.path_of(project, name).is_file()
-
     @classmethod
     def read(cls, path: Path) -> "ImageLock":
         """Read an image.lock.

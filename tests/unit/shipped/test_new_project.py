@@ -1,0 +1,126 @@
+"""`argosy init`, `argosy site add` and `argosy image eject` write files and overwrite none."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from argosy.shipped.files import SHIPPED
+from argosy.shipped.new_project import NewProject, add_site, eject_image
+from argosy.study.models import Config
+from argosy.validation import AS_WRITTEN
+from argosy_common.errors import ArgosyError
+
+
+def experiment(folder: Path, command: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the keys of the experiment that is written for a command."""
+    NewProject(folder, shlex.split(command), "torch-cpu").write()
+    content = yaml.safe_load((folder / "config/config.yaml").read_text())
+    Config.model_validate(content, context=AS_WRITTEN)
+    [(name, keys)] = content["experiments"].items()
+    return name, keys
+
+
+@pytest.mark.parametrize(
+    ("program", "launcher", "nodes"),
+    [
+        ("import horovod.torch as hvd", "horovod", [1, 2]),
+        ("import torch.distributed as dist", "torch", [1, 2]),
+        ("import lightning as L", "torch", [1, 2]),
+        ("from accelerate import Accelerator", "torch", [1, 2]),
+        ("import torch", "plain", [1]),
+        ("", "plain", [1]),
+    ],
+)
+def test_the_launcher_is_that_of_the_program(
+    tmp_path: Path, program: str, launcher: str, nodes: list[int]
+) -> None:
+    (tmp_path / "train.py").write_text(program)
+    _, keys = experiment(tmp_path, "python train.py")
+    assert (keys["launcher"], keys["scale"]["nodes"]) == (launcher, nodes)
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "words"),
+    [
+        ("python train.py --lr 1e-3", "train", "python3 /workloads/train.py --lr 1e-3"),
+        ("python3.12 src/run.py", "run", "python3 /workloads/src/run.py"),
+        (
+            "python train.py --config src/a b.yaml",
+            "train",
+            "python3 /workloads/train.py --config src/a b.yaml",
+        ),
+        ("python 'my train.py'", "my-train", "python3 '/workloads/my train.py'"),
+        ("python -m package.train", "training", "python3 -m package.train"),
+        ("python ../outside.py", "training", "python3 ../outside.py"),
+        ("mytool --steps 5", "training", "mytool --steps 5"),
+    ],
+)
+def test_paths_of_the_folder_are_those_in_the_container(
+    tmp_path: Path, command: str, name: str, words: str
+) -> None:
+    (tmp_path / "src").mkdir()
+    for path in ("train.py", "src/run.py", "my train.py"):
+        (tmp_path / path).touch()
+    found, keys = experiment(tmp_path, command)
+    assert (found, keys["command"]) == (name, words)
+    assert keys.get("environment") == ({"PYTHONPATH": "/workloads"} if "-m" in command else None)
+
+
+@pytest.mark.parametrize("name", ["Snakefile", "config/config.yaml"])
+def test_a_workflow_that_is_there_is_left_alone(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("mine\n")
+    with pytest.raises(ArgosyError, match=f"{name}: this file exists already"):
+        NewProject(tmp_path, ["python", "train.py"], "torch-cpu").write()
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [Path(name).name]
+
+
+def test_other_files_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "slurm/local").mkdir(parents=True)
+    (tmp_path / "slurm/local/site.yaml").write_text("mine\n")
+    (tmp_path / ".gitignore").write_text("*.pt\n/results/\n")
+    written = NewProject(tmp_path, ["python", "train.py"], "torch-cpu").write()
+    assert written == [
+        "Snakefile",
+        "config/config.yaml",
+        "profiles/default/config.yaml",
+        ".gitignore",
+    ]
+    assert (tmp_path / "slurm/local/site.yaml").read_text() == "mine\n"
+    ignored = "*.pt\n/results/\n/.argosy\n/.snakemake/\n/resources/\n/logs/\n"
+    assert (tmp_path / ".gitignore").read_text() == ignored
+
+
+def test_an_empty_command_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ArgosyError, match="--command: is empty"):
+        NewProject(tmp_path, [], "torch-cpu").write()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_image_comes_with_the_images_that_it_is_made_of(tmp_path: Path) -> None:
+    assert eject_image(tmp_path, "torch-cpu") == [
+        Path("containers/torch-cpu"),
+        Path("containers/horovod"),
+    ]
+    for name in ("torch-cpu", "horovod"):
+        own = tmp_path / "containers" / name / "Containerfile"
+        assert own.read_bytes() == (SHIPPED / "containers" / name / "Containerfile").read_bytes()
+    with pytest.raises(ArgosyError, match="containers/torch-cpu: exists already"):
+        eject_image(tmp_path, "torch-cpu")
+    with pytest.raises(ArgosyError, match="containers/nothing: does not come with Argosy"):
+        eject_image(tmp_path, "nothing")
+
+
+def test_a_cluster_is_copied_once(tmp_path: Path) -> None:
+    assert add_site(tmp_path, "lumi") == [Path("slurm/lumi")]
+    assert (tmp_path / "slurm/lumi/site.yaml").is_file()
+    with pytest.raises(ArgosyError, match="slurm/lumi: exists already"):
+        add_site(tmp_path, "lumi")
+    with pytest.raises(ArgosyError, match=r"slurm/lumy: does not come .*did you mean lumi"):
+        add_site(tmp_path, "lumy")
+    for name in ("../lumi", "templates", ""):
+        with pytest.raises(ArgosyError, match="does not come with Argosy"):
+            add_site(tmp_path, name)

@@ -1,0 +1,60 @@
+"""Finds the files that come with Argosy: its Snakefile and rules, images, sites and templates of scripts.
+
+A project's own file of the same path comes first. In a wheel they lie in `argosy/checkout/` (setup.py).
+"""
+
+from pathlib import Path
+
+from argosy_common.errors import ArgosyError
+
+_WHEEL = Path(__file__).parents[1] / "checkout"
+SHIPPED = _WHEEL if _WHEEL.is_dir() else Path(__file__).parents[4]
+"""The folder that holds them."""
+WORKLOADS = "containers/workloads"
+
+
+def snakefile() -> str:
+    """Return the path of Argosy's Snakefile, for the `include:` of a project's own one."""
+    return str(SHIPPED / "Snakefile")
+
+
+def is_shipped(project: Path, name: str) -> bool:
+    """Return whether an image's Containerfile is Argosy's, and not the project's."""
+    own, shipped = (folder / "containers" / name for folder in (project, SHIPPED))
+    return shipped.is_dir() and not own.exists()
+
+
+def image_folder(project: Path, name: str) -> Path:
+    """Return the folder of an image's Containerfile; where there is none, its place in the project."""
+    return (SHIPPED if is_shipped(project, name) else project) / "containers" / name
+
+
+def check_import(project: Path, name: str, source: str) -> None:
+    """Raise ArgosyError where an image would be imported under the name of one of Argosy's."""
+    if is_shipped(project, name):
+        raise ArgosyError(
+            f"{source}: {name} is the name of an image that comes with Argosy",
+            f"choose another name: argosy image import {source} NAME",
+        )
+
+
+def image_names(project: Path) -> list[str]:
+    """Return the names of all images that can be built in a project, sorted."""
+    found = (
+        path.parent.name
+        for folder in (project, SHIPPED)
+        for path in (folder / "containers").glob("*/Containerfile")
+    )
+    return sorted(set(found))
+
+
+def templates_folder(slurm: Path) -> Path:
+    """Return the folder of the templates of batch scripts: that of `slurm/`, or else Argosy's."""
+    own = slurm / "templates"
+    return own if own.is_dir() else SHIPPED / "slurm/templates"
+
+
+def workloads_folder(project: Path) -> Path:
+    """Return the folder that containers see as /workloads: `containers/workloads/`, or else the project."""
+    own = (project / WORKLOADS).absolute()
+    return own if own.is_dir() else project.absolute()
