@@ -661,7 +661,7 @@ def test_what_describes_no_image_is_refused(
 
 def test_an_image_for_another_machine_is_refused(project: Project) -> None:
     project.write_docker(LAYER, architecture="s390x")
-    project.refuses("made for linux/s390x; this is linux/")
+    project.refuses("made for linux/s390x, but this machine is linux/")
     project.write_docker(LAYER, config={"Env": "PATH"})
     project.refuses("not an image configuration")
 

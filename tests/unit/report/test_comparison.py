@@ -154,7 +154,7 @@ def test_one_site_is_not_several(tmp_path: Path) -> None:
     study(tmp_path / "a", 0.2, 1)
     assert "one site is given\nhint: give two or more" in argosy("compare", tmp_path / "a").stderr
     again = argosy("compare", tmp_path / "a", tmp_path / "a")
-    assert "results of a twice" in again.stderr
+    assert "results of a are already given" in again.stderr
 
 
 def one_size(results: Path, step_s: float = 0.1, samples: int = 32, **asked: Any) -> Summary:

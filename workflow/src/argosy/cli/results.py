@@ -148,7 +148,9 @@ def compare(
     for site in sites:
         name, summary = _reported(site)
         if name in summaries:
-            raise ArgosyError(f"{site}: names the results of {name} twice", "name another site")
+            raise ArgosyError(
+                f"{site}: the results of {name} are already given", "name another site"
+            )
         summaries[name] = summary
     write_comparison(summaries, output)
     print(plain(str(output)))
@@ -255,7 +257,7 @@ def predict(
     ] = 1e6,
     nodes: Annotated[
         str | None,
-        typer.Option(metavar="N,N", help="Rows of the table (default: powers of two)."),
+        typer.Option(metavar="N,N", help="Node counts in the table (default: powers of two)."),
     ] = None,
     costs: CostsOption = None,
 ) -> None:

@@ -260,7 +260,9 @@ def _image(
 ) -> IncomingImage:
     kind = Platform.described(config)
     if not kind.is_own:
-        raise ArgosyError(f"{archive.title}: made for {kind}; this is linux/{architecture()}")
+        raise ArgosyError(
+            f"{archive.title}: made for {kind}, but this machine is linux/{architecture()}"
+        )
     diff_ids = config["rootfs"]["diff_ids"]
     if len(diff_ids) != len(layers):
         raise ArgosyError(

@@ -254,7 +254,7 @@ def much_between_steps(experiment: ExperimentSummary) -> list[str]:
     much[0] = much[0].replace(" with", " of the steady time with", 1)
     return [
         f"Time between steps (validation, checkpoints) is {listed(much)}. Throughput and node-hours count "
-        "steps alone, so a training takes longer."
+        "steps only, so a whole training takes longer than they suggest."
     ]
 
 

@@ -51,7 +51,7 @@ def not_finite(tables: StudyTables) -> Mapping[Run, list[NotFinite]]:
 
 
 MUCH = 0.05
-"""Of the slowest rank's steady time; long steps that take less change no number."""
+"""Share of the slowest rank's steady time. Long steps below this share change no number."""
 FEW = 0.05
 """Of the steps; more long ones are the program's own."""
 

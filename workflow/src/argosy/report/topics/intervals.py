@@ -74,8 +74,9 @@ def of_speed_ups(summary: Summary) -> Iterator[str]:
     )
     if others > 1:
         yield (
-            f"Each interval holds by itself: all {others} of the speed-ups hold together less often than "
-            "one. The statement on the largest loss holds for all factors together (Bonferroni)."
+            f"Each interval is valid by itself. All {others} intervals of speed-ups are valid together "
+            "less often than each alone. The statement on the largest loss holds for all factors together "
+            "(Bonferroni)."
         )
 
 

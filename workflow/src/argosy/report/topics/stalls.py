@@ -273,8 +273,9 @@ def methods(summary: Summary) -> Iterator[str]:
     """Yield how stalls were measured, where they were."""
     if any(found.refused is None for one in summary.experiments for found in one.stalls):
         yield (
-            "A stall is the difference of two sets of runs, one of which waits for less. One rank alone "
-            "with synthetic data only computes. All ranks of a node also wait for each other. Ranks on "
-            "more nodes also wait for the network. Runs with real data also wait for data. Where ranks "
-            "wait for each other and for data at the same time, the last wait hides the other."
+            "A stall is the difference in step time between two sets of runs, of which one has one more "
+            "cause of waiting. One rank alone with synthetic data only computes. All ranks of a node "
+            "also wait for each other. Ranks on more nodes also wait for the network. Runs with real data "
+            "also wait for data. If ranks wait for each other and for data at the same time, the last "
+            "wait hides the other."
         )

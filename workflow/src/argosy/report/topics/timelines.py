@@ -18,7 +18,7 @@ from argosy.report.table import UNKNOWN, Cell, Table, column, figure, in_order, 
 from argosy.report.topics.stalls import step_cell
 
 PARTS = ("negotiation", "queue", "copies", "operation", "other")
-"""Of the exchange of gradients, in this order."""
+"""Parts of the gradient exchange, in this order."""
 _EXCHANGES = ("ALLREDUCE", "ADASUM", "REDUCESCATTER")
 """Operations of steps; broadcasts and gathers are of the begin and the end of a training."""
 _WAITS = ("QUEUE", "WAIT_FOR_DATA", "WAIT_FOR_OTHER_TENSOR_DATA")

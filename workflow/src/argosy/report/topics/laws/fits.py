@@ -40,7 +40,7 @@ from argosy.report.topics.laws.formulas import (
 )
 
 SHARED = 0.25
-"""Below this `lack_of_fit_p` the sizes' means are taken to scatter by more than their repeats."""
+"""`lack_of_fit_p` below which means of sizes count as scattering more than their repeats explain."""
 
 # What reaches as far, a coherency or the log of a factor, is bounded by nothing.
 _FURTHEST = 30.0
