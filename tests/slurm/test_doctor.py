@@ -290,7 +290,7 @@ FROM_NODES: list[tuple[str, Plant, str, tuple[str, ...]]] = [
     ("read-only project", read_only, "nodes cpu", ("cannot write to it",)),
     ("no Python", without_python, "nodes cpu", ("node2 has no Python",)),
     ("results", hide("results"), "files", ("on node2", "results")),
-    ("store", hide("store"), "files", ("on node2", "is not there")),
+    ("store", hide("store"), "files", ("on node2", "is missing")),
     (
         "architecture",
         edit(hardware__cpu__architecture="aarch64"),

@@ -121,7 +121,7 @@ class Tools:
         wanted, problem = Config.conf["tarball_release"], ""
         if wanted != TARBALL_RELEASE:
             known = f"only {TARBALL_RELEASE} can be verified"
-            return f"udocker wants release {wanted} of its tools, and {known}"
+            return f"udocker needs release {wanted} of its tools, but {known}"
         with private_folder() as (folder, _):
             for number, address in enumerate(Config.conf["tarball"].split()):
                 tarball = folder / f"{number}.tar.gz"
