@@ -55,6 +55,12 @@ def test_the_launcher_is_that_of_the_program(
         ("python 'my train.py'", "my-train", "python3 '/workloads/my train.py'"),
         ("python -m package.train", "training", "python3 -m package.train"),
         ("python ../outside.py", "training", "python3 ../outside.py"),
+        (
+            "python train.py --out . --name ''",
+            "train",
+            "python3 /workloads/train.py --out . --name ''",
+        ),
+        ("./src/run.py --fast", "run", "/workloads/src/run.py --fast"),
         ("mytool --steps 5", "training", "mytool --steps 5"),
     ],
 )

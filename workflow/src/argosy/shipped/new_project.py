@@ -112,16 +112,17 @@ class NewProject:
 
     def _words(self) -> list[str]:
         """Return the command as a container has it."""
-        first, *others = self.command
-        python = ["python3" if _PYTHON.fullmatch(first) else first]
-        return [
-            *python,
-            *(f"/workloads/{word}" if self._is_here(word) else word for word in others),
-        ]
+        first, *others = map(self._inside, self.command)
+        return ["python3" if _PYTHON.fullmatch(first) else first, *others]
+
+    def _inside(self, word: str) -> str:
+        return f"/workloads/{PurePosixPath(word)}" if self._is_here(word) else word
 
     def _is_here(self, word: str) -> bool:
+        """Return whether a word names a file or folder in this folder, and not the folder itself."""
         path = PurePosixPath(word)
-        return not path.is_absolute() and ".." not in path.parts and (self.folder / path).exists()
+        is_below = bool(path.parts) and not path.is_absolute() and ".." not in path.parts
+        return is_below and (self.folder / path).exists()
 
     def _launcher(self) -> str:
         """Return the launcher of the program that the command names; `plain` if none is recognised."""
