@@ -27,8 +27,8 @@ def slurm_conf(settings: Settings) -> str:
 
 def _daemons(settings: Settings) -> str:
     folder, logs, user = settings.folder, settings.logs, settings.user
-    # cred_expire: a requeued job is held back until the credential of its first run has
-    # expired, otherwise 120 s.
+    # cred_expire: a requeued job is held back until the credential of its first run has expired,
+    # otherwise 120 s. A node that is told to start a step later than that refuses it, as a busy machine may be.
     return f"""\
 ClusterName={CLUSTER_NAME}
 SlurmctldHost=login({known.LOGIN_ADDRESS})
@@ -36,7 +36,7 @@ SlurmctldPort={known.CONTROLLER_PORT}
 SlurmdPort={known.NODE_PORT}
 AuthType=auth/munge
 CredType=cred/munge
-AuthInfo=socket={settings.munge_socket},cred_expire=5
+AuthInfo=socket={settings.munge_socket},cred_expire=20
 SlurmUser={user}
 SlurmdUser={user}
 StateSaveLocation={folder}/state
