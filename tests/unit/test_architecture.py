@@ -184,6 +184,7 @@ TRUSTED = {
     "jobs/program_check.py": "names of the user's own programs",
     "jobs/study_file.py": "what the driver itself has just written",
     "report/page/html.py": "what Argosy brings itself",
+    "report/page/chart_scripts.py": "what Argosy brings itself",
     "results/long_lines.py": "writes copies into a folder of its own",
 }
 """Files that open others than those a program or a stranger left, and what."""

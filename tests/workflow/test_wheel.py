@@ -56,7 +56,8 @@ def files(folder: Path) -> set[str]:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_all_files_are_in_the_wheel(project: Path, installed: Path, package: str) -> None:
     there = {path for path in files(installed / package) if not path.startswith("checkout/")}
-    assert there == files(project / "workflow/src" / package)
+    made = {"report/page/vega-embed.js"} if package == "argosy" else set()
+    assert there == files(project / "workflow/src" / package) | made
 
 
 def test_the_workflow_is_in_the_wheel_without_programs(project: Path, installed: Path) -> None:

@@ -134,7 +134,7 @@ fi
 }
 "${pip[@]}" install -qq --disable-pip-version-check "${offline[@]}" --no-deps --editable .
 # The scripts that draw a report's charts take seconds to put together.
-"$venv/bin/python" -c 'from argosy.report.page.html import chart_scripts; chart_scripts()' ||
+"$venv/bin/python" -c 'from argosy.report.page.chart_scripts import chart_scripts; chart_scripts()' ||
     echo "environment: the first report will try to make the scripts of its charts" >&2
 # What modules set for Pythons of theirs would have ours load their packages.
 sed -i -E '1s|^(#!.*/python[0-9.]*)$|\1 -E|; 2s|^(.{3}exec. .*/python[0-9.]*"?) |\1 -E |' "$venv/bin/argosy" "$venv/bin/snakemake"

@@ -28,7 +28,7 @@ def slurm_conf(settings: Settings) -> str:
 def _daemons(settings: Settings) -> str:
     folder, logs, user = settings.folder, settings.logs, settings.user
     # cred_expire: a requeued job is held back until the credential of its first run has expired,
-    # otherwise 120 s. A node that is told to start a step later than that refuses it, as a busy machine may be.
+    # otherwise 120 s. A busy node that starts a step later than that refuses it.
     return f"""\
 ClusterName={CLUSTER_NAME}
 SlurmctldHost=login({known.LOGIN_ADDRESS})

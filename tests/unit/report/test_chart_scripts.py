@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from argosy.report.page.html import chart_scripts
+from argosy.report.page.chart_scripts import chart_scripts
 
 PRINTED = """
 import hashlib, sysconfig, sys
 sysconfig.get_path = lambda name: sys.argv[1]
-from argosy.report.page.html import chart_scripts
+from argosy.report.page.chart_scripts import chart_scripts
 print(hashlib.sha256(chart_scripts().encode()).hexdigest())
 """
 

@@ -4,17 +4,17 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
-
-import vl_convert
 
 from argosy.report.drawing import Drawing
 from argosy.report.numbers import MINUS, NONE, number
 from argosy.report.outputs.summary_csv import summary_csv
-from argosy.report.page.html import VEGA_LITE
+from argosy.report.page.chart_scripts import VEGA_LITE
 from argosy.report.summary.models import ExperimentSummary, Summary
 from argosy.report.table import Cell, Table
 from argosy.report.topics import drawings, paper_tables
+from argosy_common.errors import ArgosyError
 from argosy_common.files import replacing, write_text
 
 
@@ -82,7 +82,24 @@ def write_paper(summary: Summary, folder: Path) -> list[Path]:
 
 def draw(spec: dict[str, Any]) -> str:
     """Return a chart as SVG. No chart may fetch anything: the data is in it."""
-    return vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE, allowed_base_urls=[])
+    svg: str = _renderer().vegalite_to_svg(spec, vl_version=VEGA_LITE, allowed_base_urls=[])
+    return svg
+
+
+def _renderer() -> ModuleType:
+    """Return vl-convert, which an installed Argosy has only if it was asked for.
+
+    Raises:
+        ArgosyError: it is not installed.
+    """
+    try:
+        import vl_convert
+    except ImportError:
+        raise ArgosyError(
+            "figures need vl-convert, and this environment does not have it",
+            "pip install 'argosy[figures]'",
+        ) from None
+    return vl_convert
 
 
 def _write_chart(drawing: Drawing, path: Path) -> list[Path]:
@@ -90,7 +107,7 @@ def _write_chart(drawing: Drawing, path: Path) -> list[Path]:
     spec = drawing.spec | {"height": _HEIGHT}
     write_text(svg, draw(spec))
     with replacing(pdf) as temporary:
-        pdf_bytes = vl_convert.vegalite_to_pdf(spec, vl_version=VEGA_LITE, allowed_base_urls=[])
+        pdf_bytes = _renderer().vegalite_to_pdf(spec, vl_version=VEGA_LITE, allowed_base_urls=[])
         temporary.write_bytes(pdf_bytes)
     caption = path.with_suffix(".txt")
     write_text(caption, f"{drawing.caption}\n\n{drawing.text}\n")

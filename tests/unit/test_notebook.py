@@ -1,0 +1,49 @@
+"""Results in three lines of a notebook."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from study_files import sample_study
+
+from argosy.notebook import read_results
+from argosy.report import make_report
+from argosy.report.outputs import paper
+from argosy.results import collect
+from argosy_common.errors import ArgosyError
+
+
+def test_numbers_and_tables_of_a_study(tmp_path: Path) -> None:
+    sample_study(tmp_path)
+    collect(tmp_path, tmp_path / "tables")
+    make_report(tmp_path / "tables", tmp_path, tmp_path)
+    study = read_results(str(tmp_path))
+    names = study.tables.sql("SELECT DISTINCT experiment FROM runs ORDER BY experiment").fetchall()
+    assert [name for (name,) in names] == sorted(e.experiment for e in study.summary.experiments)
+
+
+def test_a_folder_without_a_report_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ArgosyError, match="there is no report yet"):
+        read_results(tmp_path)
+
+
+def test_figures_without_vl_convert_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    with pytest.raises(ArgosyError, match="figures need vl-convert") as raised:
+        paper.draw({})
+    assert raised.value.hint == "pip install 'argosy[figures]'"
+
+
+def test_the_lines_of_the_page_run(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = tmp_path / "results/local"
+    results.mkdir(parents=True)
+    sample_study(results)
+    collect(results, results / "tables")
+    make_report(results / "tables", results, results)
+    monkeypatch.chdir(tmp_path)
+    page = (project / "docs/reading-your-report.md").read_text()
+    found: dict[str, object] = {}
+    exec(page.partition("```python\n")[2].partition("```")[0], found)
+    assert len(found["rows"]) > 5

@@ -1,0 +1,46 @@
+"""A study's results for a notebook: the numbers of its report, and its tables.
+
+from argosy.notebook import read_results
+study = read_results("results/mycluster")
+study.tables.table("steps").df()
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from argosy.report.kept_reports import read_report
+from argosy.results.tables import open_tables
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from argosy.report.summary.models import Summary
+
+
+@dataclass(frozen=True)
+class StudyResults:
+    """What one site's folder of results holds."""
+
+    summary: "Summary"
+    """The numbers of the report with their intervals, as docs/summary.schema.json describes them."""
+    tables: "duckdb.DuckDBPyConnection"
+    """A database with a view for each table (docs/how-the-numbers-are-made.md). A relation of it becomes a
+    data frame by `df` (pandas), `pl` (polars) or `to_arrow_table`, where that library is installed."""
+
+
+def read_results(folder: str | Path) -> StudyResults:
+    """Read the report and open the tables of a site.
+
+    Args:
+        folder: of the site, for example `results/mycluster`.
+
+    Returns:
+        The summary, and the tables, of which nothing is read before a query.
+
+    Raises:
+        ArgosyError: there is no report, or another version of Argosy wrote it or the tables.
+    """
+    path = Path(folder)
+    _, summary = read_report(path)
+    return StudyResults(summary, open_tables(path / "tables"))
