@@ -73,6 +73,11 @@ schema: $(VENV)/.ready ## Write the JSON Schemas of config.yaml, site.yaml and s
 	@$(BIN)/python -m argosy.schemas workflow/schemas
 	@$(BIN)/python -c 'from argosy.report.summary.models import summary_schema; print(summary_schema(), end="")' >docs/summary.schema.json
 
+.PHONY: dist
+dist: $(VENV)/.ready ## Build the wheel of this version into dist/
+	@$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
+	@ls -1 dist/*.whl
+
 .PHONY: docs
 docs: $(VENV)/.developing ## Build the documentation site in site/
 	$(BIN)/sphinx-build -q --nitpicky --fail-on-warning --keep-going -c docs . site

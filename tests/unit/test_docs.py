@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 import typer
+import yaml
 from typer.main import get_command
 
+from argosy import __version__
 from argosy.cli import app
 
 TOP = get_command(app)
@@ -118,3 +120,9 @@ def test_the_site_is_built_without_a_warning(project: Path, tmp_path: Path) -> N
     assert (done.returncode, done.stderr) == (0, "")
     for page in ("docs/index", "README", "config/README", "docs/porting", "SECURITY"):
         assert (tmp_path / f"site/{page}.html").is_file()
+
+
+def test_the_citation_and_the_changes_name_this_version(project: Path) -> None:
+    citation = yaml.safe_load((project / "CITATION.cff").read_text())
+    assert citation["version"] == __version__
+    assert re.search(rf"^## {re.escape(__version__)}$", (project / "CHANGELOG.md").read_text(), re.M)
