@@ -195,7 +195,7 @@ def test_without_scripts_the_page_says_where_the_numbers_are(report: Path, opene
     seen = opened(report, java_script_enabled=False)
     said = seen.texts(".chart")
     assert len(said) == 8
-    assert all(text.endswith("the table holds its numbers.") for text in said)
+    assert all(text.endswith("the table has the numbers.") for text in said)
     assert seen.page.locator("figcaption a").count() == 8
     assert not seen.page.locator(".filter").is_visible()
     # A line or two, and no empty box in which a chart would be.
@@ -242,7 +242,7 @@ def test_what_is_folded_is_printed(
         "Laws fitted to the throughput",
         "rank-3 of nodes4-ranks2-repeat3",
         "RUN pip install torch",
-        "Throughput as its program printed it.",
+        "Throughput as printed by the program.",
     ):
         assert said in text
     # Not cut off at the edge of the sheet, wherever it is broken.

@@ -123,12 +123,12 @@ CHANGES = {
     "del one['q'].attrs['units']": "predictors-1983.nc: q is in no unit, not in kg kg**-1",
     "one = one.drop_vars('q')": "predictors-1983.nc: has no variable q; it has z, t, u, v",
     "one = one.assign_coords(latitude=one.latitude + 0.25)": (
-        "predictors-1983.nc: its grid is another than that of predictors-1981.nc"
+        "predictors-1983.nc: its grid differs from the grid of predictors-1981.nc"
     ),
     "one = one.isel(time=slice(0, 300))": (
-        "precipitation-1983.nc: its days are not those of predictors-1983.nc"
+        "precipitation-1983.nc: its days differ from the days of predictors-1983.nc"
     ),
-    "one['t'][5, 0, 0, 0] = float('nan')": "predictors-1983.nc: t holds what is no number",
+    "one['t'][5, 0, 0, 0] = float('nan')": "predictors-1983.nc: t contains values that are not numbers",
     "(folder / 'precipitation-1982.nc').unlink()": "precipitation-1982.nc: no such file on ",
     "(folder / 'predictors-1984.nc').unlink()": (
         "predictors-1984.nc is missing between other years"
@@ -175,7 +175,7 @@ def test_a_grid_is_compared_also_where_its_year_is_alone(python: Run, weather: P
     )
     status, said = python("torch", "-c", script)
     assert status == 1, said
-    assert "precipitation-1984.nc: its grid is another than that of precipitation-1981.nc" in said
+    assert "precipitation-1984.nc: its grid differs from the grid of precipitation-1981.nc" in said
 
 
 def refused(python: Run, folder: str, problem: str, *more: str) -> None:

@@ -157,7 +157,7 @@ def test_a_host_without_a_driver_has_nothing_to_mount(store: Store, tmp_path: Pa
 
 def test_a_version_that_cannot_be_read_is_an_error(store: Store, host: Host) -> None:
     host.version_file.write_text("something new\n")
-    with pytest.raises(ArgosyError, match="no version of a driver in it: 'something new"):
+    with pytest.raises(ArgosyError, match="contains no driver version: 'something new"):
         driver_mount(store, host)
 
 

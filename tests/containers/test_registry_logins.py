@@ -202,7 +202,7 @@ def test_by_token(by_token: tuple[str, TokenServer, Server], somebody: Somebody)
     host = reference.partition("/")[0]
     somebody.refused(reference, "the registry requires a login", f"podman login {host}")
     somebody.login(host, "wrong word")
-    somebody.refused(reference, "gives no token (HTTP 401)", "joe", str(somebody.file))
+    somebody.refused(reference, "issues no token (HTTP 401)", "joe", str(somebody.file))
     somebody.login(host)
     tokens.given = 0
     assert somebody.pull(reference).reference.digest

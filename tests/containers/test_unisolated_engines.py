@@ -99,7 +99,7 @@ def test_where_nothing_else_works_it_says_what_it_does_not_protect_from(
         cwd=tmp_path,
         environment=environment,
     )
-    assert "chosen: none that isolates works" in " ".join(shown.stdout.split())
+    assert "chosen: no engine with isolation works" in " ".join(shown.stdout.split())
     assert "does not isolate: programs in the image see " in shown.stderr
 
 

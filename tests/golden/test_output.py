@@ -85,7 +85,7 @@ def neutral(text: str, home: Path) -> str:
     """Without what differs from one machine and second to the next."""
     text = text.replace(str(home), "/project")
     text = re.sub(r"\d\d:\d\d:\d\d", "hh:mm:ss", text)
-    return re.sub(r"\b[\d.]+ [KMG]iB, for secrets", "SIZE, for secrets", text)
+    return re.sub(r"\([\d.]+ [KMG]iB\) for secrets", "(SIZE) for secrets", text)
 
 
 def test_every_text_belongs_to_a_command() -> None:

@@ -81,11 +81,11 @@ def test_the_table_names_what_is_there(own: Store, tmp_path: Path) -> None:
     assert "1 own, 1 shared" in text
     assert "just now" in text
     assert "cache of steps: 4 layers" in text
-    assert "in 1 that no image uses" in text
+    assert "in unused layers (1)" in text
     assert "cannot be read" not in text
     diff = own.layer("base") / "diff"
     diff.chmod(0)
-    assert "; the files of 1 cannot be read, and do not count" in shown(own)
+    assert "; unreadable layers, not counted: 1" in shown(own)
     diff.chmod(0o700)
 
 

@@ -112,7 +112,10 @@ def test_drained_nodes_and_closed_partitions_let_jobs_wait(workspace: ClusterWor
         workspace.slurm.run(*control, nodes, "state=resume")
     output = workspace.end(driver)
     assert driver.returncode == 0, output
-    assert "count/nodes2-ranks1-repeat1: Slurm takes it, and it will wait: of 4 nodes" in output
+    assert (
+        "count/nodes2-ranks1-repeat1: Slurm accepts this job, but it will wait: of 4 nodes"
+        in output
+    )
     assert "3 take no jobs now (node1, node2, node3; drain: new cables)" in output
     assert f"{SITE}: queues.main.options.partition" in output
 

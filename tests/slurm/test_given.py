@@ -151,7 +151,7 @@ def test_a_job_of_fewer_nodes_is_refused_before_it_waits(workspace: ClusterWorks
         output = workspace.end(driver)
     assert driver.returncode != 0
     assert "config.yaml: experiments.count.scale.nodes: Slurm would give count/" in output
-    assert "count/nodes2-ranks1-repeat1 1 of the 2 nodes that it asks for" in output, output
+    assert "count/nodes2-ranks1-repeat1 1 of the 2 nodes that it requests" in output, output
     assert workspace.jobs("nodes2-ranks1-repeat1") == []
 
 

@@ -368,7 +368,7 @@ def test_a_cluster_that_no_folder_is_of(workspace: ClusterWorkspace) -> None:
     driver = workspace.start(BIN / "argosy", "site", "here")
     output = workspace.end(driver)
     assert driver.returncode == 2
-    assert "no folder is for this cluster, named bed" in output
+    assert "no folder describes this cluster, which is named bed" in output
     assert "argosy site probe bed writes one" in output
     (workspace.path / "slurm/testbed").rename(workspace.path / "slurm/bed")
     driver = workspace.start(BIN / "argosy", "site", "here")

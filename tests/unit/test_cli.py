@@ -23,7 +23,10 @@ from argosy import cli
         (("report", "--from-tables", "results/local"), "results/local: there are no such results"),
         (("failures", "nowhere"), "results/nowhere: there are no such results"),
         (("predict", "results/local", "digits"), "results/local: there are no such results"),
-        (("plan", "results/local", "--nodes", "1"), "argosy plan: it is `argosy predict` now"),
+        (
+            ("plan", "results/local", "--nodes", "1"),
+            "argosy plan: this command is now `argosy predict`",
+        ),
         (("predict", "results", "digits", "--nodes", "1,x"), "--nodes 1,x: give numbers of nodes"),
         (
             ("render", "local", "--study", "none", "--runs", "runs.txt", "--output", "study.json"),

@@ -160,7 +160,7 @@ def test_results_of_an_older_schema_are_told_and_kept(workspace: Workspace) -> N
     assert status == 0, output
     said = " ".join(output.split())
     assert f"Could not be read: odd/{RUN}: " in said
-    named = "result.json: its schema_version is 1, this Argosy reads 2; it was written by Argosy "
+    named = "result.json: its schema_version is 1; this Argosy reads 2; it was written by Argosy "
     assert named in said
     # Planning would take away what is of something else, so it says so and leaves it.
     status, output = workspace.snakemake("--quiet", "host")

@@ -79,7 +79,7 @@ def read_years(folder, years):
             found = _grid_of(Path(folder), what, year)
             if not all(np.array_equal(a, b) for a, b in zip(found, grid, strict=True)):
                 raise SystemExit(
-                    f"{folder}/{what}-{year}.nc: its grid is another than that of {what}-{first}.nc"
+                    f"{folder}/{what}-{year}.nc: its grid differs from the grid of {what}-{first}.nc"
                 )
     read = [_read_year(Path(folder), year) for year in years]
     parts = ([getattr(each, name) for each in read] for name in ("months", "predictors", "rain"))
@@ -106,7 +106,7 @@ def _read_year(folder, year):
         times = [each["time"].values.astype("datetime64[D]") for each in (predictors, rain)]
         if not np.array_equal(*times):
             raise SystemExit(
-                f"{folder}/precipitation-{year}.nc: its days are not those of predictors-{year}.nc"
+                f"{folder}/precipitation-{year}.nc: its days differ from the days of predictors-{year}.nc"
             )
         days = np.arange(f"{year}-01-01", f"{year + 1}-01-01", dtype="datetime64[D]")
         if not np.array_equal(times[0], days):
@@ -166,4 +166,4 @@ def _amounts(path, dataset):
 
 def _check_numbers(path, name, values):
     if not np.isfinite(values).all():
-        raise SystemExit(f"{path}: {name} holds what is no number")
+        raise SystemExit(f"{path}: {name} contains values that are not numbers")

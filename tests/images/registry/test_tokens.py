@@ -91,7 +91,7 @@ def test_what_is_no_token_is_not_used(content: object) -> None:
 def test_a_busy_host_may_be_asked_again() -> None:
     with serving(lambda *_: gives({}, 503)) as server:
         challenge = Challenge("bearer", f"http://{server.address}/t", "s", "")
-        with pytest.raises(PassingError, match="gives no token now"):
+        with pytest.raises(PassingError, match="issues no token now"):
             fetch_token(challenge, None)
 
 

@@ -96,7 +96,7 @@ def test_the_least_recently_used_goes_but_none_in_use(
     stage(two, node, 2 * size)
     # The first is older, and in use.
     said = stage(three, node, 2 * size)
-    assert said[0].startswith("removed an image that was not used for longest (")
+    assert said[0].startswith("removed the least recently used image (")
     assert left(node) == names(one, three)
     assert let_go(holder) == [0]
     stage(one, node, 2 * size)

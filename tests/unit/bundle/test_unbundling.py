@@ -194,7 +194,7 @@ def edited(key: str, value: object) -> Callable[[Files], Files]:
         ),
         (
             edited("images", [{"name": "x", "digest": f"sha256:{0:064}", "archive": "y.tar"}]),
-            "holds no image.lock of x",
+            "contains no image.lock of x",
         ),
         (lambda files: {**files, "argosy-bundle.json": b"{"}, "argosy-bundle.json: "),
     ],
@@ -242,7 +242,7 @@ def test_another_version_and_what_is_no_bundle(bundle: Path, tmp_path: Path) -> 
     newer = forged(
         tmp_path / "a.zip", contents(bundle), comment=b"argosy bundle 2 sha256:" + b"0" * 64
     )
-    with pytest.raises(ArgosyError, match="is a bundle of version 2, this Argosy reads 1"):
+    with pytest.raises(ArgosyError, match="is a bundle of version 2; this Argosy reads 1"):
         unpack(newer, tmp_path / "project")
     other = forged(tmp_path / "b.zip", contents(bundle), comment=b"something")
     with pytest.raises(ArgosyError, match="is a ZIP file, but not an Argosy bundle"):

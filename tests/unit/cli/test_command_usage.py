@@ -107,7 +107,7 @@ def test_without_a_command_the_help_is_shown(argosy: Argosy) -> None:
 
 def test_what_is_typed_and_what_the_workflow_calls_stand_apart(argosy: Argosy) -> None:
     text = argosy("--help").out
-    plumbing = text.partition("Plumbing, which the workflow calls:")[2]
+    plumbing = text.partition("Internal commands of the workflow:")[2]
     assert re.findall(r"^  (\w+)", plumbing, re.M) == ["render", "preflight", "tables", "failures"]
     assert "start" not in re.findall(r"^  (\w+)", text, re.M)
 

@@ -151,7 +151,7 @@ def test_what_snakemake_would_take_for_new_is_refused(tmp_path: Path) -> None:
     check_date(path)
     path.write_text("")
     os.utime(path, (2e9, 2e9))
-    with pytest.raises(ArgosyError, match="its time lies in the future"):
+    with pytest.raises(ArgosyError, match="its time stamp is in the future"):
         check_date(path)
 
 

@@ -42,7 +42,7 @@ def project(fake: FakeStudy) -> Path:
         ),
         (
             ("records", "local/"),
-            "digits/nodes1-ranks1-repeat1: there are no records: it has not been started",
+            "digits/nodes1-ranks1-repeat1: no records: the run has not started",
         ),
     ],
 )

@@ -220,7 +220,7 @@ def test_a_table_does_not_choose_files_of_the_reader(tmp_path: Path, name: str) 
     write_report(site)
     page = (site / "report.html").read_text()
     assert SECRET not in page + (site / "summary.json").read_text()
-    assert "is not a plain file of the results" in page
+    assert "is not a regular file of the results" in page
     assert 'href="./../' not in page
     assert 'href=".//' not in page
 

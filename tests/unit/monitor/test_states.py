@@ -149,7 +149,7 @@ def test_while_slurm_is_silent_the_files_tell(fake: FakeStudy) -> None:
 @pytest.mark.parametrize(
     ("change", "note"),
     [
-        ({"schema_version": 9}, "run.json: its schema_version is 9, this Argosy reads 2; it was "),
+        ({"schema_version": 9}, "run.json: its schema_version is 9; this Argosy reads 2; it was "),
         ({"nodes": None}, "run.json: nodes: "),
     ],
 )

@@ -52,7 +52,7 @@ def test_the_smallest_size_is_taken_that_no_other_is_shown_to_beat(tmp_path: Pat
     assert faster.endswith("), at 67 % efficiency.")
     assert larger == "8 nodes are not significantly faster than that."
     assert beyond == "Beyond 8 nodes nothing was measured."
-    assert loss == "On 8 nodes most is lost to slower computation."
+    assert loss == "On 8 nodes the main loss is slower computation."
     [said] = advice(found)
     assert said.startswith("Take 4 nodes if time matters, at 1.50 times the node-hours (1.4")
     assert said.endswith("); take 1 node if node-hours do.")
@@ -69,7 +69,7 @@ def test_charged_node_hours_are_said_where_their_ratio_is_another_one(tmp_path: 
     assert said.startswith(
         "Take 4 nodes if time matters, 1 node if node-hours do; the difference in "
     )
-    assert said.endswith("; 1.90 as charged for a million samples).")
+    assert said.endswith("; 1.90 times the charged node-hours).")
 
 
 def charged(found: ExperimentSummary, ratio: float) -> ExperimentSummary:
@@ -136,8 +136,8 @@ def test_single_runs_are_said_to_decide_by_themselves(tmp_path: Path) -> None:
     found = experiment_of(tmp_path, {1: 0.1, 2: 0.12}, (1.0,))
     assert "(single runs, no interval)" in answer(found)[0]
     assert advice(found) == [
-        "By the means only, take 2 nodes if time matters, at 1.20 times the node-hours; take 1 node if "
-        "node-hours do."
+        "Based on means only, take 2 nodes if time matters, at 1.20 times the node-hours; take 1 "
+        "node if node-hours do."
     ]
 
 
@@ -151,7 +151,7 @@ def test_sizes_of_other_days_are_not_compared_by_scatter(tmp_path: Path) -> None
                 path.write_text(json.dumps(verdict | {"started": STARTED + 1e6}))
     found = experiment(tmp_path / "site")
     assert "no interval: it was measured on other days" in answer(found)[0]
-    assert advice(found)[0].startswith("By the means only, take ")
+    assert advice(found)[0].startswith("Based on means only, take ")
 
 
 def test_a_size_without_an_interval_is_not_advised(tmp_path: Path) -> None:

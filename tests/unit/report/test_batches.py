@@ -112,4 +112,4 @@ def test_what_samples_do_not_tell_is_refused() -> None:
     assert "(32 on 1, 24 on 2, 20 on 4)" in between.reason
     alone = scaling_of_batches({ONE: 32}, ONE, "strong")
     assert isinstance(alone, Refused)
-    assert "add 2 to scale.nodes" in alone.reason
+    assert "include 2 in the list scale.nodes" in alone.reason

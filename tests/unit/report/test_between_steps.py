@@ -68,7 +68,7 @@ def test_the_report_says_it_where_it_is_much(tmp_path: Path) -> None:
     page = " ".join((tmp_path / "report.html").read_text().split())
     said = "Time between steps (validation, checkpoints) is 15 % of the steady time"
     assert f"{said} with 2 nodes." in page
-    assert page.count("29 % of its steady time lies between steps") == 1
+    assert page.count("29 % of its steady time is between steps") == 1
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert [round(run["between_steps"], 2) for run in summary["runs"]] == [0.29, 0.01]
     [point] = summary["experiments"][0]["points"]

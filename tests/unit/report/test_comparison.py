@@ -68,7 +68,7 @@ def test_models_as_good_in_as_many_steps(tmp_path: Path) -> None:
     same = accurate(tmp_path / "b", 0.97, 0.9600004)
     [experiment] = compare({"a": here, "b": same}).experiments
     assert findings(experiment, "a")[1] == (
-        "At each size that both measured, models reach the same test accuracy in as many steps, to the "
+        "At each common size, models reach the same test accuracy in as many steps, to the "
         "digits of single precision."
     )
     longer = accurate(tmp_path / "c", 0.97, 0.96, steps=31)
@@ -134,7 +134,7 @@ def test_the_command(tmp_path: Path) -> None:
     [
         (None, "this is a folder without a site's results\nhint: name results/SITE"),
         ("{", "is damaged\nhint: run: argosy report"),
-        ('{"schema_version": 1}', "its schema_version is 1, this Argosy reads"),
+        ('{"schema_version": 1}', "its schema_version is 1; this Argosy reads"),
     ],
 )
 def test_a_site_without_a_good_summary(tmp_path: Path, content: str | None, says: str) -> None:
@@ -231,7 +231,7 @@ def test_of_several_setups_that_of_the_reference_is_compared(tmp_path: Path) -> 
     [experiment] = compare({"a": here, "b": there}).experiments
     ratio, aside = findings(experiment, "a")
     assert "b has 2.04 times the throughput of a (no interval: a site has one run" in ratio
-    assert aside == "b also has digits #1, digits #3, of other setups: see its own report."
+    assert aside == "b also has digits #1, digits #3, with other setups: see its own report."
 
 
 def test_the_page_says_what_differs(tmp_path: Path) -> None:

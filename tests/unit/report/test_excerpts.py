@@ -79,8 +79,8 @@ def test_what_cannot_be_shown_is_said(tmp_path: Path) -> None:
     for name, why in (
         ("none.log", "none.log: No such file or directory"),
         ("empty.log", "empty.log is empty"),
-        ("pipe.log", "pipe.log is not a plain file of the results"),
-        ("", f"{tmp_path.name} is not a plain file of the results"),
+        ("pipe.log", "pipe.log is not a regular file of the results"),
+        ("", f"{tmp_path.name} is not a regular file of the results"),
     ):
         with pytest.raises(NoExcerptError, match=f"^{why}$"):
             excerpt(tmp_path / name, tmp_path.parent)
@@ -91,7 +91,7 @@ def test_all_together_they_stay_small(tmp_path: Path) -> None:
     found = with_excerpts([failure("a.log")] * 1000, tmp_path)
     texts = [one.log_excerpt for one in found if one.log_excerpt]
     assert ALL_CHARACTERS <= sum(map(len, texts)) < 1.01 * ALL_CHARACTERS
-    assert found[-1].no_excerpt == "the failures before it have filled the room for excerpts"
+    assert found[-1].no_excerpt == "earlier failures used up the space for excerpts"
     assert with_excerpts([failure(None)], tmp_path) == [failure(None)]
 
 

@@ -35,8 +35,8 @@ def test_amdahls_law() -> None:
     said = sentence(laws)
     assert said
     assert said.startswith(
-        "Its runs do not contradict Amdahl's law: according to it, among 1 to 32 nodes, the serial share "
-        "of the smallest size's time is 5."
+        "Its runs do not contradict Amdahl's law. By this law, for 1 to 32 nodes, the serial "
+        "share of the smallest size's time is 5."
     )
     # Nobody measured what no number of ranks gives.
     assert "no number of ranks" not in said
@@ -53,7 +53,7 @@ def test_a_peak() -> None:
     said = sentence(laws)
     assert said
     assert said.startswith(
-        "Its runs do not contradict the universal scalability law: according to it, the throughput is "
+        "Its runs do not contradict the universal scalability law. By this law the throughput is "
         "highest"
     )
     [best] = [law for law in laws.laws if law.is_best]
@@ -70,8 +70,8 @@ def test_a_peak_beyond_the_sizes_measured_is_not_said() -> None:
     assert best.peak_ranks
     assert best.peak_ranks.mean > 16
     assert sentence_of(laws, MeasuredSizes("1 to 16 nodes", 1, 16)) == (
-        "Its runs do not contradict the universal scalability law: according to it, the throughput has no "
-        "peak among 1 to 16 nodes."
+        "Its runs do not contradict the universal scalability law. By this law the throughput "
+        "has no peak from 1 to 16 nodes."
     )
 
 
@@ -80,7 +80,8 @@ def test_gustafsons_law() -> None:
     said = sentence(laws)
     assert said
     assert said.startswith(
-        "Its runs do not contradict Gustafson's law: according to it, among 1 to 32 nodes, the serial share"
+        "Its runs do not contradict Gustafson's law. By this law, for 1 to 32 nodes, the serial "
+        "share"
     )
 
 
@@ -88,8 +89,8 @@ def test_no_loss() -> None:
     said = sentence(law_summaries("strong", runs(lambda n: 100.0 * n)))
     assert said
     assert said == (
-        "More ranks show no loss among 1 to 32 nodes: the efficiency at the largest is surely above "
-        "95 %, and the runs do not contradict the linear law."
+        "More ranks show no loss from 1 to 32 nodes: the efficiency at the largest is surely "
+        "above 95 %, and the runs do not contradict the linear law."
     )
 
 
@@ -120,7 +121,7 @@ def test_three_sizes_do_not_tell_amdahl_from_a_peak() -> None:
     laws = law_summaries("strong", runs(lambda n: 100 * n / (1 + 0.05 * (n - 1)), (1, 2, 4)))
     said = sentence(laws)
     assert said
-    assert said.startswith("Its runs do not contradict Amdahl's law: ")
+    assert said.startswith("Its runs do not contradict Amdahl's law. ")
     assert said.endswith(
         " The runs cannot distinguish it from at least one other curve: the universal law, which has a "
         "peak, or a cost that grows with the logarithm of the ranks."
@@ -147,8 +148,8 @@ def test_two_sizes_say_nothing_and_the_table_says_why() -> None:
     laws = law_summaries("strong", runs(lambda n: 100.0 * n, sizes=(1, 2)))
     assert sentence(laws) is None
     assert [law.refused for law in laws.laws[1:]] == [
-        "The fit needs 3 different sizes, and there are 2.",
-        "The fit needs 4 different sizes, and there are 2.",
+        "The fit needs 3 different sizes, but there are 2.",
+        "The fit needs 4 different sizes, but there are 2.",
     ]
 
 

@@ -65,8 +65,8 @@ def two_sizes_and_a_poor_line(results: Path) -> None:
 STUDIES: dict[Study, str] = {
     one_run: "one run, so no interval). There is no other size to compare it with.",
     one_size: "There is no other size to compare it with.",
-    all_equal: "n = 3, all alike to the last digit",
-    two_groups: "Of 5 runs with 1 node, 2 took 2.00 times as long as the others: 5 to 85 %",
+    all_equal: "n = 3, and all agree to the last digit",
+    two_groups: "Of 5 runs with 1 node, 2 took 2.00 times as long as the others. 5 to 85 %",
     none_completed: "No throughput was measured",
     never_steady: "it was still warming up when it ended",
     single_runs_of_a_poor_scaling: "n = 1, so no interval",

@@ -80,7 +80,7 @@ def test_a_run_too_short_to_tell_is_measured_and_marked(tmp_path: Path) -> None:
     assert found.samples_per_s == pytest.approx(32)
     assert found.warm_up
     assert (found.warm_up.steps, found.warm_up.stationary) == (2, False)
-    assert found.warm_up.reason == "too few steps to judge: 5 of 10"
+    assert found.warm_up.reason == "too few steps to judge: 5, at least 10 are needed"
 
 
 def test_steps_that_took_no_time_give_no_throughput(tmp_path: Path) -> None:

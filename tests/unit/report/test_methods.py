@@ -123,4 +123,4 @@ def test_a_program_that_nobody_watches_is_named(tmp_path: Path) -> None:
     contained.execute()
     contained.steps()
     said = " ".join(methods(summary_of(results)))
-    assert "No file of the program of own is watched" in said
+    assert "Argosy watches no program file of own" in said

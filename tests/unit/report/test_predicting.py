@@ -26,8 +26,8 @@ from argosy.results import collect
 from argosy_common.errors import ArgosyError
 
 RANKS_ARE_ALIKE = (
-    "No steps of two or more ranks have the phase `communication`, so the slowest of many ranks is "
-    "assumed to be as slow as one node's."
+    "No steps of two or more ranks have the phase `communication`, so the slowest rank is "
+    "assumed to be no slower on more nodes."
 )
 QUESTION = Question(nodes=(1, 2, 4, 8), samples=1e6)
 
@@ -58,8 +58,8 @@ def test_the_network_is_found_and_what_was_measured_stands_beside(tmp_path: Path
     assert four.error == pytest.approx(four.step_s.mean / 0.3 - 1, abs=0.01)
     assert found.notes == [
         RANKS_ARE_ALIKE,
-        "The runs on one node and on two do not show how runs scatter, so the network is assumed to be "
-        "as in the benchmark; raise scale.repeats.",
+        "The runs on one node and on two do not show how runs scatter, so the network is assumed "
+        "to be as fast as in the benchmark; raise scale.repeats.",
     ]
 
 
@@ -114,7 +114,7 @@ def test_the_slowest_of_many_ranks_makes_the_step(tmp_path: Path) -> None:
 def test_a_size_alone_does_not_tell_of_the_batches_on_more(tmp_path: Path) -> None:
     network(tmp_path / "site")
     training(tmp_path / "site", {1: STEP_S})
-    with pytest.raises(ArgosyError, match=r"as large on more or is divided; add 2 to scale\.nodes"):
+    with pytest.raises(ArgosyError, match=r"on more ranks or is divided; include 2 in the list"):
         answers(tmp_path / "site")
 
 
@@ -175,10 +175,8 @@ def test_beyond_what_was_measured_there_is_no_interval(tmp_path: Path) -> None:
     )
     assert (found.nodes_with_efficiency, found.nodes_surely_with_efficiency) == (16, 4)
     said = " ".join(sentences(found))
-    assert (
-        "up to 16 nodes, the farthest that is predicted, by the best estimate, and surely" in said
-    )
-    assert "cannot know of cables and switches that several nodes share" in said
+    assert "up to 16 nodes, the largest predicted size, by the best estimate, and surely" in said
+    assert "does not include shared cables and switches" in said
     assert "Nothing was measured on more than 4 nodes. Rows beyond are extrapolated" in said
     asked = answers(tmp_path / "site", Question(nodes=(64,), efficiency=0.5))
     assert asked.points[-1].nodes == 64
@@ -214,11 +212,12 @@ def test_what_had_to_be_assumed_is_said(tmp_path: Path) -> None:
     training(tmp_path / "site", {1: STEP_S}, timed=False, scaling="weak")
     assert answers(tmp_path / "site").notes == [
         "Allreduces over one number of ranks cannot show the algorithm; a ring is assumed.",
-        "The allreduces of network come from only two jobs, so no interval includes how the network "
-        "differs from job to job; raise its scale.repeats.",
-        "The times when gradients are ready were not measured; they are estimated from bytes.",
+        "The allreduces of network come from only two jobs, so intervals exclude network "
+        "differences between jobs; raise its scale.repeats.",
+        "The ready times of gradients were not measured; they are estimated from bytes.",
         RANKS_ARE_ALIKE,
-        "Nothing was measured on two nodes, so the network is assumed to be as in the benchmark.",
+        "Nothing was measured on two nodes, so the network is assumed to be as fast as in the "
+        "benchmark.",
     ]
 
 
@@ -227,7 +226,7 @@ def test_what_had_to_be_assumed_is_said(tmp_path: Path) -> None:
     [
         (
             {"HOROVOD_CYCLE_TIME": "40", "HOROVOD_FUSION_THRESHOLD": "0"},
-            "Horovod's cycle time is 40 ms and its fusion threshold 0 MiB, as the runs were told.",
+            "Horovod's cycle time is 40 ms and its fusion threshold 0 MiB, as set for the runs.",
         ),
         ({"HOROVOD_CYCLE_TIME": "soon", "HOROVOD_FUSION_THRESHOLD": "-1"}, None),
         ({}, None),
@@ -283,13 +282,15 @@ def test_refusals_say_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(ArgosyError, match=r"^training: No allreduces were measured; run .* on 2"):
         answers(results)
     network(results)
-    with pytest.raises(ArgosyError, match=r"^training: .* on one node; add 1 to scale\.nodes"):
+    with pytest.raises(
+        ArgosyError, match=r"^training: .* on one node; include 1 in the list scale\.nodes"
+    ):
         answers(results)
     completed(results, experiment="training")
     with pytest.raises(ArgosyError, match=r"^training: No gradients were recorded on one node"):
         answers(results)
     network(results, name="again")
-    with pytest.raises(ArgosyError, match="again, network; choose one by --collectives"):
+    with pytest.raises(ArgosyError, match="again, network; choose one with --collectives"):
         answers(results)
     with pytest.raises(ArgosyError, match="Experiment nothing measured no allreduces; again, netw"):
         answers(results, collectives="nothing")
@@ -320,7 +321,7 @@ def test_the_report_has_it_or_says_why_not(tmp_path: Path) -> None:
     assert of_training["prediction"]["points"][1]["measured_samples_per_s"] == pytest.approx(
         320, rel=0.01
     )
-    assert {run["left_out"] for run in summary["runs"]} == {None, "it times allreduces alone"}
+    assert {run["left_out"] for run in summary["runs"]} == {None, "it only benchmarks allreduces"}
     text = written.html.read_text()
     assert "Prediction: more nodes than were measured" in text
     assert "Predicted beside measured." in text

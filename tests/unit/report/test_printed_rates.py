@@ -58,7 +58,7 @@ def test_zeros_before_the_start_are_warm_up_and_said() -> None:
     assert found.warm_up is not None
     assert (found.warm_up.steps, found.warm_up.reason[:32]) == (
         2,
-        "the first 2 of its prints say 0,",
+        "its first 2 printed numbers are 0;",
     )
 
 

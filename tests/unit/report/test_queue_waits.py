@@ -81,8 +81,8 @@ def test_sites_are_told_apart_by_their_queues_too(tmp_path: Path) -> None:
     comparison = compare({"a": here, "b": there})
     [_, of_queues, *_] = findings(comparison.experiments[0], "a")
     assert of_queues == (
-        "From its submission to its end a run on 1 node took 1 h 01 min at b, where it waited 1 h 00 min "
-        "in the queue main in the median (1 h 00 min to 2 h 00 min, n = 3), and 2 min 00 s at a, where it "
+        "From submission to end, a run on 1 node took 1 h 01 min at b: it waited 1 h 00 min in the "
+        "queue main in the median (1 h 00 min to 2 h 00 min, n = 3). At a it took 2 min 00 s, and "
         "waited 1 min 00 s in the queue main in the median (1 min 00 s to 1 min 30 s, n = 3). Queue "
         "times vary from day to day."
     )

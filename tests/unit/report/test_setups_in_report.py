@@ -108,7 +108,7 @@ def test_a_training_of_two_images_is_predicted_by_name(tmp_path: Path) -> None:
     run.steps()
     collect(results, results / "tables")
     question = Question(nodes=(1, 2, 4))
-    with pytest.raises(ResultsError, match=r"not all of one setup.*training #1, training #2"):
+    with pytest.raises(ResultsError, match=r"have different setups.*training #1, training #2"):
         answer(results / "tables", "training", question)
     found = answer(results / "tables", "training #1", question)
     assert [point.measured_samples_per_s is None for point in found.points] == [False, False, True]

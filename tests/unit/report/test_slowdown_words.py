@@ -1,4 +1,4 @@
-"""The report says which runs become slower, that sizes differ in it, and what is more than ideal."""
+"""The report says which runs become slower, that sizes differ in it, and what is above ideal."""
 
 from pathlib import Path
 
@@ -35,13 +35,13 @@ def test_throttled_runs_are_said_and_that_sizes_differ_in_it(tmp_path: Path) -> 
     assert [run.nodes for run in slow] == [1, 1, 1]
     assert all(run.is_steady is False for run in slow)
     said = runs.remarks(slow[0])[0]
-    assert "From step 60 on its steps take 1.2" in said
+    assert "From step 60 to the end, its steps take 1.2" in said
     text = " ".join(to_know(summary, experiment))
-    assert "Steps become slower in the course of runs, in the median 1.2" in text
+    assert "Steps become slower during runs (median: 1.2" in text
     assert "times with 1 node, 1.00 times with 2 nodes" in text
     said = " ".join(sentences(experiment))
     assert "no interval: runs slow down over time" in said
-    assert "That is more than ideal. Possible causes" in said
+    assert "The efficiency is above ideal. Possible causes" in said
     assert experiment.points[1].efficiency is not None
     assert experiment.points[1].efficiency.low is None
 
@@ -51,5 +51,5 @@ def test_steady_runs_are_not(tmp_path: Path) -> None:
     [experiment] = summary.experiments
     assert not [run for run in summary.runs if run.slower_from is not None]
     text = " ".join([*to_know(summary, experiment), *sentences(experiment)])
-    assert "slower in the course" not in text
-    assert "more than ideal" not in text
+    assert "slower during" not in text
+    assert "above ideal" not in text

@@ -105,8 +105,8 @@ def test_an_experiment_without_timelines_says_nothing_of_them(tmp_path: Path) ->
 def test_why_there_are_no_numbers(tmp_path: Path, events: list[Event]) -> None:
     timed(tmp_path / "site", events)
     experiment, html = written(tmp_path / "site")
-    assert experiment["timelines"][0]["refused"] == "they hold no exchange of gradients"
-    assert "timelines with 1 node: they hold no exchange of gradients." in html
+    assert experiment["timelines"][0]["refused"] == "they contain no exchange of gradients"
+    assert "timelines with 1 node: they contain no exchange of gradients." in html
 
 
 def test_without_steps_nothing_is_said_of_a_step(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from study_files import completed
 from argosy.report import write_report
 from argosy.results import collect
 
-BEGIN = "Its runs asked for 1 GPU a rank"
+BEGIN = "Its runs requested 1 GPU per rank"
 
 
 def findings(results: Path, *, asked: int = 1, gpus: int = 0, utilisation: float = 0.8) -> str:
@@ -36,11 +36,11 @@ def test_where_all_is_well_nothing_is_said(
     tmp_path: Path, asked: int, gpus: int, utilisation: float
 ) -> None:
     page = findings(tmp_path / "site", asked=asked, gpus=gpus, utilisation=utilisation)
-    assert "Its runs asked for" not in page
+    assert "Its runs requested" not in page
 
 
 def test_without_telemetry_nothing_is_known(tmp_path: Path) -> None:
     results = tmp_path / "site"
     completed(results, resources={"gpus_per_rank": 1})
     collect(results, results / "tables")
-    assert "Its runs asked for" not in write_report(results).html.read_text()
+    assert "Its runs requested" not in write_report(results).html.read_text()

@@ -160,7 +160,7 @@ def test_what_becomes_slower_has_no_warm_up() -> None:
 def test_too_few_steps(steps: int, left_out: int) -> None:
     found = warm_up([0.1] * steps)
     assert (found.steps, found.stationary) == (left_out, False)
-    assert found.reason == f"too few steps to judge: {steps} of 10"
+    assert found.reason == f"too few steps to judge: {steps}, at least 10 are needed"
 
 
 def test_a_step_takes_time() -> None:

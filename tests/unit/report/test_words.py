@@ -169,9 +169,9 @@ def with_loss(batch: float | None, of_base: float | None) -> ExperimentSummary:
 def test_slower_computation_names_the_smaller_batch() -> None:
     *_, said = words.findings(with_loss(16.0, 64.0))
     assert said == (
-        "Slower computation is the main loss with 4 nodes: an efficiency factor of 0.600 (0.550 to 0.650). "
-        "Each rank's batch is 16 samples there, against 64 with 1 node: smaller batches compute less "
-        "efficiently."
+        "Slower computation is the main loss with 4 nodes: an efficiency factor of 0.600 (0.550 "
+        "to 0.650). Each rank's batch is 16 samples, compared with 64 on 1 node: smaller batches "
+        "compute less efficiently."
     )
 
 
@@ -238,8 +238,13 @@ def test_completed_runs_that_are_left_out_are_told_beside_the_number() -> None:
             100,
             "strong, but a rank's batch is not divided: 64 samples on 1 rank,",
         ),
-        ("strong", {1: 64, 2: 64}, 100, "With more ranks a step is of more samples."),
-        ("strong", {1: 64, 2: 64}, None, "as many samples at each size, in fewer and larger steps"),
+        ("strong", {1: 64, 2: 64}, 100, "With more ranks a step has more samples."),
+        (
+            "strong",
+            {1: 64, 2: 64},
+            None,
+            "the same number of samples, with more ranks in fewer and larger steps",
+        ),
         ("strong", {2: 64}, 100, None),
     ],
 )
@@ -266,7 +271,7 @@ def test_allreduces_alone_are_no_missing_throughput() -> None:
     ]
     found = replace(experiment(point(2, None, None), completed=3), allreduces=times)
     assert words.findings(found) == [
-        "It times allreduces alone and trains nothing, so it has no throughput.",
+        "It benchmarks allreduces and trains nothing, so it has no throughput.",
         "2 nodes: an allreduce of 4 KiB takes 2.00 ms and an allreduce of 16 MiB takes 170 ms.",
     ]
 

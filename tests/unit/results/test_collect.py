@@ -204,7 +204,7 @@ def test_a_run_of_an_unknown_schema_version_is_told_and_no_other_is_lost(
     [problem] = problems(results)
     assert problem["run_id"] == run.run_id
     assert str(run.path / name) in problem["problem"]
-    assert "schema_version is 1, this Argosy reads 2; it was written by " in problem["problem"]
+    assert "schema_version is 1; this Argosy reads 2; it was written by " in problem["problem"]
     with open_tables(results / "tables") as tables:
         assert fetch(tables, "SELECT run_id FROM runs") == [{"run_id": good.run_id}]
         assert fetch(tables, "SELECT DISTINCT run_id FROM steps") == [{"run_id": good.run_id}]
@@ -219,7 +219,7 @@ def test_an_unknown_version_in_a_rank_file_is_told(results: Path) -> None:
     path = run.rank_file("100.0", 0)
     path.write_text(path.read_text().replace('"schema_version": 2', '"schema_version": 7'))
     [problem] = problems(results)
-    assert "rank-0.jsonl: its schema_version is 7, this Argosy reads 2" in problem["problem"]
+    assert "rank-0.jsonl: its schema_version is 7; this Argosy reads 2" in problem["problem"]
 
 
 def test_steps_as_lines_are_of_an_earlier_version(results: Path) -> None:
@@ -230,7 +230,7 @@ def test_steps_as_lines_are_of_an_earlier_version(results: Path) -> None:
     path.write_text(header + json.dumps(step) + "\n")
     run.steps_file("100.0", 0).unlink()
     [problem] = problems(results)
-    said = f"{path}: its schema_version is 1, this Argosy reads 2; it was written by "
+    said = f"{path}: its schema_version is 1; this Argosy reads 2; it was written by "
     assert problem["problem"].startswith(said)
     with open_tables(results / "tables") as tables:
         assert fetch(tables, "FROM runs") == []

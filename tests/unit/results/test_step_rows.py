@@ -255,7 +255,7 @@ def another_header(**values: int) -> bytes:
     ("begin", "said"),
     [
         (another_header(byte_order=0x04030201), "is not little-endian"),
-        (another_header(version=2), "its version is 2, this Argosy reads 1"),
+        (another_header(version=2), "its version is 2; this Argosy reads 1"),
         (another_header(row_bytes=2**32 - 1), "its header is damaged"),
         (another_header(row_bytes=0), "its header is damaged"),
         (another_header(header_bytes=8), "its header is damaged"),

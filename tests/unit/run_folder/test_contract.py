@@ -212,7 +212,7 @@ def test_another_version_is_named_with_who_wrote_it(run_dir: Path, version: obje
         read_spec(path, run_dir.parents[1])
     said = str(caught.value)
     assert (
-        f"its schema_version is {version}, this Argosy reads 2; it was written by another" in said
+        f"its schema_version is {version}; this Argosy reads 2; it was written by another" in said
     )
     writer = {"version": "0.8.1\x1b[31m", "git_commit": "0123456789abcdef"}
     (run_dir / "provenance.json").write_text(json.dumps({"argosy": writer}))

@@ -149,7 +149,7 @@ def test_a_folder_from_an_older_schema_is_refused_and_left_as_it_is(tmp_path: Pa
     run = run_with(tmp_path, "true")
     (tmp_path / "job.json").write_text(json.dumps({"schema_version": 0, "jobs": []}))
     with pytest.raises(
-        ArgosyError, match=r"job.json: its schema_version is 0, this Argosy reads 2"
+        ArgosyError, match=r"job.json: its schema_version is 0; this Argosy reads 2"
     ):
         submitted(run)
     assert (tmp_path / "job.json").read_text() == '{"schema_version": 0, "jobs": []}'

@@ -130,7 +130,7 @@ def test_a_number_without_a_unit_is_refused(written: str, message: str) -> None:
         (("[2, 1]", "[2, -1]"), "experiments.digits.scale.nodes.1: input should be greater"),
         (("[2, 1]", "[2, 2]"), "the same node count is listed twice"),
         (("[2, 1]", "[]"), "experiments.digits.scale.nodes"),
-        (("digits:", "'my digits; rm':"), "a name may hold letters, digits"),
+        (("digits:", "'my digits; rm':"), "a name may contain letters, digits"),
         (("digits:", "tables:"), "choose another name"),
         (
             ("image: torch-cpu", "image: ../../etc"),
@@ -140,7 +140,7 @@ def test_a_number_without_a_unit_is_refused(written: str, message: str) -> None:
             ("image: torch-cpu", "image: dokcer://python"),
             "image: names no image: write a folder of",
         ),
-        (("image: torch-cpu", "image: torch cpu"), "experiments.digits.image: a name may hold"),
+        (("image: torch-cpu", "image: torch cpu"), "experiments.digits.image: a name may contain"),
         (
             ("torch-cpu", "docker://"),
             "experiments.digits.image: names no image: write a folder of containers/",
@@ -163,12 +163,12 @@ def test_a_number_without_a_unit_is_refused(written: str, message: str) -> None:
         (("scale:", "throughput: 'a'\n    scale:"), "throughput: needs exactly one group"),
         (
             ("scale:", "launcher: plain\n    timeline: true\n    scale:"),
-            "experiments.digits.timeline: is only written by Horovod",
+            "experiments.digits.timeline: needs Horovod",
         ),
         (("scale:", "timeline: maybe\n    scale:"), "experiments.digits.timeline: input should be"),
         (
             ("scale:", "independent: true\n    scale:"),
-            "experiments.digits.independent: is for ranks that do not communicate; leave it out",
+            "experiments.digits.independent: needs ranks that do not communicate; remove it",
         ),
         (
             ("scale:", "environment: {A B: c}\n    scale:"),
@@ -206,11 +206,11 @@ def test_a_number_without_a_unit_is_refused(written: str, message: str) -> None:
         ),
         (
             ("image: torch-cpu", "runtime: container"),
-            "digits: give an image, or else runtime: native",
+            "digits: add image, or set runtime: native",
         ),
         (
             ("image: torch-cpu", "runtime: [container, native]"),
-            "digits: give an image, or else runtime: native",
+            "digits: add image, or set runtime: native",
         ),
         (("experiments:", "experiment:"), "experiment: no such key; did you mean experiments?"),
     ],
@@ -238,7 +238,9 @@ def test_both_runtimes_make_two_experiments() -> None:
     ]
     # The one in containers is what it was.
     assert runs[0] == next(run for run in expand(parse(GOOD)) if run.run_id == runs[0].run_id)
-    with pytest.raises(ArgosyError, match="digits-native: the runtime of digits makes an experim"):
+    with pytest.raises(
+        ArgosyError, match="digits-native: the runtime of digits already adds an experim"
+    ):
         parse(both + GOOD.replace("experiments:\n", "").replace("digits", "digits-native"))
 
 
@@ -388,7 +390,8 @@ def test_one_rank_a_node_is_alone_already() -> None:
             STALLS.replace(
                 "\nstudies", "  digits-warm: {image: a, command: b, scale: {nodes: [1]}}\nstudies"
             ),
-            "experiments.digits-warm: studies.stalls.digits makes an experiment of that name",
+            "experiments.digits-warm: studies.stalls.digits already adds an experiment of this "
+            "name",
         ),
     ],
 )

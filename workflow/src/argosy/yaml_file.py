@@ -57,7 +57,7 @@ def parse_yaml(text: str, name: str) -> Any:
     except yaml.YAMLError as problem:
         raise ArgosyError(f"{name}: is not YAML: {' '.join(str(problem).split())}") from None
     except RecursionError:
-        raise ArgosyError(f"{name}: nests too deep") from None
+        raise ArgosyError(f"{name}: is nested too deeply") from None
     # An impossible date, a number of thousands of digits, or a wrong tag.
     except (ValueError, TypeError, AttributeError, KeyError) as problem:
         raise ArgosyError(f"{name}: holds a value that cannot be read: {problem}") from None

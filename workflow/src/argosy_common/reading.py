@@ -179,7 +179,7 @@ def json_of(text: bytes | str) -> Any:
     try:
         return json.loads(text)
     except RecursionError:
-        raise ValueError("it nests too deep") from None
+        raise ValueError("it is nested too deeply") from None
 
 
 def status_of(path: Path, top: Path) -> os.stat_result:

@@ -208,7 +208,8 @@ def _find(root: Root, lock: ImageLock) -> _Python:
             return _described(root, lock, place, program)
     raise ArgosyError(
         f"{lock.name}: no {PYTHON} in the image's PATH ({search})",
-        "Argosy can only run Python programs of an image without a container; leave out runtime: native",
+        "Argosy can only run Python programs of an image without a container; remove runtime: "
+        "native",
     )
 
 
@@ -222,7 +223,7 @@ def _described(root: Root, lock: ImageLock, place: str, program: Names) -> _Pyth
         if b"argv0" not in file.read(_MOST_BYTES):
             raise ArgosyError(
                 f"{lock.name}: {_path_of(loader)} lacks --argv0, which glibc 2.33 has",
-                "use a newer base system, or leave out runtime: native",
+                "use a newer base system, or remove runtime: native",
             )
     scripts = root.resolve(place)
     settings = _settings(root, scripts[:-1])

@@ -302,7 +302,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--stage-folder", type=Path, metavar="FOLDER", help="of the node's disk")
     parser.add_argument("--stage-room", type=int, metavar="MIB", help="room for kept images there")
     parser.add_argument(
-        "--engine", choices=ENGINES, help="of containers (default: the fastest that isolates)"
+        "--engine", choices=ENGINES, help="of containers (default: the fastest with isolation)"
     )
     parser.add_argument(
         "--patience",

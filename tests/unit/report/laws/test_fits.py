@@ -69,7 +69,7 @@ def test_throughput_that_only_falls_peaks_at_one_rank() -> None:
     found = fitted(USL, SIZES, [100.0, 40.0, 14.0, 4.0, 1.1, 0.3])
     assert found.peak and found.peak.low == found.peak.value == 1
     falls = fit(USL, SIZES[1:], [size**-3 for size in SIZES[1:]])
-    assert falls == Refused("The throughput falls faster with the ranks than this law can.")
+    assert falls == Refused("The throughput falls faster with the ranks than this law allows.")
 
 
 def test_the_curve_is_surest_where_it_was_measured() -> None:
@@ -107,15 +107,15 @@ def test_runs_without_throughput_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("law", "sizes", "rates", "reason"),
     [
-        (USL, [1, 2, 4, 4, 4], [1.0] * 5, "The fit needs 4 different sizes, and there are 3."),
-        (AMDAHL, [1, 2, 2], [1.0] * 3, "The fit needs 3 different sizes, and there are 2."),
+        (USL, [1, 2, 4, 4, 4], [1.0] * 5, "The fit needs 4 different sizes, but there are 3."),
+        (AMDAHL, [1, 2, 2], [1.0] * 3, "The fit needs 3 different sizes, but there are 2."),
         (
             GUSTAFSON,
             [1, 2, 4],
             [1.0, 2.0, None],
-            "The fit needs 3 different sizes, and there are 2.",
+            "The fit needs 3 different sizes, but there are 2.",
         ),
-        (LINEAR, [4, 4], [1.0, 1.0], "The fit needs 2 different sizes, and there are 1."),
+        (LINEAR, [4, 4], [1.0, 1.0], "The fit needs 2 different sizes, but there are 1."),
         (USL, [1, 2, 4, 8], [None] * 4, "No run has a throughput."),
         (USL, [], [], "No run has a throughput."),
         (USL, [1, 2, 4, 8], [1.0, 0.0, 3.0, 4.0], "A throughput is not a positive number."),

@@ -58,7 +58,7 @@ def test_what_no_number_of_nodes_gives() -> None:
     )
     tiny = replace(STRONG, model=replace(MODEL, samples=0.5))
     assert largest_with_efficiency(tiny, 0.8) == Refused(
-        "Not even one node has a sample for each rank in a step."
+        "Even on one node, a step has fewer samples than ranks."
     )
 
 

@@ -79,7 +79,7 @@ def test_strong_scaling_divides_the_samples_of_one_node() -> None:
 def test_strong_scaling_ends_with_a_sample_a_rank() -> None:
     assert [found.nodes for found in predicted(STRONG, POWERS)] == POWERS[:7]
     assert predict(STRONG, [65, 100], 1e6) == Refused(
-        "There is no number of nodes on which every rank has a sample in a step."
+        "No number of nodes gives every rank a sample in each step."
     )
 
 

@@ -252,7 +252,7 @@ def test_energy_is_that_of_packages_over_a_wraparound(write: Write, sys: str) ->
 
 
 def test_energy_that_the_kernel_does_not_show_is_said_to_be(sys: str) -> None:
-    assert refusal(CpuEnergy(sys)).startswith("the kernel shows no energy of processors: ")
+    assert refusal(CpuEnergy(sys)).startswith("the kernel reports no processor energy: ")
 
 
 def test_energy_that_only_root_may_read_is_said_to_be(

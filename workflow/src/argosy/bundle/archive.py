@@ -271,7 +271,7 @@ class BundleReader:
             )
         if int(found[1]) != BUNDLE_VERSION:
             raise ArgosyError(
-                f"{self.title}: is a bundle of version {int(found[1])}, this Argosy reads "
+                f"{self.title}: is a bundle of version {int(found[1])}; this Argosy reads "
                 f"{BUNDLE_VERSION}",
                 "use the version of Argosy that wrote it",
             )

@@ -141,7 +141,7 @@ def write_bundle(request: Request, target: Path, say: Say) -> list[str]:
     if not any(member.name == "Snakefile" for member in contents.members):
         raise ArgosyError("there is no Snakefile here", "change to the project's folder")
     size = amount(sum(member.size for member in contents.members))
-    say(f"looking through {len(contents.members):,} files, {size}, for secrets")
+    say(f"searching {len(contents.members):,} files ({size}) for secrets")
     refuse_secrets(contents.members)
     locks = _locks(request.project, sites)
     with (

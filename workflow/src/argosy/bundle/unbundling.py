@@ -145,7 +145,7 @@ def _digest(path: Path, top: Path) -> str | None:
 def _check_lock(bundle: BundleReader, image: BundledImage, unpacked: Path) -> None:
     path = ImageLock.path_of(unpacked, image.name)
     if str(path.relative_to(unpacked)) not in bundle.digests:
-        raise ArgosyError(f"{bundle.title}: holds no image.lock of {image.name}")
+        raise ArgosyError(f"{bundle.title}: contains no image.lock of {image.name}")
     lock = ImageLock.read(path)
     if (lock.name, lock.digest) != (image.name, image.digest):
         raise ArgosyError(f"{bundle.title}: its lock of {image.name} names another image")

@@ -37,7 +37,7 @@ def init(
     ],
     image: Annotated[str, typer.Option(help="The image to run it in.")] = "torch-cpu",
 ) -> None:
-    """Make a project of the current folder: add the files that Snakemake needs, and overwrite none."""
+    """Turn the current folder into a project: add the files that Snakemake needs, and overwrite none."""
     import shlex
 
     from argosy.shipped.new_project import NewProject

@@ -16,9 +16,9 @@ from argosy_common.errors import ArgosyError, choices
 STUDY = "A study"
 IMAGES = "Images"
 CLUSTERS = "Clusters"
-SHARE = "To other machines and readers"
+SHARE = "Sharing and moving a study"
 SET_UP = "Setting up"
-PLUMBING = "Plumbing, which the workflow calls"
+PLUMBING = "Internal commands of the workflow"
 BUILD, LOOK, EXCHANGE = "Build", "Look after", "Exchange"
 SECTIONS = (BUILD, LOOK, EXCHANGE, STUDY, IMAGES, CLUSTERS, SHARE, SET_UP, PLUMBING)
 """Of the help, in this order."""
@@ -152,7 +152,9 @@ SiteArgument = Annotated[
 ]
 CostsOption = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Prices and carbon, such as slurm/SITE/costs.yaml."),
+    typer.Option(
+        metavar="FILE", help="File with prices and carbon, such as slurm/SITE/costs.yaml."
+    ),
 ]
 
 

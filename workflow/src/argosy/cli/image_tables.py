@@ -92,8 +92,8 @@ def of_trials(trials: Iterable[Trial], chosen: str) -> Iterator[RenderableType]:
 
 def _said_of(trial: Trial, chosen: str) -> str:
     if trial.engine == chosen:
-        fastest = "the fastest that isolates"
-        return f"chosen: {fastest if trial.isolates else 'none that isolates works'}"
+        fastest = "fastest with isolation"
+        return f"chosen: {fastest if trial.isolates else 'no engine with isolation works'}"
     return trial.said or ("" if trial.isolates else "does not isolate")
 
 
@@ -128,11 +128,11 @@ def _cache_line(inventory: Inventory) -> str:
     size = amount(inventory.cache_size)
     line = f"cache of steps: {number} {'layer' if number == 1 else 'layers'}, {size}"
     if unused := inventory.unused:
-        line += f"; {amount(inventory.unused_size)} of it in {len(unused)} that no image uses"
+        line += f"; {amount(inventory.unused_size)} in unused layers ({len(unused)})"
     # Of a store that somebody else shares.
     diffs = (layer.folder / "diff" for layer in inventory.layers)
     if closed := sum(diff.is_dir() and not os.access(diff, os.R_OK) for diff in diffs):
-        line += f"; the files of {closed} cannot be read, and do not count"
+        line += f"; unreadable layers, not counted: {closed}"
     return line
 
 

@@ -33,7 +33,7 @@ def image_build(
     ] = None,
     site: Annotated[
         str | None,
-        typer.Option(metavar="SITE", help="Build as this site's file says: here or by a job."),
+        typer.Option(metavar="SITE", help="Build as this site's file says: here or in a job."),
     ] = None,
 ) -> None:
     """Build containers/IMAGE/Containerfile: the steps that are not cached."""
@@ -61,7 +61,8 @@ def image_pack(
     name: BuiltImage,
     lock: LockOption = None,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File for its size, for the workflow.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Output for the workflow: file for the packed size."),
     ] = None,
 ) -> None:
     """Pack a built image into one file, for sites whose nodes unpack images."""
@@ -141,7 +142,7 @@ def image_engines(
         typer.Option("--all", help="Also measure engines without isolation if others work."),
     ] = False,
 ) -> None:
-    """Measure the container engines on this host, and note which one runs will use.
+    """Measure the container engines on this host, and record the choice for runs.
 
     Engines without isolation are measured only if no other works. The first run on a new kind of
     host measures by itself. No image is needed.
@@ -155,7 +156,7 @@ def image_engines(
     if weakness := choice.caution:
         say(weakness)
     if not store.is_writable:
-        say(f"not noted, since {store.path} cannot be written to: every run here measures anew")
+        say(f"not saved, since {store.path} is not writable: each run here measures again")
 
 
 def image_prune(
@@ -184,10 +185,10 @@ def image_prune(
 
 
 def image_share() -> None:
-    """Let others who can reach the store run its images, and nothing more.
+    """Let other users run the store's images, without any other access.
 
-    Layers, builds and downloads stay private, and files in images keep their modes. Others set
-    ARGOSY_STORE to use them.
+    Layers, builds and downloads stay private, and files in images keep their modes. Users who can
+    reach the store set ARGOSY_STORE to it.
     """
     from argosy_images import share
 

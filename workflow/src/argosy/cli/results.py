@@ -130,15 +130,15 @@ def compare(
         list[str],
         typer.Argument(
             metavar="SITE",
-            help="Two sites or more, by name or folder of results; SITE@WORD: the newest report of a "
-            "commit, image or date.",
+            help="Two or more sites, by name or results folder; SITE@WORD: the newest report of "
+            "a commit, image or date.",
         ),
     ],
     output: Annotated[Path, typer.Option(metavar="FILE", help="Page to write.")] = Path(
         "comparison.html"
     ),
 ) -> None:
-    """Write a page that compares experiments of several sites, or over time, with the first site."""
+    """Write a page that compares several sites, or one site over time; the first is the reference."""
     from argosy.report import write_comparison
     from argosy.report.summary.models import Summary
 
@@ -261,7 +261,7 @@ def predict(
     ] = None,
     costs: CostsOption = None,
 ) -> None:
-    """Predict a training on more nodes than were measured, and say how many to use."""
+    """Predict training speed on unmeasured node counts, and advise how many nodes to use."""
     from argosy.cli.site_names import results_of
     from argosy.report import Rates
     from argosy.report.outputs.terminal import prediction_table as table
@@ -284,7 +284,7 @@ def predict(
 
 def plan(words: Annotated[list[str] | None, typer.Argument()] = None) -> None:
     """Name the command that has taken its place."""
-    raise ArgosyError("argosy plan: it is `argosy predict` now, with the same options")
+    raise ArgosyError("argosy plan: this command is now `argosy predict`, with the same options")
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -49,7 +49,7 @@ def preflight(
         Path, typer.Option(metavar="FILE", help="Output, written if all scripts are accepted.")
     ],
 ) -> None:
-    """Ask the scheduler whether it accepts the runs' scripts, each shape once.
+    """Ask the scheduler whether it accepts the runs' scripts, once for each job shape.
 
     Standard output lists reasons why jobs will wait.
     """
@@ -72,7 +72,7 @@ def preflight(
     for each in accepted:
         name = "/".join(each.script.parts[-3:-1])
         if each.wait:
-            tell(f"{name}: {system.NAME} takes it, and it will wait: {each.wait}")
+            tell(f"{name}: {system.NAME} accepts this job, but it will wait: {each.wait}")
         if each.given:
             tell(f"{name}: {each.given}")
     write_text(output, "".join(f"{each}\n" for each in accepted))

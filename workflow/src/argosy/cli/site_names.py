@@ -35,7 +35,7 @@ def require_project(here: Path = Path()) -> None:
 
 
 def results_of(site: str | None) -> Path:
-    """Return the folder of a site's results; of the only site, or config.yaml's, where none is named.
+    """Return the results folder of a site (default: the only site, or config.yaml's).
 
     Raises:
         ArgosyError: when there is no such site, it has no results, or the folder is not one of a site's

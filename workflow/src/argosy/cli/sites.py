@@ -71,7 +71,7 @@ def here() -> None:
 
 def doctor(
     site: SiteArgument = None,
-    job: Annotated[bool, typer.Option(help="Check nodes by small jobs.")] = True,
+    job: Annotated[bool, typer.Option(help="Check nodes with small jobs.")] = True,
     wait: Annotated[str, typer.Option(help=_WAIT_HELP)] = "90s",
     train: Annotated[
         bool,
@@ -100,7 +100,7 @@ def probe(
     account: Annotated[
         str | None, typer.Option(help="Account to charge, if you have several.")
     ] = None,
-    job: Annotated[bool, typer.Option(help="Check each kind of node by a small job.")] = True,
+    job: Annotated[bool, typer.Option(help="Check each kind of node with a small job.")] = True,
     wait: Annotated[str, typer.Option(help=_WAIT_HELP)] = "90s",
     again: Annotated[
         bool,

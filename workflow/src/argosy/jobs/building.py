@@ -223,7 +223,10 @@ def _cancelled_with_us(scheduler: Scheduler, say: Say) -> Iterator[None]:
             scheduler.cancel()
             say("the job is cancelled")
         except SchedulerError as problem:
-            say(f"the job could not be cancelled and goes on ({problem}); the next build attaches")
+            say(
+                f"the job could not be cancelled and still runs ({problem}); the next build "
+                "continues with it"
+            )
         raise
     finally:
         signal.signal(signal.SIGTERM, previous)

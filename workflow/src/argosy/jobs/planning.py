@@ -48,7 +48,7 @@ def allocation_of(run: Run, site: Site) -> str | None:
     if not site.same_allocation:
         raise ArgosyError(
             "same_allocation: false: a job of this site holds one run",
-            f"leave out experiments.{experiment}.resources.same_allocation",
+            f"remove experiments.{experiment}.resources.same_allocation",
         )
     return f"{experiment}/allocation-repeat{run.repeat}"
 

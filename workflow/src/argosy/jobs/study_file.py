@@ -101,7 +101,7 @@ def check_date(path: Path) -> None:
     """
     if path.is_file() and path.stat().st_mtime > time.time():
         raise ArgosyError(
-            f"{path}: its time lies in the future, so Snakemake would not plan the runs again",
+            f"{path}: its time stamp is in the future, so Snakemake would not plan the runs again",
             f"check the clock of this machine, or run: touch {path.parent}/*/*/job.sbatch {path}",
         )
 

@@ -38,7 +38,7 @@ def _paths(run: RunFolder, rank: int | None) -> list[Path]:
     name = f"{run.spec.experiment}/{run.spec.run_id}"
     job = newest_job(run, None)
     if job is None or job.attempt is None:
-        raise ArgosyError(f"{name}: there are no records: it has not been started")
+        raise ArgosyError(f"{name}: no records: the run has not started")
     folder, found = run.records(job.attempt), []
     try:
         names = (each.name for each in entries(folder, run.site))

@@ -129,15 +129,15 @@ class Probe:
         """
         if not KEY.fullmatch(self.name):
             raise ArgosyError(
-                f"{self.name}: a site's name may hold letters, digits, '.', '_' and '-'"
+                f"{self.name}: a site's name may contain letters, digits, '.', '_' and '-'"
             )
         if not (self.project / "slurm").is_dir():
             raise ArgosyError(f"{self.project} has no slurm/", "change to the project's folder")
         if self.folder.exists():
             raise ArgosyError(
                 f"slurm/{self.name} exists and is not overwritten",
-                f"`argosy site probe {self.name} --again` says where it differs from the cluster; "
-                "for a new one, remove it or choose another name",
+                f"to compare it with the cluster, run `argosy site probe {self.name} --again`; to "
+                "write a new one, remove the folder or choose another name",
             )
         began = time.monotonic()
         draft = self._draft()
@@ -163,7 +163,7 @@ class Probe:
     def _draft(self) -> SiteDraft:
         surveyor = find_batch_system(SCHEDULER).make_surveyor()
         if surveyor is None:
-            raise ArgosyError(f"{SCHEDULER}: it has no cluster to ask")
+            raise ArgosyError(f"{SCHEDULER}: this scheduler has no cluster to probe")
         facts = surveyor.survey(self.account, _say)
         return draft_site(SCHEDULER, facts, self._look_at_nodes(facts, surveyor))
 
@@ -235,7 +235,7 @@ def find_here(project: Path) -> str:
         )
     if not found:
         raise ArgosyError(
-            f"slurm/: no folder is for this cluster, named {cluster or 'nothing'}",
+            f"slurm/: no folder describes this cluster, which is named {cluster or 'nothing'}",
             f"argosy site probe {cluster or 'NAME'} writes one",
         )
     return found[0]

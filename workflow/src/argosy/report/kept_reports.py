@@ -45,7 +45,7 @@ def read_report(folder: Path, path: Path | None = None) -> tuple[dict[str, Any],
         version = content["schema_version"]
         if version != SUMMARY_VERSION:
             raise ArgosyError(
-                f"{path}: its schema_version is {version}, this Argosy reads {SUMMARY_VERSION}",
+                f"{path}: its schema_version is {version}; this Argosy reads {SUMMARY_VERSION}",
                 again,
             )
         return content, read_summary(content)

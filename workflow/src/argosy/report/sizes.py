@@ -101,19 +101,19 @@ def batches(experiment: ExperimentSummary) -> list[str]:
         if len(stay) == len(others):
             return []
         return [
-            f"The study is of kind weak, but a rank's batch does not stay the same: {told}. Set scale.kind "
-            "to strong if the problem is divided, or give each rank the same batch."
+            f"scale.kind is weak, but a rank's batch does not stay the same: {told}. Set "
+            "scale.kind to strong if the problem is divided, or give each rank the same batch."
         ]
     if all(_is_near(one, base, base.ranks / one.ranks) for one in others):
         return []
     if _has_one_total(known):
         return [
-            f"A rank's batch is not divided: {told}. All ranks together make as many samples at each "
-            "size, in fewer and larger steps."
+            f"A rank's batch is not divided: {told}. All sizes process the same number of "
+            "samples, with more ranks in fewer and larger steps."
         ]
     return [
-        f"The study is of kind strong, but a rank's batch is not divided: {told}. With more ranks a step "
-        "is of more samples. Set scale.kind to weak if the problem grows with the ranks."
+        f"scale.kind is strong, but a rank's batch is not divided: {told}. With more ranks a step "
+        "has more samples. Set scale.kind to weak if the problem grows with the ranks."
     ]
 
 

@@ -271,8 +271,8 @@ def check_version(path: Path, top: Path, version: object) -> None:
     """Raise OtherVersionError unless `version` is the one that this Argosy reads."""
     if version != SCHEMA_VERSION or isinstance(version, bool):
         raise OtherVersionError(
-            f"{path}: its schema_version is {version}, this Argosy reads {SCHEMA_VERSION}; "
-            f"it was written by {_writer(path, top)}: use that version for {top}, or move the folder away"
+            f"{path}: its schema_version is {version}; this Argosy reads {SCHEMA_VERSION}; it was "
+            f"written by {_writer(path, top)}: use that version for {top}, or move the folder away"
         )
 
 

@@ -137,7 +137,8 @@ def _expanded(folder: str) -> Markup:
     """Return a folder for double quotes, in which the shell expands its variables."""
     if not FOLDER.fullmatch(folder):
         raise ArgosyError(
-            f"{folder}: is not an absolute path", "write an absolute path, which may hold variables"
+            f"{folder}: is not an absolute path",
+            "write an absolute path, which may contain variables",
         )
     return Markup(folder)
 

@@ -112,7 +112,7 @@ class Queue(Model):
         counts = [limit.nodes for limit in limits]
         known = [count for count in counts if count is not None]
         if None in counts[:-1] or known != sorted(set(known)):
-            raise ValueError("list the limits by rising node count, one without nodes last")
+            raise ValueError("sort the limits by node count, with a limit without nodes last")
         return limits
 
 
@@ -193,7 +193,7 @@ class Site(Model):
         if self.scheduler != LOCAL and not (self.hardware and self.queues):
             raise ValueError("a cluster needs at least one entry in hardware and in queues")
         if self.scheduler == LOCAL and self.images.build == "job":
-            raise ValueError("images.build: `scheduler: local` has no jobs that could build")
+            raise ValueError("images.build: `scheduler: local` cannot build in a job")
         for name, queue in self.queues.items():
             if unknown := set(queue.hardware) - set(self.hardware):
                 raise ValueError(

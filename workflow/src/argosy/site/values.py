@@ -58,14 +58,14 @@ def keys_to_fill_in(content: Any, key: str = "") -> list[str]:
 def printable(value: str) -> str:
     """Accept one line of text; a line break would begin another line of the script."""
     if not value.isprintable():
-        raise ValueError("may hold no line breaks or control characters")
+        raise ValueError("may not contain line breaks or control characters")
     return value
 
 
 def key_name(name: str) -> str:
     """Accept a name by which config.yaml can choose."""
     if not KEY.fullmatch(name):
-        raise ValueError("a name may hold letters, digits, '.', '_' and '-'")
+        raise ValueError("a name may contain letters, digits, '.', '_' and '-'")
     return name
 
 
@@ -101,7 +101,7 @@ def argument(value: str) -> str:
 def folder(value: str) -> str:
     """Accept an absolute folder that stays one word in a script, whose variables are to be expanded."""
     if not FOLDER.fullmatch(value):
-        raise ValueError("write an absolute folder, which may hold variables such as $USER")
+        raise ValueError("write an absolute folder, which may contain variables such as $USER")
     return value
 
 

@@ -71,22 +71,24 @@ def refuse_launchers(words: Sequence[str], variables: Iterable[str], ranks: int)
             continue
         if name in RANK_STARTERS:
             raise ValueError(
-                f"command: {name}: the command is started on every node already, once for each rank: "
-                f"leave {name} and its options out; scale.nodes and scale.ranks_per_node say how many"
+                f"command: {name}: the command is started on every node already, once for each "
+                f"rank: remove {name} and its options; scale.nodes and scale.ranks_per_node set "
+                "the number of ranks"
             )
         if name in SUBMITTERS:
             raise ValueError(
-                f"command: {name}: the command runs in a job that Argosy submits: leave {name} and its "
-                "options out; resources, and options in the site's site.yaml, set the job's requests"
+                f"command: {name}: the command runs in a job that Argosy submits: remove {name} "
+                "and its options; resources, and options in the site's site.yaml, set the job's "
+                "requests"
             )
         if name not in WORKER_STARTERS or ranks == 1 or by_variables:
             continue
         if not _finds_others(command, by_shell):
             raise ValueError(
-                f"command: {name}: it is started once for each of {ranks} ranks, without the addresses of "
-                f"the others, so each would train alone: leave {name} out and write launcher: torch, which "
-                "starts the program as torchrun does; or write bash -c '… --master-addr $MASTER_ADDR …': a "
-                "shell fills in variables"
+                f"command: {name}: it is started once for each of {ranks} ranks, without the "
+                f"addresses of the others, so each would train alone: remove {name} and write "
+                "launcher: torch, which starts the program as torchrun does; or write bash -c '… "
+                "--master-addr $MASTER_ADDR …': a shell fills in variables"
             )
 
 

@@ -79,7 +79,7 @@ def folder_name(value: str) -> str:
     """Accept a name that can be a folder's name on any file system and a Slurm job's name."""
     if len(value) > 64 or not NAME.fullmatch(value):
         raise ValueError(
-            "a name may hold letters, digits, '.', '_' and '-', begins with a letter or digit "
+            "a name may contain letters, digits, '.', '_' and '-', begins with a letter or digit "
             "and has at most 64 characters"
         )
     return value
@@ -149,7 +149,7 @@ def off_or_seconds(value: Any, info: ValidationInfo) -> Any:
 def long_enough(value: int) -> int:
     """Refuse less than a second: steps are recorded once a second, so a shorter silence says nothing."""
     if 0 < value < LEAST_HANG_TIMEOUT_S:
-        raise ValueError(f"is {LEAST_HANG_TIMEOUT_S}s at least, or off")
+        raise ValueError(f"must be at least {LEAST_HANG_TIMEOUT_S}s, or off")
     return value
 
 
@@ -277,7 +277,7 @@ class Experiment(Model):
     def of_horovod(cls, wanted: bool, known: ValidationInfo) -> bool:
         """Refuse it with another launcher: its ranks write none."""
         if wanted and known.data.get("launcher") != "horovod":
-            raise ValueError("is only written by Horovod; leave it out, or write launcher: horovod")
+            raise ValueError("needs Horovod; remove it, or write launcher: horovod")
         return wanted
 
     @field_validator("independent")
@@ -286,7 +286,7 @@ class Experiment(Model):
         """Refuse it with another launcher: its ranks are told how to find each other."""
         if wanted and known.data.get("launcher") != "plain":
             raise ValueError(
-                "is for ranks that do not communicate; leave it out, or write launcher: plain"
+                "needs ranks that do not communicate; remove it, or write launcher: plain"
             )
         return wanted
 
@@ -309,8 +309,8 @@ class Experiment(Model):
         """Refuse checkpoints in a shared job: a run in the queue again would take the others with it."""
         if self.resources.same_allocation and self.checkpoints:
             raise ValueError(
-                "resources.same_allocation measures runs from their start in one job, but checkpoints "
-                "continue runs in another job: leave one of them out"
+                "resources.same_allocation measures runs from their start in one job, but "
+                "checkpoints continue runs in another job: remove one of them"
             )
         return self
 
@@ -325,7 +325,7 @@ class Experiment(Model):
     def image_for_a_container(self) -> "Experiment":
         """Refuse a container without an image."""
         if "container" in self.runtime and self.image is None:
-            raise ValueError("give an image, or else runtime: native")
+            raise ValueError("add image, or set runtime: native")
         return self
 
 
@@ -417,8 +417,8 @@ class Config(Model):
         for name, one in self.experiments.items():
             if len(one.runtime) > 1 and experiment_name(native_name(name)) in self.experiments:
                 raise ValueError(
-                    f"experiments.{native_name(name)}: the runtime of {name} makes an experiment of that "
-                    "name; choose another"
+                    f"experiments.{native_name(name)}: the runtime of {name} already adds an "
+                    "experiment of this name; choose another name"
                 )
         return self
 
@@ -433,7 +433,7 @@ class Config(Model):
                 added = experiment_name(f"{name}-{variant}")
                 if added in self.experiments:
                     raise ValueError(
-                        f"experiments.{added}: studies.stalls.{name} makes an experiment of that "
-                        "name; choose another"
+                        f"experiments.{added}: studies.stalls.{name} already adds an experiment "
+                        "of this name; choose another name"
                     )
         return self

@@ -125,7 +125,7 @@ def plan(folder: Path, base_config: BaseConfig = nothing_known) -> Recipe:
     try:
         return _Planner(folder, (), base_config).recipe()
     except RecursionError:
-        raise ArgosyError(f"{_path(folder)}: nests too deep") from None
+        raise ArgosyError(f"{_path(folder)}: is nested too deeply") from None
 
 
 def image_inputs(folder: Path) -> list[str]:

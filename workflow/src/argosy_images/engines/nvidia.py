@@ -57,7 +57,7 @@ def driver_version(host: Host) -> str | None:
         return None
     found = _VERSION.search(text)
     if not found:
-        raise ArgosyError(f"{host.version_file}: no version of a driver in it: {text[:200]!r}")
+        raise ArgosyError(f"{host.version_file}: contains no driver version: {text[:200]!r}")
     return found[1]
 
 

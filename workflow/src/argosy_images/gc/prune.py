@@ -152,7 +152,7 @@ class _Pruning:
                 except Timeout:
                     name = path.stem.removeprefix(IMAGE_LOCK)
                     raise ArgosyError(
-                        f"{path}: a build of {name} is running", "try again after it"
+                        f"{path}: a build of {name} is running", "try again after the build"
                     ) from None
             yield
 

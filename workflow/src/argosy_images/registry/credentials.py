@@ -159,7 +159,7 @@ def _from_entry(path: Path, name: str, entry: Any) -> Login | None:
 def _from_helper(path: Path, helper: Any, host: str, variables: Mapping[str, str]) -> Login | None:
     """Ask the program docker-credential-NAME, which a file names."""
     if not isinstance(helper, str) or not _HELPER_NAME.fullmatch(helper):
-        raise _damaged(path, "the name of a credential helper is not one")
+        raise _damaged(path, "a credential helper has an invalid name")
     name = f"docker-credential-{helper}"
     program = shutil.which(name, path=variables.get("PATH"))
     if not program:
@@ -256,10 +256,10 @@ def fetch_token(challenge: Challenge, login: Login | None) -> str:
             headers["Authorization"] = basic(login)
     with exchange(url, headers, form=form) as response:
         if response.status_code >= 500 or response.status_code == 429:
-            raise PassingError(f"{host}: gives no token now (HTTP {response.status_code})")
+            raise PassingError(f"{host}: issues no token now (HTTP {response.status_code})")
         if response.status_code != 200:
             raise ArgosyError(
-                f"{host}: gives no token (HTTP {response.status_code})", _whose(login)
+                f"{host}: issues no token (HTTP {response.status_code})", _whose(login)
             )
         return f"Bearer {_token(host, response)}"
 

@@ -62,7 +62,7 @@ def _take(path: Path, kind: int) -> int | None:
         os.close(descriptor)
         raise ArgosyError(
             f"{path.parent}: no file locks there ({problem.strerror})",
-            "choose a folder of the node's own disk as images.folder in site.yaml",
+            "set images.folder in site.yaml to a folder on the node's own disk",
         ) from None
     except BaseException:
         os.close(descriptor)

@@ -110,7 +110,7 @@ def make_room(folder: NodeFolder, size: int, kept: int, say: Callable[[str], Non
         room = image.size
         if folder.remove_if_unused(image):
             taken -= room
-            say(f"removed an image that was not used for longest ({amount(room)})")
+            say(f"removed the least recently used image ({amount(room)})")
     if taken + size > kept:
         raise ArgosyError(
             f"images.cache_size in site.yaml: it is {amount(kept)}, images in use on "
@@ -186,4 +186,4 @@ def _unpack(wanted: Wanted, index: Index, folder: NodeFolder, alone: int, say: S
     finally:
         remove_tree(making)
     took = time.monotonic() - began
-    say(f"unpacked the image in {took:.1f} s, by {workers()} workers at once")
+    say(f"unpacked the image in {took:.1f} s, with {workers()} workers")

@@ -185,7 +185,7 @@ def findings(experiment: ComparedExperiment, reference: str) -> Sequence[str]:
     """Return how the sites compare at the largest size that each of them shares with the first."""
     others = [site for site in experiment.sites if site != reference]
     aside = [
-        f"{site} also has {', '.join(names)}, of other setups: see its own report."
+        f"{site} also has {', '.join(names)}, with other setups: see its own report."
         for site, names in experiment.left_out.items()
     ]
     if reference not in experiment.sites or not others:
@@ -259,9 +259,9 @@ def _waits(experiment: ComparedExperiment, site: str, reference: str) -> Iterato
         if each.site == site and there and each.point.queue and there.queue:
             here, other = each.point.queue.to_result_s, there.queue.to_result_s
             yield (
-                f"From its submission to its end a run on {count(each.point.nodes, 'node')} took "
-                f"{duration(here)} at {site}, where it {in_words(each.point)}, and {duration(other)} at "
-                f"{reference}, where it {in_words(there)}. Queue times vary from day to day."
+                f"From submission to end, a run on {count(each.point.nodes, 'node')} took "
+                f"{duration(here)} at {site}: it {in_words(each.point)}. At {reference} it took "
+                f"{duration(other)}, and {in_words(there)}. Queue times vary from day to day."
             )
             return
 
@@ -290,8 +290,7 @@ def _accuracies(experiment: ComparedExperiment, site: str, reference: str) -> It
         return
     steps = " in as many steps" if all(a.steps == b.steps for a, b, *_ in known) else ""
     yield (
-        f"At each size that both measured, models reach the same test accuracy{steps}, to the digits of "
-        "single precision."
+        f"At each common size, models reach the same test accuracy{steps}, within single precision."
     )
 
 

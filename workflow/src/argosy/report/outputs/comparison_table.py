@@ -36,8 +36,8 @@ def comparison_table(
             *([costs.energy_column(points)] if has_energy else []),
             *_where_known(column(compared, "Price", lambda each: _price(each, rates[each.site]))),
         ],
-        f"Each size at each site, with 95 % intervals; ratios are against {reference}, costs of a million "
-        "samples.",
+        f"Each size at each site, with 95 % intervals; ratios are relative to {reference}, costs "
+        "are per million samples.",
         f"{experiment.experiment} at the sites",
         "scaling",
         kind="dense",

@@ -59,7 +59,7 @@ def _excerpted(failures: Sequence[FailureSummary], results_dir: Path) -> Iterato
             continue
         try:
             if left <= 0:
-                raise NoExcerptError("the failures before it have filled the room for excerpts")
+                raise NoExcerptError("earlier failures used up the space for excerpts")
             text = excerpt(results_dir / failure.log_file, results_dir)
         except NoExcerptError as reason:
             yield replace(failure, no_excerpt=str(reason))
@@ -78,7 +78,7 @@ def excerpt(path: Path, top: Path) -> str:
     try:
         tail, is_whole = read_end(path, top, READ_BYTES)
     except NotReadError as error:
-        raise NoExcerptError(f"{path.name} is not a plain file of the results") from error
+        raise NoExcerptError(f"{path.name} is not a regular file of the results") from error
     except OSError as error:
         raise NoExcerptError(f"{path.name}: {error.strerror}") from error
     lines = tail.decode(errors="replace").rstrip().split("\n")

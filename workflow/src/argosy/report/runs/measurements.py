@@ -85,7 +85,7 @@ def _warm_up(rates: Vector, zeros: int) -> WarmUp:
     found = warm_up(1 / rates, of="print")
     if not zeros:
         return found
-    reason = f"the first {zeros} of its prints say 0, and then {found.reason}"
+    reason = f"its first {zeros} printed numbers are 0; then {found.reason}"
     slower_from = None if found.slower_from is None else zeros + found.slower_from
     return replace(found, steps=zeros + found.steps, reason=reason, slower_from=slower_from)
 
@@ -95,8 +95,8 @@ def _stopped(rates: Vector) -> str | None:
     if not zeros:
         return None
     return (
-        f"{zeros} of its {rates.size} printed numbers are 0 between others, so their mean is "
-        "no throughput"
+        f"{zeros} of its {rates.size} printed numbers are zeros between others, so it has no "
+        "throughput"
     )
 
 
@@ -137,7 +137,7 @@ def _spread(values: Vector) -> float:
     return float(distances[: max(1, int(_NEAREST * distances.size))].mean())
 
 
-ALLREDUCES_ALONE = "it times allreduces alone"
+ALLREDUCES_ALONE = "it only benchmarks allreduces"
 """Why a run that is to have no throughput is left out."""
 
 _QUERY = """
@@ -250,8 +250,8 @@ def _measurement(row: Mapping[str, Any], warm_up: WarmUp | None) -> Measurement:
 def _never_met(ranks: int, groups: int) -> str:
     apart = "none was connected to another" if groups == ranks else f"they are {groups} groups"
     return (
-        f"its {ranks} ranks never met ({apart}), so that each group did the whole work alone; tell the "
-        "program how many nodes and ranks there are, or say independent: true"
+        f"its {ranks} ranks never met ({apart}), so each group did the whole work alone; give the "
+        "program the numbers of nodes and ranks, or set independent: true"
     )
 
 

@@ -121,7 +121,7 @@ def joined(pieces: Sequence[WarmUp], begins: Sequence[int]) -> WarmUp:
     return WarmUp(
         sum(one.steps for one in pieces),
         all(one.stationary for one in kept) and bool(kept),
-        f"it is of {len(pieces)} jobs: {reasons}",
+        f"it consists of {len(pieces)} jobs: {reasons}",
         max((one.excess for one in kept), default=1.0),
         left_out=not kept,
         slower_from=None if slower[0].slower_from is None else slower[1] + slower[0].slower_from,
@@ -133,7 +133,11 @@ def _slow_start(seconds: Vector, of: str) -> WarmUp:
     """Return the warm-up of positive seconds of steps."""
     if seconds.size < FEWEST_STEPS:
         steps = min(FIXED_STEPS, seconds.size // 2)
-        return WarmUp(steps, False, f"too few {of}s to judge: {seconds.size} of {FEWEST_STEPS}")
+        return WarmUp(
+            steps,
+            False,
+            f"too few {of}s to judge: {seconds.size}, at least {FEWEST_STEPS} are needed",
+        )
     logs = np.log(seconds)
     cuts = _cuts(logs)
     if not cuts:
@@ -214,7 +218,7 @@ def _cut_off(seconds: Vector, slow: int, steps: int, of: str) -> WarmUp:
     ratio = middle(np.sort(seconds[:slow])) / middle(np.sort(seconds[steps:]))
     reason = f"the first {slow} {of}s took {ratio:.2f} times as long as the rest"
     if steps > slow:
-        reason += " and the next as many still became faster, so they are excluded too"
+        reason += f"; the next {slow} were still speeding up, so they are excluded too"
     return WarmUp(steps, True, reason)
 
 
@@ -230,7 +234,7 @@ def _approached(seconds: Vector, compiled: int, of: str) -> WarmUp:
     return WarmUp(
         steps,
         True,
-        f"its {of}s became faster slowly, so their limit is fitted (the excess falls to 37 % in "
+        f"its {of}s sped up gradually, so their limit is fitted (the excess falls to 37 % in "
         f"{decay.time_constant:.0f} {of}s)",
         max(1.0, excess),
     )

@@ -114,7 +114,7 @@ def scaling_table(experiment: ExperimentSummary, currency: str | None = None) ->
     points = experiment.points
     of = [point.costs for point in points if point.costs]
     charged = " or as charged" if any(one.charged_node_hours for one in of) else ""
-    said = f"; per million samples, in steps alone{charged}" if of else ""
+    said = f"; costs per million samples, steps only{charged}" if of else ""
     return Table(
         [
             *scaling.columns(experiment, partial(answer.advised, experiment)),

@@ -131,9 +131,8 @@ def findings(experiment: ExperimentSummary) -> list[str]:
         return []
     smallest, largest = (name_among(experiment.sizes, one) for one in (known[0], known[-1]))
     return [
-        f"The test accuracy with {largest} is {_accuracy(known[-1])}, below that with {smallest}: "
-        f"{_accuracy(known[0])}. A larger batch of all ranks may "
-        "need another learning rate, or more steps."
+        f"The test accuracy is {_accuracy(known[-1])} with {largest}, and {_accuracy(known[0])} "
+        f"with {smallest}. A larger global batch may need another learning rate, or more steps."
     ]
 
 
@@ -212,8 +211,8 @@ def _metrics(experiment: ExperimentSummary, names: Sequence[str], peak: float | 
             *utilisation,
             *(column(points, name, partial(_metric, name)) for name in names),
         ],
-        "What the program recorded: means over runs; of a run the mean over ranks, or the most where the "
-        f"name begins with peak or max.{of_peak}",
+        "Metrics that the program recorded, as means over runs. A run's value is the mean over "
+        f"its ranks, or the maximum if the name begins with peak or max.{of_peak}",
         f"Metrics of {experiment.experiment}",
         "metrics",
     )

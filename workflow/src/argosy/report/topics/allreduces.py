@@ -42,7 +42,7 @@ def sentences(experiment: ExperimentSummary) -> list[str]:
     for one in experiment.allreduces:
         by_size.setdefault((one.ranks, one.nodes), []).append(one)
     return [
-        "It times allreduces alone and trains nothing, so it has no throughput.",
+        "It benchmarks allreduces and trains nothing, so it has no throughput.",
         *(
             f"{name_among(experiment.allreduces, times[0])}: {listed(_smallest_and_largest(times))}."
             for times in by_size.values()
@@ -86,6 +86,7 @@ def methods(summary: Summary) -> Iterator[str]:
     """Yield how allreduces were timed, where they were."""
     if any(one.allreduces for one in summary.experiments):
         yield (
-            "The time of an allreduce alone is that of its slowest rank: the mean over runs, each with the "
-            "mean of its repetitions. busbw is its bytes over that time, times 2 (n - 1) / n for n ranks."
+            "An allreduce takes as long as its slowest rank. Its time is the mean over runs of "
+            "the mean over repetitions. busbw is bytes divided by this time, times 2 (n - 1) / n "
+            "for n ranks."
         )

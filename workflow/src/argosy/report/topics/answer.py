@@ -139,7 +139,7 @@ def _speed(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
     yield f"Beyond {size_names.size(experiment, largest)} nothing was measured{without}."
     loss = largest_loss(experiment)
     if loss:
-        yield f"On {size_names.size(experiment, largest)} most is lost to {loss.what}."
+        yield f"On {size_names.size(experiment, largest)} the main loss is {loss.what}."
 
 
 def _faster_sentence(
@@ -181,14 +181,14 @@ def _of_larger(experiment: ExperimentSummary, larger: PointSummary, ratio: Estim
 def _advice(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
     for_time = size_names.size(experiment, point_of(experiment, advice.for_time))
     for_node_hours = size_names.size(experiment, point_of(experiment, advice.for_node_hours))
-    begin = "By the means only, take" if advice.by_means else "Take"
+    begin = "Based on means only, take" if advice.by_means else "Take"
     if advice.for_time == advice.for_node_hours:
         yield f"{begin} {for_time}, whether time matters or node-hours do."
         return
     ratio = advice.node_hours
     details = [] if ratio.low is None else [interval(ratio)]
     if advice.charged and not 1 / ALIKE < advice.charged / ratio.mean < ALIKE:
-        details.append(f"{number(advice.charged)} as charged for a million samples")
+        details.append(f"{number(advice.charged)} times the charged node-hours")
     within = f" ({'; '.join(details)})" if details else ""
     times = f"{number(ratio.mean)} times the node-hours{within}"
     if ratio.high is not None and max(ratio.high, advice.charged or 0.0) <= ALIKE:
@@ -216,7 +216,7 @@ def _within(ratio: Estimate, one: PointSummary, base: PointSummary) -> str:
     if one.no_interval:
         return f"no interval: {one.no_interval}"
     is_single = min(len(one.runs_samples_per_s), len(base.runs_samples_per_s)) == 1
-    return "single runs, no interval" if is_single else "runs alike to the last digit, no interval"
+    return "single runs, no interval" if is_single else "runs agree to the last digit, no interval"
 
 
 def _gives(point: PointSummary) -> str:

@@ -262,9 +262,10 @@ def methods(summary: Summary) -> Iterator[str]:
     """Yield what costs are of, and by which rates they were calculated."""
     if any(one.costs and one.throughput_samples_per_s for one in summary.points):
         yield (
-            "Hours and node-hours of a million samples are those of steps in the steady state. Charged "
-            "ones are of one job, with its start, warm-up, validation and checkpoints; so is the price "
-            "where they are known. Their means, and those of energy, are arithmetic, since bills add up."
+            "Hours and node-hours of a million samples cover steps in the steady state only. "
+            "Charged node-hours cover a whole job, with start, warm-up, validation and "
+            "checkpoints; so does the price if they are known. Means of costs and energy are "
+            "arithmetic, since bills add up."
         )
         yield from _of_rates(summary.rates)
 
@@ -274,7 +275,7 @@ def _of_rates(rates: Rates) -> Iterator[str]:
     if rates.price_per_node_hour is not None:
         yield f"A node-hour costs {rates.price_per_node_hour} {rates.currency}."
     pue = f", times the site's PUE of {rates.pue}" if rates.pue else ""
-    yield f"Energy per million samples is that of processors and GPUs{pue}."
+    yield f"Energy per million samples covers processors and GPUs{pue}."
     if rates.carbon_g_per_kwh is not None:
         yield f"Carbon is counted as {rates.carbon_g_per_kwh} g of CO₂ per kWh."
     if rates.source:

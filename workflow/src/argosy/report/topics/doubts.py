@@ -119,8 +119,9 @@ def _long_steps_sentence(run: RunSummary) -> str | None:
         )
     without = "it" if found.steps == 1 else "them"
     return (
-        f"{what}, as when a job is suspended or a file system stalls. Without {without} the throughput is "
-        f"{number(found.samples_per_s)} samples per second; the time counts all the same."
+        f"{what}, for example because the job was suspended or a file system stalled. Without "
+        f"{without} the throughput would be {number(found.samples_per_s)} samples per second; all "
+        "numbers include this time."
     )
 
 

@@ -64,8 +64,8 @@ def of_speed_ups(summary: Summary) -> Iterator[str]:
     compared = [one.speed_up for one in measured if one.speed_up]
     if len(compared) > 1:
         yield (
-            "Speed-up is the mean throughput over that of the base; efficiency is the speed-up over the "
-            "growth in ranks. Both are 1 at the base by definition."
+            "Speed-up is the mean throughput divided by the base's; efficiency is the speed-up "
+            "divided by the growth in ranks. Both are 1 at the base by definition."
         )
     yield from _of_intervals([one for one in measured if one.detectable_ratio is not None])
     others = sum(
@@ -74,9 +74,9 @@ def of_speed_ups(summary: Summary) -> Iterator[str]:
     )
     if others > 1:
         yield (
-            f"Each interval is valid by itself. All {others} intervals of speed-ups are valid together "
-            "less often than each alone. The statement on the largest loss holds for all factors together "
-            "(Bonferroni)."
+            f"Each interval is valid by itself. The joint coverage of all {others} speed-up "
+            "intervals is lower. The statement on the largest loss holds for all factors "
+            "together (Bonferroni)."
         )
 
 
@@ -89,13 +89,13 @@ def _of_intervals(scattering: Sequence[PointSummary]) -> Iterator[str]:
     if paired:
         which = "" if paired == len(scattering) else f" of {count(paired, 'size')}"
         yield (
-            f"The interval of a speed-up{which} pairs the runs of each repeat, on the logarithm of "
-            f"their ratio: {FEWEST_PAIRS} repeats or more were blocks in time, by the starts of their runs."
+            f"The interval of a speed-up{which} pairs the runs of each repeat, on the logarithm "
+            f"of their ratio, since at least {FEWEST_PAIRS} repeats were blocks in time."
         )
     if scattering:
         yield (
-            "The detectable difference is the smallest one that such runs show in 80 % of studies (80 % "
-            "power); smaller ones may exist unseen."
+            "The detectable difference is the smallest one that such runs show in 80 % of "
+            "studies (80 % power); smaller ones may go unnoticed."
         )
 
 

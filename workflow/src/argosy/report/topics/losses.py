@@ -215,8 +215,8 @@ def tables(experiment: ExperimentSummary) -> Iterator[Table]:
                 for name in factor_names(experiment)
             ),
         ],
-        "Factors of efficiency against the base, their product last; ▼ marks the greatest loss of a size, "
-        "where one is shown.",
+        "Efficiency factors relative to the base, and their product; ▼ marks the greatest "
+        "significant loss of a size.",
         f"Factors of efficiency of {experiment.experiment}",
         "factors",
         kind="heat",
@@ -292,7 +292,7 @@ def _smaller_batch(experiment: ExperimentSummary, base: PointSummary, largest: P
     if here is None or there is None or here > _SMALLER * there:
         return ""
     return (
-        f" Each rank's batch is {samples(here)} samples there, against {samples(there)} with "
+        f" Each rank's batch is {samples(here)} samples, compared with {samples(there)} on "
         f"{size(experiment, base)}: smaller batches compute less efficiently."
     )
 
@@ -301,8 +301,8 @@ def methods(summary: Summary) -> Iterator[str]:
     """Yield what factors of the efficiency are, where there are any."""
     if any(one.factors for one in summary.points):
         yield (
-            "Factors are relative to the base, and geometric means over runs: their product is the "
-            "efficiency, exactly."
+            "Factors are geometric means over runs, relative to the base. Their product is "
+            "exactly the efficiency."
         )
 
 

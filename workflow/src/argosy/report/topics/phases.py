@@ -151,8 +151,9 @@ def methods(summary: Summary) -> Iterator[str]:
     """Yield how times of phases were averaged, where there are any."""
     if any(one.phases_s_per_step for one in summary.points):
         yield (
-            "Times of phases are means over steps, then ranks, then runs, so that each weighs the same. "
-            "Time between steps, as of validation and checkpoints, is excluded from steps and throughput."
+            "Times of phases are means over steps, then ranks, then runs, with equal weights. "
+            "Time between steps, such as validation and checkpoints, is excluded from steps and "
+            "throughput."
         )
 
 

@@ -45,15 +45,15 @@ def remarks(run: RunSummary) -> list[str]:
     """Return what a reader should know of a run's records."""
     found = (
         (run.unreadable_records, "Records that could not be read: {:,}."),
-        (run.duplicate_steps, "Steps recorded twice, of which the first counts: {:,}."),
-        (run.missing_steps, "Steps that other ranks recorded and these did not: {:,}."),
+        (run.duplicate_steps, "Steps recorded twice (the first counts): {:,}."),
+        (run.missing_steps, "Steps that only some of the ranks recorded: {:,}."),
         (run.repeated_steps, "Steps done again after an interruption, counted once: {:,}."),
     )
     said = [text.format(amount) for amount, text in found if amount]
     if run.counted_as:
         said.insert(0, f"It counts to {run.counted_as}.")
     if run.is_far_off:
-        said.insert(0, "Its throughput is far off the other repeats'; it is included.")
+        said.insert(0, "Its throughput is far from the other repeats; it is included.")
     if run.is_slow:
         where = f" It ran on {listed(sorted(set(run.hosts)))}." if run.hosts else ""
         said.insert(0, f"It is one of the slow jobs of its size; it is included.{where}")
@@ -62,19 +62,18 @@ def remarks(run: RunSummary) -> list[str]:
     elif run.is_steady is False and not run.left_out:
         said.insert(
             0,
-            f"The first {count(run.warm_up_steps or 0, _counted(run))} left out; {run.warm_up}.",
+            f"Left out: the first {count(run.warm_up_steps or 0, _counted(run))}; {run.warm_up}.",
         )
     if run.warm_up_excess is not None and run.warm_up_excess > 1:
         said.insert(
             0,
-            f"Its throughput is {percent(run.warm_up_excess - 1)} above that of the {_counted(run)}s that "
-            f"count: "
-            f"{run.warm_up}.",
+            f"Its throughput is {percent(run.warm_up_excess - 1)} above the throughput of the "
+            f"{_counted(run)}s that count: {run.warm_up}.",
         )
     if run.between_steps is not None and run.between_steps > MUCH_BETWEEN_STEPS:
         said.append(
-            f"{percent(run.between_steps)} of its steady time lies between steps, as validation and "
-            "checkpoints do; throughput by steps does not contain it."
+            f"{percent(run.between_steps)} of its steady time is between steps, for example "
+            "validation and checkpoints; the throughput excludes this time."
         )
     said += doubts.remarks(run)
     said += [_straggler(run, one) for one in run.stragglers]
@@ -94,8 +93,8 @@ def _straggler(run: RunSummary, slow: Straggler) -> str:
     who = f"Node {slow.node}" if slow.rank is None else f"Rank {slow.rank} on node {slow.node}"
     return (
         f"{who} ({host}) is slow: its own work takes {number(slow.ratio.mean)} times "
-        f"({interval(slow.ratio)}) as long as that of the others; {percent(slow.share)} of its steps are "
-        "slow."
+        f"({interval(slow.ratio)}) as long as on the other ranks; {percent(slow.share)} of its "
+        "steps are slow."
     )
 
 
@@ -105,8 +104,8 @@ def warm_up(summary: Summary) -> str:
     counted = {_counted(run) for run in runs}
     source = " or ".join(f"{noun}s" for noun in ("step", "print") if noun in counted)
     said = [
-        f"Warm-up ends at the last significant drop of a run's {source.replace(' or ', ' and ')} in mean "
-        "log time, after which they become no faster."
+        f"Warm-up ends at the last significant drop of a run's {source.replace(' or ', ' and ')} "
+        "in mean log time; afterwards they become no faster."
     ]
     for noun in ("step", "print"):
         found = sorted(run.warm_up_steps or 0 for run in runs if _counted(run) == noun)
@@ -168,8 +167,8 @@ def methods(summary: Summary) -> Iterator[str]:
     printed = sum(run.throughput_source == "printed" for run in runs)
     if by_steps:
         yield (
-            "A run's throughput is the samples of all its ranks over the time of its slowest rank: the sum "
-            "of that rank's steps, once the run is steady."
+            "A run's throughput is the samples of all its ranks divided by the slowest rank's "
+            "time. That time is the sum of the rank's steps in the steady state."
         )
     if any(run.warm_up_steps is not None for run in runs):
         yield warm_up(summary)
@@ -181,8 +180,8 @@ def methods(summary: Summary) -> Iterator[str]:
     apart = [each.experiment for each in summary.experiments if each.setup.independent]
     if apart:
         yield (
-            f"The ranks of {listed(apart)} are independent of each other, as the experiment says: nothing "
-            "was exchanged, and their samples are added up."
+            f"The ranks of {listed(apart)} are independent of each other, as configured. They "
+            "exchanged nothing, and their samples are added up."
         )
     missing = sum((run.left_out or "").startswith("no steps of ") for run in runs)
     if missing:
@@ -201,8 +200,8 @@ def methods(summary: Summary) -> Iterator[str]:
     ]
     if unwatched:
         yield (
-            f"No file of the program of {', '.join(unwatched)} is watched: where the program has changed, "
-            "the experiment is not measured again by itself."
+            f"Argosy watches no program file of {', '.join(unwatched)}: if the program changes, "
+            "the experiment is not measured again automatically."
         )
 
 
@@ -217,8 +216,8 @@ def _started(runs: Sequence[RunSummary]) -> str:
     if are_blocks(starts):
         return "They started in that order."
     return (
-        "They did not start in that order: runs of different repeats started among each other, as when "
-        "jobs wait or are repeated."
+        "They did not start in that order: runs of different repeats were interleaved, for "
+        "example because jobs waited or were repeated."
     )
 
 

@@ -124,8 +124,8 @@ def _more_than_ideal(efficiency: Estimate, no_interval: str | None) -> str:
     if not is_above:
         return ""
     return (
-        f" That is more than ideal{surely}. Possible causes are caches, or a base that was slowed "
-        "down by its clocks or a neighbour."
+        f" The efficiency is above ideal{surely}. Possible causes are caches, or a base slowed "
+        "down by low clocks or another job."
     )
 
 
@@ -142,7 +142,7 @@ def _interval_of(estimate: Estimate, runs: str, no_interval: str | None) -> str:
     if no_interval:
         return f"{runs}, no interval: {no_interval}"
     if estimate.low is None:
-        return f"{runs}, all alike to the last digit"
+        return f"{runs}, and all agree to the last digit"
     return f"95 % interval {interval(estimate)}, {runs}"
 
 

@@ -229,8 +229,8 @@ def _slow_rank(cells: Sequence[_Cell], rank: int, others_were_not: bool) -> Slow
 def host_sentences(summary: Summary) -> list[str]:
     """Return a sentence for each host that was slow where other hosts were not."""
     return [
-        f"{one.host} was slow in {one.slow_runs} of the {one.runs} runs that it took part in, and other "
-        "hosts at its place were not."
+        f"{one.host} was slow in {one.slow_runs} of its {one.runs} runs; other hosts in the same "
+        "position were not."
         for one in slow_hosts(_looked_at(summary.runs))
     ]
 
@@ -280,8 +280,8 @@ def _sentence(ranks: Sequence[SlowRank]) -> str:
             "cores or GPUs."
         )
     return (
-        f"{times}, on {some(one.hosts)}: these runs cannot show whether {it} {has} more to do or the host "
-        "is slow. Runs on other hosts do (`exclude`)."
+        f"{times}, on {some(one.hosts)}: these runs cannot show whether {it} {has} more to do or "
+        "the host is slow. Measure on other hosts to find out (`exclude`)."
     )
 
 
@@ -293,9 +293,9 @@ def remark(run: RunSummary) -> str:
     """Return what is said of a run that becomes slower."""
     of = "print" if run.throughput_source == "printed" else "step"
     return (
-        f"From {of} {run.slower_from:,} on its {of}s take {number(run.slower)} times as long as before, to "
-        "its end. Possible causes are lower clocks, a neighbour on the node, or more work. Its throughput "
-        "is the mean of both."
+        f"From {of} {run.slower_from:,} to the end, its {of}s take {number(run.slower)} times as "
+        "long as before. Possible causes are lower clocks, another job on the node, or more "
+        "work. Its throughput is the mean of both parts."
     )
 
 
@@ -315,8 +315,8 @@ def sentences(summary: Summary, experiment: ExperimentSummary) -> list[str]:
         return []
     told = ", ".join(f"{number(ratio)} times with {name}" for ratio, name in slower)
     return [
-        f"Steps become slower in the course of runs, in the median {told}. Speed-ups compare means over "
-        "whole runs, so this difference is in them; the runs' remarks say from which step on."
+        f"Steps become slower during runs (median: {told}). Speed-ups compare means over whole "
+        "runs, so they include this slowdown. The remarks of the runs name the step."
     ]
 
 
@@ -332,8 +332,8 @@ def slow_job_sentences(experiment: ExperimentSummary) -> list[str]:
             share = f"{100 * found.low:.0f} to {percent(found.high)}"
             said.append(
                 f"Of {found.runs} runs with {size(experiment, point)}, {len(found.slow)} took "
-                f"{number(found.ratio)} times as long as the others: {share} of all such jobs may be slow, "
-                "and the mean describes neither group. The remarks of the runs name them."
+                f"{number(found.ratio)} times as long as the others. {share} of all such jobs may "
+                "be slow, and the mean describes neither group. The remarks name the slow runs."
             )
     return said
 
@@ -343,6 +343,7 @@ def methods(summary: Summary) -> Iterator[str]:
     slow = sum(bool(run.stragglers) for run in summary.runs)
     if slow:
         yield (
-            "Ranks are compared in their own work, all phases but communication, since the others show a "
-            f"slow rank's delay as communication. Slow ranks were found in {count(slow, 'run')}."
+            "Ranks are compared by their own work (all phases except communication), since a "
+            "slow rank delays the others in communication. Slow ranks were found in "
+            f"{count(slow, 'run')}."
         )

@@ -105,8 +105,8 @@ def _of_point(point: Point, real: _Set, sets: Mapping[str, _Set]) -> StallSummar
     if not _alike(used):
         return _refused(
             point,
-            "its ranks take more or fewer samples a step than those it has to be compared with; "
-            "the batch of a rank must be the same at every size",
+            "its ranks have more or fewer samples per step than in the runs to compare; the "
+            "batch of a rank must be the same at every size",
         )
     steps = {
         "compute": (alone.step_s, [0.0] * len(alone.step_s)),
@@ -214,8 +214,8 @@ def tables(experiment: ExperimentSummary) -> Iterator[Table | str]:
                     for name in part_names(experiment)
                 ),
             ],
-            "Shares of a step, from the difference to runs that wait for less. A share below 0 is "
-            "chance.",
+            "Shares of a step, from the difference to runs that wait for less. Shares below 0 "
+            "are due to chance.",
             f"Stalls of {experiment.experiment}",
             "stalls",
             folded="Stalls of a step",
@@ -273,9 +273,9 @@ def methods(summary: Summary) -> Iterator[str]:
     """Yield how stalls were measured, where they were."""
     if any(found.refused is None for one in summary.experiments for found in one.stalls):
         yield (
-            "A stall is the difference in step time between two sets of runs, of which one has one more "
-            "cause of waiting. One rank alone with synthetic data only computes. All ranks of a node "
-            "also wait for each other. Ranks on more nodes also wait for the network. Runs with real data "
-            "also wait for data. If ranks wait for each other and for data at the same time, the last "
-            "wait hides the other."
+            "A stall is the difference in step time between two sets of runs that differ in one "
+            "cause of waiting. One rank alone with synthetic data only computes. All ranks of a "
+            "node also wait for each other. Ranks on more nodes also wait for the network. Runs "
+            "with real data also wait for data. If ranks wait for each other and for data at the "
+            "same time, the last wait hides the other."
         )

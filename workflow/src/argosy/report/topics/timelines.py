@@ -93,7 +93,7 @@ def _of_point(point: Point, runs: Sequence[_Run]) -> PointTimeline:
         reason = (
             "their programs recorded no steps"
             if any(run.parts_s for run in runs)
-            else "they hold no exchange of gradients"
+            else "they contain no exchange of gradients"
         )
         return PointTimeline(*size, step_s=None, seconds_per_step={}, shares={}, refused=reason)
     names = [name for name in PARTS if any(name in run.parts_s for run in known)]
@@ -128,9 +128,9 @@ def findings(experiment: ExperimentSummary) -> list[str]:
     means = "; negotiation is waiting for the slowest rank" if name == "negotiation" else ""
     return [
         f"With {name_among(experiment.timelines, largest)} Horovod's longest part is {name}, "
-        f"{number(1000 * largest.seconds_per_step[name].mean)} ms per step "
-        f"({percent(share.mean)} of the step's time{spread}){means}. How much of that the backward "
-        "pass hides is not known. Writing a timeline takes time: do not compare this throughput."
+        f"{number(1000 * largest.seconds_per_step[name].mean)} ms per step ({percent(share.mean)} "
+        f"of the step's time{spread}){means}. The share that the backward pass hides is unknown. "
+        "Writing a timeline takes time: do not compare this throughput."
     ]
 
 
@@ -154,7 +154,7 @@ def tables(experiment: ExperimentSummary) -> Iterator[Table | str]:
     for point in experiment.timelines:
         if point.refused:
             at = name_among(experiment.timelines, point)
-            yield f"Nothing from Horovod's timelines with {at}: {point.refused}."
+            yield f"No data from Horovod's timelines with {at}: {point.refused}."
 
 
 def _part(name: str, point: PointTimeline) -> Cell:
@@ -198,7 +198,8 @@ def methods(summary: Summary) -> Iterator[str]:
     """Yield what parts of timelines mean, where there are any."""
     if any(one.timelines for one in summary.experiments):
         yield (
-            "Parts of Horovod's timeline, as rank 0 wrote it, overlap and do not add up; how much of them "
-            "the backward pass hides is not known. Negotiation is waiting for the slowest rank. Writing a "
-            "timeline takes time, so do not compare these runs' throughput."
+            "Parts of Horovod's timeline, as rank 0 wrote it, overlap and do not add up; the "
+            "share that the backward pass hides is unknown. Negotiation is waiting for the "
+            "slowest rank. Writing a timeline takes time, so do not compare these runs' "
+            "throughput."
         )

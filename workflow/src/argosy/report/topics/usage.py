@@ -207,7 +207,7 @@ def unused_gpus(experiment: ExperimentSummary) -> list[str]:
     used = [point.usage for point in experiment.points if point.usage]
     if not asked or not used:
         return []
-    begin = f"Its runs asked for {count(asked, 'GPU')} a rank"
+    begin = f"Its runs requested {count(asked, 'GPU')} per rank"
     if not any(_has_gpus(usage) for usage in used):
         return [
             f"{begin}, but telemetry found none on their nodes, see the missing telemetry: "
@@ -252,8 +252,8 @@ def tables(experiment: ExperimentSummary, rates: Rates) -> Iterator[Table]:
             used("Per sample", _joules_per_sample),
             *(carbon if rates.carbon_g_per_kwh is not None else []),
         ],
-        "Means over runs, most memory; network of a node, both ways; energy of the whole job, per sample "
-        "of the steady state.",
+        "Means over runs; memory: maximum; network: both directions of a node; energy: the whole "
+        "job, per sample in the steady state.",
         f"Resource usage of {experiment.experiment}",
         folded="Resource usage",
     )
@@ -291,9 +291,9 @@ def methods(summary: Summary) -> Iterator[str]:
     """Yield how telemetry measured, where it did."""
     if any(one.usage for one in summary.points):
         yield (
-            "Telemetry measures resource usage from the agents' start to their end; energy is that of the "
-            "whole job, where all of a run's could be read; energy per sample is the power within the "
-            "steady state over the throughput there."
+            "Telemetry measures resource usage from the agents' start to their end. Energy "
+            "covers the whole job, if all its counters could be read. Energy per sample is mean "
+            "power divided by throughput, both in the steady state."
         )
 
 

@@ -117,7 +117,7 @@ def header_of(begin: bytes) -> Optional[Header]:
     if byte_order != BYTE_ORDER:
         raise NoStepsError("is not little-endian")
     if version != VERSION:
-        raise NoStepsError(f"its version is {version}, this Argosy reads {VERSION}")
+        raise NoStepsError(f"its version is {version}; this Argosy reads {VERSION}")
     *_, header_bytes, row_bytes, rank, node, unix, monotonic = HEADER.unpack_from(begin)
     if not _has_good_check(begin[:ROW_BYTES]) or {header_bytes, row_bytes} != {ROW_BYTES}:
         raise NoStepsError("its header is damaged")

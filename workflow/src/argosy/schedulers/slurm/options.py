@@ -29,9 +29,7 @@ def script_options(job: JobRequest) -> dict[str, str | None]:
     job.check_folder()
     folder, fields = str(job.folder), job.fields
     if "\\" in folder:
-        raise ArgosyError(
-            f"{folder}: move the project: Slurm gives backslashes in paths a meaning of their own"
-        )
+        raise ArgosyError(f"{folder}: move the project: Slurm interprets backslashes in paths")
     options: dict[str, str | int | None] = {
         "job-name": job_name(job.folder),
         "chdir": folder,

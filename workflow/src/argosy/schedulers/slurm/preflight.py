@@ -208,7 +208,8 @@ def _check(options: ScriptOptions, known: list[Partition], questions: _Questions
     if nodes := fewer_nodes(options, answer):
         raise ArgosyError(
             f"{options.keys('nodes')}: Slurm would give {options.where} {nodes} of the "
-            f"{options.values['nodes']} nodes that it asks for: a plugin of the site cuts them",
+            f"{options.values['nodes']} nodes that it requests: a plugin of the site reduces the "
+            "number",
             "request as many nodes as the site gives",
         )
     more = more_cpus(options, partition)

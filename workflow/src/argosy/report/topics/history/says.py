@@ -39,7 +39,7 @@ def sentences(experiment: ExperimentSummary) -> list[str]:
     if not history.changes:
         said.append("No earlier report is compared with this one: see the table.")
     elif not told:
-        said.append("Single runs, or runs alike to the last digit: a change cannot be detected.")
+        said.append("Single runs, or runs that agree to the last digit, cannot show a change.")
     return said
 
 
@@ -100,7 +100,7 @@ def _value(text: str) -> str:
     return text[:_DIGITS] if is_commit else shown(text)
 
 
-_CAPTION = "Throughput of earlier reports over this one's (100 %), 95 % intervals."
+_CAPTION = "Throughput of earlier reports relative to this report (100 %), 95 % intervals."
 
 
 def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:

@@ -111,9 +111,9 @@ def _named(fits: Mapping[str, Fit | Refused], simplest: Fit, rival: Fit | Refuse
     if has_few and not is_alone and chance is not None and chance < BARELY:
         return Choice(
             fits,
-            undecided="No scaling law is chosen: the simplest possible law deviates from the means "
-            f"as chance does in only {chance:.0%} of studies, and cannot be distinguished from the "
-            "universal law.",
+            undecided="No scaling law is chosen: the simplest possible law cannot be "
+            "distinguished from the universal law, and chance explains its deviation "
+            f"from the means in only {chance:.0%} of studies.",
         )
     if rival is not None:
         is_alone &= (
@@ -154,8 +154,8 @@ def _no_loss(fits: Mapping[str, Fit | Refused], fitted: Fitted) -> Choice:
         return Choice(fits, LINEAR.name)
     return Choice(
         fits,
-        undecided="No scaling law is chosen: the runs cannot show whether more ranks cause a loss; "
-        f"the efficiency at the largest size lies between {low:.0%} and {high:.0%}.",
+        undecided="No scaling law is chosen: the runs cannot show whether more ranks cause a "
+        f"loss; the efficiency at the largest size is between {low:.0%} and {high:.0%}.",
     )
 
 

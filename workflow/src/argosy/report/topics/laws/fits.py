@@ -224,7 +224,7 @@ def fit(law: Law, sizes: Sequence[float], rates: Sequence[float | None]) -> Fit 
     runs = runs_of(table[:, 0], table[:, 1])
     fitted = Fitted(law, runs, fit_curve(law, runs))
     if not math.isfinite(_log_rate(fitted, 1.0)):
-        return Refused("The throughput falls faster with the ranks than this law can.")
+        return Refused("The throughput falls faster with the ranks than this law allows.")
     parameters = {one.name: parameter_interval(fitted, one) for one in law.parameters}
     return Fit(
         law=law.name,
@@ -247,7 +247,7 @@ def _refusal(law: Law, known: Sequence[tuple[float, float]]) -> Refused | None:
         return Refused("A throughput is not a positive number.")
     distinct, wanted = len({size for size, _ in known}), law.unknowns + 1
     if distinct < wanted:
-        return Refused(f"The fit needs {wanted} different sizes, and there are {distinct}.")
+        return Refused(f"The fit needs {wanted} different sizes, but there are {distinct}.")
     return None
 
 

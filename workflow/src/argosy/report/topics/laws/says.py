@@ -116,15 +116,15 @@ def _estimate(found: Fit, one: Interval) -> Estimate:
 
 def _linear(_: LawSummary, sizes: MeasuredSizes) -> str:
     return (
-        f"More ranks show no loss among {sizes.said}: the efficiency at the largest is surely above "
-        f"{percent(NO_LOSS)}, and the runs do not contradict the linear law."
+        f"More ranks show no loss from {sizes.said}: the efficiency at the largest is surely "
+        f"above {percent(NO_LOSS)}, and the runs do not contradict the linear law."
     )
 
 
 def _amdahl(law: LawSummary, sizes: MeasuredSizes) -> str:
     return (
-        f"Its runs do not contradict Amdahl's law: according to it, among {sizes.said}, the serial share "
-        f"of the smallest size's time is {_share_text(law.serial_share)}."
+        f"Its runs do not contradict Amdahl's law. By this law, for {sizes.said}, the serial "
+        f"share of the smallest size's time is {_share_text(law.serial_share)}."
     )
 
 
@@ -156,7 +156,7 @@ def _share_text(share: Estimate | None) -> str:
 
 def _gustafson(law: LawSummary, sizes: MeasuredSizes) -> str:
     return (
-        f"Its runs do not contradict Gustafson's law: according to it, among {sizes.said}, the serial "
+        f"Its runs do not contradict Gustafson's law. By this law, for {sizes.said}, the serial "
         f"share of the time is {_share_text(law.serial_share)}."
     )
 
@@ -166,9 +166,9 @@ def _universal(law: LawSummary, sizes: MeasuredSizes) -> str:
     if peak and sizes.has(peak.mean):
         where = f"is highest with {peak.mean:,.0f} ranks ({interval(peak)})"
     else:
-        where = f"has no peak among {sizes.said}"
+        where = f"has no peak from {sizes.said}"
     name = "the universal scalability law"
-    return f"Its runs do not contradict {name}: according to it, the throughput {where}."
+    return f"Its runs do not contradict {name}. By this law the throughput {where}."
 
 
 _SENTENCES = {
@@ -213,8 +213,9 @@ def methods(summary: Summary) -> Iterator[str]:
     """Yield how scaling laws were fitted and chosen, where one was."""
     if any(law.refused is None for one in summary.experiments for law in one.laws):
         yield (
-            "Laws are fitted to single runs by least squares on the logarithm. The simplest that misses "
-            "the sizes' means by no more than repeats scatter is named, where there are repeats enough: "
-            "the runs do not contradict it, as they may not contradict others. Where the means scatter by "
-            "more than the repeats tell, the intervals are by the means."
+            "Laws are fitted to single runs by least squares on the logarithm. With enough "
+            "repeats, the report names the simplest law whose distance from the means is within "
+            "the scatter of repeats. The runs do not contradict this law, and may not contradict "
+            "others either. If the means deviate from the curve by more than repeats scatter, "
+            "the intervals use these deviations."
         )

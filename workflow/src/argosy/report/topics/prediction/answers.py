@@ -106,7 +106,7 @@ def fastest_within(
 def _sizes(training: Training, most: int) -> list[int] | Refused:
     sizes = sizes_with_work(training, range(1, most + 1))
     if not sizes:
-        return Refused("Not even one node has a sample for each rank in a step.")
+        return Refused("Even on one node, a step has fewer samples than ranks.")
     return unknown_networks(training, sizes) or sizes
 
 

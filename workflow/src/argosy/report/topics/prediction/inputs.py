@@ -46,7 +46,7 @@ def of_other_network(training: Setup, network: NamedSetup) -> Iterator[str]:
     for each in differences(training, network.setup):
         if each.what in _OF_NETWORK or each.what.startswith(_NETWORK_VARIABLES):
             yield (
-                f"The allreduces of {network.name} have another {each.what} than the training: "
+                f"The allreduces of {network.name} and the training differ in {each.what}: "
                 f"{each.other} instead of {each.one}."
             )
 
@@ -56,24 +56,24 @@ def of_horovod(horovod: Horovod) -> Iterator[str]:
     if horovod != Horovod():
         yield (
             f"Horovod's cycle time is {1000 * horovod.cycle_s:g} ms and its fusion threshold "
-            f"{horovod.fusion_threshold_bytes / 2**20:g} MiB, as the runs were told."
+            f"{horovod.fusion_threshold_bytes / 2**20:g} MiB, as set for the runs."
         )
 
 
 def of_gradients(layers: LayerTimes, step: StepTime) -> Iterator[str]:
     """Yield whether it is known when gradients are ready."""
     if not layers.are_timed:
-        yield "The times when gradients are ready were not measured; they are estimated from bytes."
+        yield "The ready times of gradients were not measured; they are estimated from bytes."
     if not step.phases_s.get("backward"):
-        yield "No phase `backward` is recorded; nothing of the communication is hidden."
+        yield "No phase `backward` is recorded, so no communication is hidden."
 
 
 def of_ranks(spread: float | None) -> str:
     """Return by how much ranks differ in a step."""
     if spread is None:
         return (
-            "No steps of two or more ranks have the phase `communication`, so the slowest of many "
-            "ranks is assumed to be as slow as one node's."
+            "No steps of two or more ranks have the phase `communication`, so the slowest rank "
+            "is assumed to be no slower on more nodes."
         )
     return (
         f"Ranks' own work differs by {100 * spread:.1f} % in a step (standard deviation), so the "
@@ -84,11 +84,14 @@ def of_ranks(spread: float | None) -> str:
 def of_two_nodes(are_measured: bool, by_chance: float) -> Iterator[str]:
     """Yield what two nodes tell of the network in training."""
     if not are_measured:
-        yield "Nothing was measured on two nodes, so the network is assumed to be as in the benchmark."
+        yield (
+            "Nothing was measured on two nodes, so the network is assumed to be as fast as in "
+            "the benchmark."
+        )
     elif math.isinf(by_chance):
         yield (
-            "The runs on one node and on two do not show how runs scatter, so the network is assumed to be "
-            "as in the benchmark; raise scale.repeats."
+            "The runs on one node and on two do not show how runs scatter, so the network is "
+            "assumed to be as fast as in the benchmark; raise scale.repeats."
         )
 
 
@@ -177,7 +180,8 @@ def known_training(
     base = max((point for point in points if point.nodes == 1), default=None)
     if base is None:
         return Refused(
-            "A prediction needs steps recorded on one node; add 1 to scale.nodes and run it."
+            "A prediction needs steps recorded on one node; include 1 in the list scale.nodes "
+            "and run it."
         )
     training = _training(found, experiment, base, communication)
     if isinstance(training, Refused):
@@ -229,7 +233,8 @@ def _network(
         )
     if wanted is None and len(known) > 1:
         return Refused(
-            f"Several experiments measured allreduces: {', '.join(known)}; choose one by --collectives."
+            f"Several experiments measured allreduces: {', '.join(known)}; choose one with "
+            "--collectives."
         )
     name = wanted or known[0]
     if name not in found.allreduces:
@@ -238,7 +243,7 @@ def _network(
     several = len({time.nodes * time.ranks_per_node for time in times} - {1}) > 1
     fitted = fit_communication(times) if several else fit_communication(times, _ASSUMED)
     if isinstance(fitted, Refused):
-        return Refused(f"Of the allreduces of {name}: {fitted.reason}")
+        return Refused(f"Allreduces of {name}: {fitted.reason}")
     told = []
     if not several:
         told.append(
@@ -247,8 +252,8 @@ def _network(
     if fitted.jobs is not None and fitted.jobs < FEWEST_JOBS:
         jobs = "one job" if fitted.jobs == 1 else "two jobs"
         told.append(
-            f"The allreduces of {name} come from only {jobs}, so no interval includes how the network "
-            "differs from job to job; raise its scale.repeats."
+            f"The allreduces of {name} come from only {jobs}, so intervals exclude network "
+            "differences between jobs; raise its scale.repeats."
         )
     return name, fitted, tuple(told)
 

@@ -209,14 +209,14 @@ def scaling_of_batches(
         return "strong"
     told = ", ".join(f"{samples[point]:.4g} on {point.ranks}" for point in sorted({base, *others}))
     return Refused(
-        "A rank's samples of a step are neither the same on every number of ranks nor divided among them "
+        "A rank's samples per step neither stay the same nor are divided among the ranks "
         f"({told}), so the batch on more ranks is unknown."
     )
 
 
 _UNTOLD = Refused(
-    "Steps on one number of ranks cannot show whether a rank's batch stays as large on more or is "
-    "divided; add 2 to scale.nodes and run it."
+    "With a single number of ranks, the steps cannot show whether a rank's batch stays the same "
+    "on more ranks or is divided; include 2 in the list scale.nodes and run it."
 )
 
 # Of a time that a rank did not record it is not known whether that rank was the slowest.

@@ -242,7 +242,7 @@ def predict(
     """
     sizes = sizes_with_work(training, nodes)
     if not sizes:
-        return Refused("There is no number of nodes on which every rank has a sample in a step.")
+        return Refused("No number of nodes gives every rank a sample in each step.")
     unknown = unknown_networks(training, sizes)
     if unknown:
         return unknown

@@ -80,16 +80,15 @@ def extrapolation(runs: Sequence[Measurement]) -> Extrapolation | Refused:
     if len(rates) < FEWEST_SIZES:
         there = "there is 1" if len(rates) == 1 else f"there are {len(rates)}"
         return Refused(
-            f"An extrapolation by throughput alone needs {FEWEST_SIZES} numbers of ranks, and {there}."
+            f"An extrapolation by throughput alone needs {FEWEST_SIZES} different numbers of "
+            f"ranks, but {there}."
         )
     found = fit(USL, [point.ranks for point, _ in known], [rate for _, rate in known])
     if isinstance(found, Refused):
         return found
     chance = found.goodness.lack_of_fit_p
     if chance is not None and chance < CONTRADICTED:
-        return Refused(
-            "Its runs contradict the universal law, by which throughput is extrapolated."
-        )
+        return Refused("Its runs contradict the universal law, which the extrapolation needs.")
     if found.is_exact:
         return Refused(
             "Its throughputs fit the curve exactly, so an extrapolation has no interval."
@@ -239,8 +238,8 @@ def _check_setup(experiment: str, setups: Mapping[str, NamedSetup]) -> None:
     several = [name for name, named in setups.items() if named.experiment == experiment]
     if several and experiment not in setups:
         raise ResultsError(
-            f"{experiment}: its runs are not all of one setup (the report says what differs)",
-            f"name one of them, in quotation marks: {', '.join(several)}",
+            f"{experiment}: its runs have different setups (the report names the differences)",
+            f"name one setup, in quotation marks: {', '.join(several)}",
         )
 
 

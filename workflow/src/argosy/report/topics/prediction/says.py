@@ -61,7 +61,7 @@ def _efficiency(found: PredictionSummary) -> list[str]:
             "so the scatter of runs is unknown, and no prediction has an interval."
         ]
     sure = "" if surely == likely else f", and surely up to {surely:,}"
-    end = ", the farthest that is predicted," if likely == found.farthest_nodes else ""
+    end = ", the largest predicted size," if likely == found.farthest_nodes else ""
     return [f"The efficiency is {wanted} or more up to {nodes}{end} by the best estimate{sure}."]
 
 
@@ -77,33 +77,36 @@ def grounds(found: PredictionSummary) -> list[str]:
     ]
     if found.network_factor > 1:
         factor = numbers.number(found.network_factor)
-        said.append(f"In training it is {factor} times as slow, by the step on two nodes.")
+        said.append(
+            f"In training the network is {factor} times as slow, according to the step on "
+            "two nodes."
+        )
     return [*said, *found.notes, *_limits(found)]
 
 
 def _limits(found: PredictionSummary) -> list[str]:
     measured = numbers.count(found.interval_nodes, "node")
     said = [
-        "The prediction cannot know of cables and switches that several nodes share, of other jobs on the "
-        "network, of storage that more nodes read, of nodes that are slower, nor of clocks that fall."
+        "The prediction does not include shared cables and switches, other jobs on the network, "
+        "the load on storage, slower nodes or falling clocks."
     ]
     if any(point.nodes > found.interval_nodes for point in found.points):
         said.append(
-            f"Nothing was measured on more than {measured}. Rows beyond are extrapolated and have no "
-            "interval; to have one, time allreduces there."
+            f"Nothing was measured on more than {measured}. Rows beyond are extrapolated and have "
+            "no interval; to get intervals, benchmark allreduces on these sizes."
         )
     return said
 
 
 def _network(network: NetworkSummary) -> str:
     latency, rate = network.latency_s, network.bytes_per_s
-    speed = f"{numbers.number(rate.mean / 1e6)} MB/s" if rate else "no rate limit seen"
+    speed = f"{numbers.number(rate.mean / 1e6)} MB/s" if rate else "no bandwidth limit seen"
     return f"{numbers.number(1e6 * latency.mean)} µs a message, {speed}"
 
 
 _CAPTION = (
-    "Predicted beside measured. Line: predicted throughput; band: its 95 % interval of a run to come; "
-    "dots: measured. Both axes are logarithmic."
+    "Predicted beside measured. Line: predicted throughput; band: 95 % interval for a future "
+    "run; dots: measured. Both axes are logarithmic."
 )
 PREDICTED, MEASURED = "predicted", "measured"
 COLOURS = {PREDICTED: BLUE, MEASURED: VERMILION}
@@ -214,14 +217,14 @@ def table(experiment: str, found: PredictionSummary, currency: str | None) -> Ta
     points = found.points
     is_by_network = found.method == "network"
     how = (
-        "Predicted from the step on one and two nodes and from allreduces alone"
+        "Predicted from the step on one and two nodes and from allreduce benchmarks"
         if is_by_network
         else "Extrapolated by the universal law from throughputs alone"
     )
     return Table(
         [*_predicted(points), *_costs(points, currency)],
-        f"{how}; hours and node-hours are those of {number(found.samples, 6)} samples. Intervals are those "
-        "of a run to come.",
+        f"{how}; hours and node-hours are for {number(found.samples, 6)} samples. Intervals "
+        "describe a future run.",
         f"Prediction for {experiment}",
         "prediction",
         folded=f"{'Prediction' if is_by_network else 'Extrapolation'}: more nodes than were measured",
@@ -280,8 +283,8 @@ def methods(summary: Summary) -> Iterator[str]:
     used = {one.prediction.method for one in summary.experiments if one.prediction}
     if "network" in used:
         yield (
-            "Sizes that nobody ran are predicted from the measured steps, the layers' times and the "
-            "network's delay and rate."
+            "Unmeasured sizes are predicted from the measured steps, the layers' times, and the "
+            "network's latency and bandwidth."
         )
     if "universal law" in used:
         yield (

@@ -287,6 +287,6 @@ class CpuEnergy:
         zones = sorted(glob.glob(self._zones))
         packages = [zone for zone in zones if read_text(f"{zone}/name").startswith("package")]
         if not packages:
-            raise UnreadError(f"the kernel shows no energy of processors: {self._zones}")
+            raise UnreadError(f"the kernel reports no processor energy: {self._zones}")
         ranges = {zone: int(read_text(f"{zone}/max_energy_range_uj")) for zone in packages}
         self._packages, self._growth = packages, CumulativeCounter(ranges)
