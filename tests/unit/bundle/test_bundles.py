@@ -54,6 +54,37 @@ def test_what_it_is_made_of_and_what_was_measured(study: Path, tmp_path: Path) -
     assert report["inputs"] in (study / f"results/{SITE}/report.html").read_text()
 
 
+def test_all_of_a_users_own_repository_is_in_it(study: Path, tmp_path: Path) -> None:
+    shutil.rmtree(study / "containers")
+    files = {
+        "train.py": "print('training')",
+        "mine/layers.py": "",
+        "configs/base.yaml": "lr: 1",
+        "data/huge.bin": "0",
+        "venv/pyvenv.cfg": "",
+        "logs/run.log": "",
+        ".gitignore": "/data/\n/results/\n",
+        ".env": "TOKEN=1",
+    }
+    for name, text in files.items():
+        (study / name).parent.mkdir(exist_ok=True)
+        (study / name).write_text(text)
+    first = contents(bundled(study, study / "study.zip"))
+    # A bundle that lies in the project is not part of the next one, nor is what was unpacked with it.
+    (study / "argosy-bundle.json").write_bytes(first["argosy-bundle.json"])
+    found = contents(bundled(study, study / "again.zip"))
+    for names in (first, found):
+        assert {
+            "train.py",
+            "mine/layers.py",
+            "configs/base.yaml",
+            f"results/{SITE}/report.html",
+        } <= {*names}
+        left = {"data/huge.bin", "venv/pyvenv.cfg", "logs/run.log", ".env", "study.zip"}
+        assert not left & {*names}
+    assert {*first} == {*found}
+
+
 def test_others_check_it_without_argosy(study: Path, tmp_path: Path) -> None:
     bundle = bundled(study, tmp_path / "study.zip")
     unpacked = tmp_path / "unpacked"

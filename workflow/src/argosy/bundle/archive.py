@@ -5,6 +5,7 @@ RO-Crates take it as it is. Its comment holds the digest of the checksums, so th
 """
 
 import hashlib
+import os
 import re
 import struct
 import time
@@ -17,7 +18,6 @@ from typing import IO, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from argosy.bundle.contents import SHOWN_HIDDEN
 from argosy.validation import describe
 from argosy_common.errors import ArgosyError
 from argosy_common.units import amount
@@ -27,6 +27,8 @@ DESCRIPTION = "argosy-bundle.json"
 CHECKSUMS = "manifest-sha256.txt"
 """As sha256sum writes it, so that `sha256sum --check` checks an unpacked bundle."""
 CRATE = "ro-crate-metadata.json"
+SHOWN_HIDDEN = (".dockerignore", ".containerignore")
+"""Hidden files that a bundle may have."""
 BUNDLE_VERSION: Literal[1] = 1
 
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
@@ -142,6 +144,7 @@ MOST_FILES = 2_000_000
 MOST_TEXT_BYTES = 1 << 28
 """Of the checksums and the description: more than MOST_FILES files need."""
 
+_LONGEST_COMMENT = 128
 _COMMENT = re.compile(rb"argosy bundle (\d{1,9}) sha256:([0-9a-f]{64})")
 _CHUNK = 1 << 20
 # The lowest level halves an image at the speed of disks.
@@ -312,6 +315,13 @@ class BundleReader:
 
     def _damaged(self, name: str) -> ArgosyError:
         return ArgosyError(f"{self.title}: {name} does not match its checksum", _AGAIN)
+
+
+def is_bundle(path: Path) -> bool:
+    """Return whether a regular file ends as a bundle does."""
+    with path.open("rb") as file:
+        file.seek(-min(path.stat().st_size, _LONGEST_COMMENT), os.SEEK_END)
+        return bool(_COMMENT.search(file.read()))
 
 
 @contextmanager

@@ -7,10 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from pathspec import PathSpec
 
+from argosy.bundle.archive import CHECKSUMS, CRATE, DESCRIPTION, SHOWN_HIDDEN, is_bundle
 from argosy.results.hidden_values import SECRET_NAME
+from argosy.shipped.files import workloads_folder
 from argosy_common.errors import ArgosyError
 from argosy_common.reading import NotReadError, descriptor_of, entries
 
@@ -18,11 +21,12 @@ PROJECT_PARTS = (
     *("Snakefile", "Makefile", "pyproject.toml", "requirements.lock", "README.md", "LICENSE"),
     *("config", "containers", "docs", "profiles", "slurm", "workflow"),
 )
-"""Parts of a project that are taken if they exist: the workflow without its tests."""
+"""Parts of a clone of Argosy that are taken if they exist: the workflow without its tests."""
+MADE_BY_ARGOSY = ("results", "resources", "logs")
+"""Folders of a project beside the user's own."""
 
 STAYING = ("__pycache__/", "*.pyc", "*.egg-info/", "*~", "/results/*/*/*/checkpoints/")
 """Files that are made anew, and checkpoints."""
-SHOWN_HIDDEN = (".dockerignore", ".containerignore")
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,9 @@ class Contents:
 def find_contents(project: Path, sites: Sequence[str], excluded: Sequence[str]) -> Contents:
     """Return the files of a project and of its results on `sites`.
 
+    Where the project is the user's own repository, all of it is taken but for the files that its
+    `.gitignore` names, since its programs may read any of them.
+
     Hidden files are left out, since they hold settings and logins. So are links, which may lead anywhere,
     special files, and files with unprintable names.
 
@@ -87,12 +94,12 @@ def find_contents(project: Path, sites: Sequence[str], excluded: Sequence[str]) 
         staying = PathSpec.from_lines("gitignore", [*STAYING, *excluded])
     except ValueError as problem:
         raise ArgosyError(f"--exclude: {problem}") from None
-    parts = [*PROJECT_PARTS, *(f"results/{site}" for site in sites)]
+    own, ignored = _own_parts(project)
     members: list[Member] = []
     left_out: list[str] = []
-    for part in parts:
+    for part in [*own, *(f"results/{site}" for site in sites)]:
         for name, found in _walk(project, PurePosixPath(part)):
-            if staying.match_file(name):
+            if staying.match_file(name) or (part in own and ignored.match_file(name)):
                 continue
             if found is None or not name.isprintable():
                 left_out.append(name)
@@ -100,6 +107,31 @@ def find_contents(project: Path, sites: Sequence[str], excluded: Sequence[str]) 
             executable = bool(found.st_mode & stat.S_IXUSR)
             members.append(Member(name, project / name, project, found.st_size, executable))
     return Contents(sorted(members, key=lambda each: each.name), sorted(left_out))
+
+
+def _own_parts(project: Path) -> tuple[Sequence[str], PathSpec[Any]]:
+    """Return the parts of a project without results, and the files in them that its author keeps out."""
+    if workloads_folder(project) != project.absolute():
+        return PROJECT_PARTS, PathSpec.from_lines("gitignore", [])
+    with os.scandir(project) as found:
+        names = sorted(each.name for each in found if not _is_made(project / each.name))
+    listed = project / ".gitignore"
+    text = listed.read_text(encoding="utf-8", errors="replace") if listed.is_file() else ""
+    try:
+        ignored = PathSpec.from_lines("gitignore", text.splitlines())
+    except ValueError as problem:
+        raise ArgosyError(f"{listed}: {problem}") from None
+    return [name for name in names if not name.startswith(".")], ignored
+
+
+def _is_made(path: Path) -> bool:
+    """Return whether Argosy or Python made a file of the project: a bundle, its parts, an environment."""
+    if (
+        path.name in (*MADE_BY_ARGOSY, DESCRIPTION, CHECKSUMS, CRATE)
+        or (path / "pyvenv.cfg").exists()
+    ):
+        return True
+    return path.suffix == ".zip" and path.is_file() and is_bundle(path)
 
 
 def _walk(project: Path, part: PurePosixPath) -> Iterator[tuple[str, os.stat_result | None]]:
