@@ -113,35 +113,45 @@ def nothing_known(key: str) -> None:
     """Stands for a store that holds no base yet."""
 
 
-def plan(folder: Path, base_config: BaseConfig = nothing_known) -> Recipe:
+def plan(
+    folder: Path, base_config: BaseConfig = nothing_known, others: Sequence[Path] = ()
+) -> Recipe:
     """Return the recipe of the image in `containers/<name>/`.
 
     Args:
         base_config: gives the configuration of the fetched base with this key, if it is there.
+        others: folders of images, besides the one around `folder`, for FROM localhost/NAME.
 
     Raises:
         ArgosyError: naming file and line, for what cannot be built, missing sources included.
     """
     try:
-        return _Planner(folder, (), base_config).recipe()
+        return _Planner(folder, (), base_config, others).recipe()
     except RecursionError:
         raise ArgosyError(f"{_path(folder)}: nests too deep") from None
 
 
-def image_inputs(folder: Path) -> list[str]:
+def image_inputs(folder: Path, others: Sequence[Path] = ()) -> list[str]:
     """Return the Containerfile of `containers/<name>/` and every file that goes into the image.
 
     Raises:
         ArgosyError: naming file and line, when it cannot be built.
     """
-    return [str(path) for path in plan(folder).files]
+    return [str(path) for path in plan(folder, others=others).files]
 
 
 class _Planner:
     """Plans one file; `above` are the folders whose planning led to it."""
 
-    def __init__(self, folder: Path, above: tuple[Path, ...], base_config: BaseConfig) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        above: tuple[Path, ...],
+        base_config: BaseConfig,
+        others: Sequence[Path],
+    ) -> None:
         self._folder = folder
+        self._others = others
         self._above = above
         self._base_config = base_config
         self._unknown: list[Step] = []
@@ -201,17 +211,19 @@ class _Planner:
         name = reference.removeprefix(OWN_IMAGES).removesuffix(":latest")
         if not NAME.fullmatch(name):
             raise self._error(entry, f"{reference[:100]}: names no folder of containers/")
-        folder = self._folder.resolve().parent / name
+        beside = self._folder.resolve().parent / name
+        places = (beside, *(other.resolve() / name for other in self._others))
+        folder = next((place for place in places if _path(place).is_file()), beside)
         if folder in (*self._above, self._folder.resolve()):
             raise self._error(entry, f"{reference}: images that need each other, in a circle")
         if not _path(folder).is_file():
             raise self._error(
                 entry,
                 f"{reference}: there is no {_path(folder)}",
-                f"write it; argosy image eject {name} copies one that comes with Argosy",
+                "write it, or correct the name",
             )
         above = (*self._above, self._folder.resolve())
-        other = _Planner(folder, above, self._base_config).recipe()
+        other = _Planner(folder, above, self._base_config, self._others).recipe()
         self._unknown += other.unknown
         self._files += other.files
         self._notes += other.notes
