@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from pathspec import PathSpec
 
 from argosy.results.hidden_values import SECRET_NAME
+from argosy.study.built_images import described_files
 from argosy_common.errors import ArgosyError
 from argosy_common.reading import NotReadError, descriptor_of, entries
 
@@ -19,6 +20,7 @@ PROJECT_PARTS = (
     *("config", "containers", "docs", "profiles", "slurm", "workflow"),
 )
 """Parts of a project that are taken if they exist: the workflow without its tests."""
+_FOLDERS = ("config/", "containers/", "docs/", "profiles/", "slurm/", "workflow/")
 
 STAYING = ("__pycache__/", "*.pyc", "*.egg-info/", "*~", "/results/*/*/*/checkpoints/")
 """Files that are made anew, and checkpoints."""
@@ -87,10 +89,11 @@ def find_contents(project: Path, sites: Sequence[str], excluded: Sequence[str]) 
         staying = PathSpec.from_lines("gitignore", [*STAYING, *excluded])
     except ValueError as problem:
         raise ArgosyError(f"--exclude: {problem}") from None
-    parts = [*PROJECT_PARTS, *(f"results/{site}" for site in sites)]
+    lists = [name for name in described_files(project) if not name.startswith(_FOLDERS)]
+    parts = [*PROJECT_PARTS, *lists, *(f"results/{site}" for site in sites)]
     members: list[Member] = []
     left_out: list[str] = []
-    for part in parts:
+    for part in dict.fromkeys(parts):
         for name, found in _walk(project, PurePosixPath(part)):
             if staying.match_file(name):
                 continue

@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Annotated
 
@@ -163,6 +164,20 @@ def written_image(project: Path, name: str) -> BuiltImage | None:
         return None
     found = line.startswith(_MARK)
     return BuiltImage.model_validate_json(line.removeprefix(_MARK)) if found else None
+
+
+def described_files(project: Path) -> list[str]:
+    """Return the project's files that its written images are made of, if they are still there."""
+    names = [
+        path.parent.name for path in sorted(_folder(project, "x").parent.glob("*/Containerfile"))
+    ]
+    images = [found for name in names if (found := written_image(project, name))]
+    files: dict[Path, None] = {}
+    for image in images:
+        # An image of an earlier configuration.
+        with suppress(ArgosyError):
+            files |= dict.fromkeys(image.inputs(project))
+    return [str(path.relative_to(project)) for path in files]
 
 
 def _folder(project: Path, name: str) -> Path:

@@ -145,7 +145,9 @@ def _dependencies(name: str, text: str) -> list[str]:
         raise ArgosyError(f"{name}: {problem}") from None
     project = content.get("project")
     lines = project.get("dependencies") if isinstance(project, dict) else None
-    if not lines or not all(isinstance(line, str) and line.isprintable() for line in lines):
+    if not (lines and isinstance(lines, list)) or not all(
+        isinstance(line, str) and line.isprintable() for line in lines
+    ):
         raise ArgosyError(
             f"{name}: project.dependencies lists no packages",
             "list them, or write a requirements.txt",
