@@ -232,7 +232,7 @@ def image_import(
         typer.Argument(
             metavar="SOURCE",
             help="An OCI archive or folder, a file of docker save (FILE:NAME for one image of "
-            "several), docker://REFERENCE or udocker:NAME:TAG.",
+            "several), a SIF file, docker://REFERENCE or udocker:NAME:TAG.",
         ),
     ],
     name: Annotated[
