@@ -2,6 +2,7 @@
 
 import os
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from argosy_images.interchange.importing import take_image
 from argosy_images.oci import architecture
 from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
+from argosy_images.tools import Tools
 
 ENVIRONMENT = """\
 #!/bin/sh
@@ -101,6 +103,23 @@ def test_a_sif_file_is_an_image_with_its_literal_variables(place: Place, compres
     assert stat.S_IMODE((root / "bin/su").stat().st_mode) == 0o755
     assert not [*(root / "dev").glob("null")] or (root / "dev/null").is_file()
     assert place.take() == lock
+
+
+def test_a_file_that_another_tool_wrote_is_read(place: Place) -> None:
+    program = Tools(place.tools).require("siftool", print)
+    place.squashfs()
+    machine = {"amd64": "2", "arm64": "4"}[architecture()]
+    kind = ("--datatype=4", "--parttype=2", "--partfs=1", f"--partarch={machine}")
+    place.root.joinpath("recipe").write_text("bootstrap: scratch\n")
+    for words in (
+        ("new", place.file),
+        ("add", "--datatype=1", place.file, place.root / "recipe"),
+        ("add", *kind, place.file, place.file.with_suffix(".sq")),
+    ):
+        subprocess.run([program, *words], env=Tools(place.tools).environment(), check=True)
+    lock = place.take()
+    assert (place.store.root(lock.digest) / "bin/tool").is_file()
+    assert not (place.store.root(lock.digest) / "recipe").exists()
 
 
 def test_what_argosy_cannot_use_is_refused_in_one_line(place: Place) -> None:
