@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Annotated
+from urllib.parse import quote
 
 from pydantic import (
     AfterValidator,
@@ -23,7 +24,7 @@ from pydantic import (
     model_validator,
 )
 
-from argosy.study.image_names import LONGEST, REGISTRY, image_name, is_taken
+from argosy.study.image_names import LONGEST, REGISTRY, archive_of, image_name, is_taken
 from argosy.study.requirements import UV_LOCK, Listed, check_path, read_lists
 from argosy_common.errors import ArgosyError
 from argosy_common.files import write_text
@@ -52,12 +53,14 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def _base(value: str) -> str:
-    """Accept a folder of containers/ and an image of a registry."""
+    """Accept a folder of containers/, an image of a registry and an archive."""
+    if archive_of(value) and value.isprintable():
+        return value
     if value.startswith(REGISTRY) and value.isprintable() and " " not in value:
         return value
     if is_taken(value) or not _NAME.fullmatch(value):
         raise ValueError(
-            "write a folder of containers/, an image of Argosy or docker://HOST/NAME:TAG"
+            "write a folder of containers/, an image of Argosy, docker://HOST/NAME:TAG or an archive"
         )
     return value
 
@@ -75,7 +78,7 @@ class BuiltImage(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     base: Annotated[str, Field(alias="from"), AfterValidator(_base)]
-    """Image to start from: a folder of containers/, an image of Argosy or docker://HOST/NAME:TAG."""
+    """Image to start from: a folder of containers/, one of Argosy, docker://HOST/NAME:TAG or an archive."""
     python: Annotated[str, AfterValidator(check_path)] | None = None
     """File of the project with Python packages: requirements (*.txt), pyproject.toml or uv.lock."""
     system: Annotated[
@@ -105,7 +108,7 @@ class BuiltImage(BaseModel):
 
     @property
     def folder_of_base(self) -> str | None:
-        """The folder of containers/ that it is built upon; None: a registry has its base."""
+        """The folder of containers/ that it is built upon; None: its base comes from elsewhere."""
         return None if is_taken(self.base) else self.base
 
     def inputs(self, project: Path) -> list[Path]:
@@ -114,7 +117,13 @@ class BuiltImage(BaseModel):
         Raises:
             ArgosyError: if one of them is missing, lies outside of the project or cannot be installed.
         """
-        return [each.source for each in self._lists(project).values()]
+        archive = archive_of(self.base)
+        if archive and not (project / archive).is_file():
+            raise ArgosyError(
+                f"{archive}: there is no such archive", "correct `from` in config.yaml"
+            )
+        files = [project / archive] if archive else []
+        return [*files, *(each.source for each in self._lists(project).values())]
 
     def write(self, project: Path) -> None:
         """Write its Containerfile, with copies of its files.
@@ -122,9 +131,25 @@ class BuiltImage(BaseModel):
         Raises:
             ArgosyError: as `inputs`.
         """
+        for path, text in self._texts(project).items():
+            write_text(path, text)
+            # Modes count as a change for a build, and ARGOSY_UMASK may differ.
+            path.chmod(0o600)
+
+    def is_outdated(self, project: Path) -> bool:
+        """Return whether `write` would change a file."""
+        found = self._texts(project).items()
+        return any(
+            not path.is_file() or path.read_text(encoding="utf-8") != text for path, text in found
+        )
+
+    def _texts(self, project: Path) -> dict[Path, str]:
         lists = self._lists(project)
         texts = {f"python/{name}": each.text for name, each in lists.items()}
-        for name, text in {**texts, "Containerfile": self._containerfile([*lists])}.items():
+        for name, text in {
+            **texts,
+            "Containerfile": self._containerfile(self._from(project), [*lists]),
+        }.items():
             path = _folder(project, self.name) / name
             write_text(path, text)
             # Modes count as a change for a build, and ARGOSY_UMASK may differ.
@@ -138,8 +163,12 @@ class BuiltImage(BaseModel):
     def _lists(self, project: Path) -> Mapping[str, Listed]:
         return read_lists(project, self.python) if self.python else {}
 
-    def _containerfile(self, lists: Sequence[str]) -> str:
-        base = self.base.removeprefix(REGISTRY) if is_taken(self.base) else f"localhost/{self.base}"
+    def _from(self, project: Path) -> str:
+        if archive_of(self.base):
+            return f"file://{quote(str((project / self.base).absolute()))}"
+        return self.base.removeprefix(REGISTRY) if is_taken(self.base) else f"localhost/{self.base}"
+
+    def _containerfile(self, base: str, lists: Sequence[str]) -> str:
         lines = [
             f"{_MARK}{self.described}",
             "# The next build overwrites it. Copy this folder to containers/ to change it there.",
@@ -176,7 +205,7 @@ def described_files(project: Path) -> list[str]:
     for image in images:
         # An image of an earlier configuration.
         with suppress(ArgosyError):
-            files |= dict.fromkeys(image.inputs(project))
+            files |= dict.fromkeys(each.source for each in image._lists(project).values())
     return [str(path.relative_to(project)) for path in files]
 
 

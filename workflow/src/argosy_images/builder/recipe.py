@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import unquote
 
 from argosy_common.errors import ArgosyError, some
 from argosy_images.builder.inputs import Context, inputs_of_copy, inputs_of_run
@@ -28,7 +29,7 @@ from argosy_images.containerfile.stages import Containerfile, Stage, read_contai
 from argosy_images.containerfile.text import Heredoc, Source
 from argosy_images.engines.models import DEFAULT_PATH
 from argosy_images.oci import ImageConfig, architecture
-from argosy_images.registry.reference import Reference
+from argosy_images.registry.reference import Reference, split_source
 from argosy_images.store.lockfile import NAME
 
 CACHE_FORMAT = "argosy-layer-2"
@@ -36,6 +37,9 @@ CACHE_FORMAT = "argosy-layer-2"
 
 OWN_IMAGES = "localhost/"
 """The prefix of another folder of containers/; podman looks there for images built before."""
+
+FILES = "file://"
+"""The prefix of an archive or SIF file, by its absolute path as in a URL. podman knows no such base."""
 
 Inputs = Mapping[str, str]
 BaseConfig = Callable[[str], ImageConfig | None]
@@ -192,11 +196,11 @@ class _Planner:
     def _image(self, entry: Entry, reference: str) -> Chain:
         """Return an image of somebody else's, or of another folder of containers/."""
         if not reference.startswith(OWN_IMAGES):
-            try:
-                Reference.parse(reference)
-            except ArgosyError as problem:
-                raise self._file.source.error(entry.line, problem.problem, problem.hint) from None
             inputs = {"reference": reference, "architecture": architecture()}
+            if reference.startswith(FILES):
+                inputs["file"] = self._state_of_file(entry, reference.removeprefix(FILES))
+            else:
+                self._check_reference(entry, reference)
             key = _key("", inputs)
             config = self._base_config(key)
             if config and config.on_build:
@@ -228,6 +232,22 @@ class _Planner:
         self._files += other.files
         self._notes += other.notes
         return other.final
+
+    def _check_reference(self, entry: Entry, reference: str) -> None:
+        try:
+            Reference.parse(reference)
+        except ArgosyError as problem:
+            raise self._error(entry, problem.problem, problem.hint) from None
+
+    def _state_of_file(self, entry: Entry, source: str) -> str:
+        """Return what of an archive counts: reading all of it would take longer than a build."""
+        file, _ = split_source(unquote(source))
+        try:
+            status = file.stat()
+        except OSError as problem:
+            raise self._error(entry, f"{file}: {problem.strerror}") from None
+        self._files.append(file)
+        return f"{status.st_size} bytes, changed at {status.st_mtime_ns}"
 
     def _error(self, entry: Entry, message: str, hint: str = "") -> ArgosyError:
         return self._file.source.error(entry.line, message, hint)

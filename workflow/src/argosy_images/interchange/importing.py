@@ -26,7 +26,7 @@ from argosy_images.interchange.unpacking import config_of, unpack_layer
 from argosy_images.namespaces import unhindered
 from argosy_images.oci import ImageConfig
 from argosy_images.registry.pulling import Pulled, pull, reach
-from argosy_images.registry.reference import TRANSPORT, Reference
+from argosy_images.registry.reference import TRANSPORT, Reference, split_source
 from argosy_images.registry.retry import Patience
 from argosy_images.rootfs.freeze import make_frozen, put_in_place
 from argosy_images.rootfs.layers import Change, Layer
@@ -260,16 +260,8 @@ def take_image(
             f"{source}: images come from a file, a folder, a registry by {TRANSPORT}REFERENCE, or "
             f"udocker's folder by {PREFIX}NAME:TAG"
         )
-    file, wanted = _parts(source)
+    file, wanted = split_source(source)
     return import_image(store, project, file, name, wanted=wanted, say=say)
-
-
-def _parts(source: str) -> tuple[Path, str]:
-    """Return the file or folder that there is, and the name behind a colon of an image in it."""
-    end = len(source)
-    while end > 0 and not Path(source[:end]).exists():
-        end = source.rfind(":", 0, end)
-    return (Path(source[:end]), source[end + 1 :]) if end > 0 else (Path(source), "")
 
 
 def check_taken(project: Path, name: str, source: str) -> None:
@@ -290,7 +282,7 @@ def check_taken(project: Path, name: str, source: str) -> None:
         )
     path = ImageLock.path_of(project, name)
     is_archive = not source.startswith((TRANSPORT, PREFIX))
-    if is_archive and not _parts(str(project / source))[0].exists():
+    if is_archive and not split_source(str(project / source))[0].exists():
         kinds = f"a folder of containers/, {TRANSPORT}HOST/NAME:TAG, {PREFIX}NAME:TAG or an archive"
         was_taken = f"write image: {name}, which was imported from it"
         raise ArgosyError(
