@@ -4,11 +4,15 @@ import os
 import stat
 import subprocess
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from sif_files import make_sif, make_squashfs
 
 from argosy_common.errors import ArgosyError
+from argosy_images.builder.builder import build_image
+from argosy_images.builder.recipe import image_inputs, plan
+from argosy_images.interchange.exporting import export_image
 from argosy_images.interchange.importing import take_image
 from argosy_images.oci import architecture
 from argosy_images.store.lockfile import ImageLock
@@ -103,6 +107,32 @@ def test_a_sif_file_is_an_image_with_its_literal_variables(place: Place, compres
     assert stat.S_IMODE((root / "bin/su").stat().st_mode) == 0o755
     assert not [*(root / "dev").glob("null")] or (root / "dev/null").is_file()
     assert place.take() == lock
+
+
+def test_an_image_is_built_upon_a_sif_file_and_upon_an_archive(place: Place) -> None:
+    (place.root / ".singularity.d/env/90-environment.sh").write_text("export FROM=sif\n")
+    make_sif(place.file, place.squashfs())
+    archive = place.file.with_name("my archive.tar")
+    export_image(place.store, place.take(), archive)
+    folder = place.project / "containers/own"
+    folder.mkdir(parents=True)
+    built = []
+    for file in (place.file, archive):
+        (folder / "Containerfile").write_text(
+            f"FROM file://{quote(str(file))}\nCOPY Containerfile /\n"
+        )
+        lock = build_image(place.store, folder, folder / "image.lock", folder / "log")
+        assert (lock.base.source, lock.base.reference) == ("file", file.name)
+        assert lock.config.environment == {"FROM": "sif"}
+        assert (place.store.root(lock.digest) / "bin/tool").is_file()
+        assert image_inputs(folder) == [str(folder / "Containerfile"), str(file)]
+        built.append(plan(folder).final.key)
+        os.utime(file, (1, 1))
+        built.append(plan(folder).final.key)
+    assert len({*built}) == 4
+    file.unlink()
+    with pytest.raises(ArgosyError, match=r"Containerfile:1: .*my archive.tar: No such file"):
+        plan(folder)
 
 
 def test_a_file_that_another_tool_wrote_is_read(place: Place) -> None:

@@ -91,7 +91,9 @@ def test_what_is_written_is_a_containerfile_with_copies(tmp_path: Path, name: st
     assert written_image(tmp_path, image.name) == image
     assert described_files(tmp_path) == [name, str(Path(name).with_name("common.txt"))]
     keys = recipe.final.key
+    assert not image.is_outdated(tmp_path)
     (tmp_path / name).write_text("six\n")
+    assert image.is_outdated(tmp_path)
     assert plan(folder, others=[tmp_path / "containers"]).final.key == keys
     image.write(tmp_path)
     assert plan(folder, others=[tmp_path / "containers"]).final.key != keys

@@ -144,10 +144,15 @@ def image_why(
 ) -> None:
     """Show which steps of an image are cached, and why the others must run."""
     from argosy.cli.image_tables import of_findings
+    from argosy.study.built_images import written_image
     from argosy_images import Plan
 
     store, name = _store(), _known(name)
     plan = Plan.of(store, image_folder(Path(), name), image_folders(Path()))
+    if (of := written_image(Path(), name)) and of.is_outdated(Path()):
+        say(
+            f"{of.python} has changed since: the next build reads it anew, and this is the last one"
+        )
     show(*of_findings(name, plan.explain()))
 
 

@@ -146,14 +146,8 @@ class BuiltImage(BaseModel):
     def _texts(self, project: Path) -> dict[Path, str]:
         lists = self._lists(project)
         texts = {f"python/{name}": each.text for name, each in lists.items()}
-        for name, text in {
-            **texts,
-            "Containerfile": self._containerfile(self._from(project), [*lists]),
-        }.items():
-            path = _folder(project, self.name) / name
-            write_text(path, text)
-            # Modes count as a change for a build, and ARGOSY_UMASK may differ.
-            path.chmod(0o600)
+        texts["Containerfile"] = self._containerfile(self._from(project), [*lists])
+        return {_folder(project, self.name) / name: text for name, text in texts.items()}
 
     def explain(self, problem: ArgosyError) -> ArgosyError:
         """Return the problem of a build with the keys that the image comes from."""
