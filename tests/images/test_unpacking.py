@@ -691,7 +691,5 @@ def test_what_is_no_archive_is_refused(project: Project) -> None:
     for kind in ("gzip", "bzip2", "xz", "zstd"):
         project.file.write_bytes(PACKERS[kind](b"not an archive"))
         project.refuses("damaged or cut off, or not an archive")
-    project.file.write_bytes(b"#!/usr/bin/env run-singularity\n\0SIF_MAGIC\0" + bytes(2000))
-    project.refuses("a SIF image, of Apptainer or Singularity", "docker://REFERENCE NAME")
     project.file.write_bytes(b"hsqs" + bytes(2000))
     project.refuses("a SquashFS image", "docker://REFERENCE NAME")

@@ -40,7 +40,7 @@ from argosy.jobs.study_file import (
 from argosy.monitor.failures import print_failures
 from argosy.schedulers import find_batch_system
 from argosy.schedulers.script_template import template_files
-from argosy.shipped.files import check_import, image_folder
+from argosy.shipped.files import check_import, image_folder, image_folders
 from argosy.site.models import read_site
 from argosy.study.config import Source, parse_config
 from argosy.study.image_names import archive_of
@@ -94,6 +94,18 @@ def rule_path(name):
     return path
 
 
+def files_of_image(image, built):
+    """Return the files that an image is built of.
+
+    The Containerfile of one that config.yaml describes is written by the rule, so it is none of them.
+    """
+    folder = built.folder_of_base if built else image
+    files = [str(path) for path in built.inputs(PROJECT)] if built else []
+    if folder:
+        files += image_inputs(image_folder(PROJECT, folder), image_folders(PROJECT))
+    return files
+
+
 try:
     STUDY = parse_config(config, config_sources())
     SITE = STUDY.site
@@ -110,6 +122,7 @@ try:
     }
     IMAGES = sorted({run.image for run in RUNS.values() if run.image})
     TAKEN = STUDY.taken_images
+    BUILT = STUDY.built_images
     for name, source in TAKEN.items():
         check_import(PROJECT, name, source)
         check_taken(PROJECT, name, source)
@@ -126,11 +139,12 @@ try:
         )
     )
     IMAGE_FILES = {
-        image: [*map(rule_path, image_inputs(image_folder(PROJECT, image)))]
+        image: [*map(rule_path, files_of_image(image, BUILT.get(image)))]
         for image in IMAGES
         if image not in TAKEN
         and (
-            image_folder(PROJECT, image).exists()
+            image in BUILT
+            or image_folder(PROJECT, image).exists()
             or not ImageLock.path_of(PROJECT, image).is_file()
         )
     }
@@ -223,6 +237,12 @@ def taken_image(wildcards):
 def image_archive(wildcards):
     """The archive that an image is taken from; a newer one is taken anew."""
     return archive_of(taken_image(wildcards)) or []
+
+
+def made_of(wildcards):
+    """The option that describes an image without a Containerfile of its own."""
+    built = BUILT.get(wildcards.image)
+    return f"--made-of={shlex.quote(built.described)}" if built else ""
 
 
 def image_files(wildcards):

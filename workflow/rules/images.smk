@@ -11,10 +11,12 @@ rule image:
     localrule: True
     params:
         site=build_site(),
+        made_of=made_of,
     message:
         "Building image {wildcards.image}"
     shell:
-        "argosy image build {wildcards.image:q} --lock {output:q} --log {log:q} {params.site}"
+        "argosy image build {wildcards.image:q} --lock {output:q} --log {log:q} {params.site} "
+        "{params.made_of}"
 
 
 # An image that is taken as it is, from a registry, udocker or an archive.

@@ -183,8 +183,11 @@ class Tools:
         tools = (self.store.udocker / "bin").glob(f"{program}-{self.machine()}*")
         return max((path for path in tools if os.access(path, os.X_OK)), default=None)
 
-    def require(self, program: str, say: Say) -> Path:
-        """Return a program of the distribution's package of its name, installed or unpacked if missing.
+    def require(self, program: str, say: Say, package: str = "") -> Path:
+        """Return a program of the distribution's package, installed or unpacked if missing.
+
+        Args:
+            package: the package's name, where it is not the program's.
 
         Raises:
             ArgosyError: when neither works, saying what to ask the site for.
@@ -194,13 +197,13 @@ class Tools:
             return found
         with self.store.locked("packages"):
             found = self.find(program)
-            reason = "" if found else self._fetch_package(program, say)
+            reason = "" if found else self._fetch_package(package or program, say)
         found = found or self.find(program)
         if not found:
             reason = reason or "its package does not hold it"
             raise ArgosyError(
                 f"{program} is missing and cannot be installed from here ({reason}): ask the site for the "
-                f"package '{program}'{_brought_by(program)}, or put the program on PATH"
+                f"package '{package or program}'{_brought_by(program)}, or put the program on PATH"
             )
         return found
 

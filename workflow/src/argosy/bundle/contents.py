@@ -14,6 +14,7 @@ from pathspec import PathSpec
 from argosy.bundle.archive import CHECKSUMS, CRATE, DESCRIPTION, SHOWN_HIDDEN, is_bundle
 from argosy.results.hidden_values import SECRET_NAME
 from argosy.shipped.files import workloads_folder
+from argosy.study.built_images import described_files
 from argosy_common.errors import ArgosyError
 from argosy_common.reading import NotReadError, descriptor_of, entries
 
@@ -24,6 +25,7 @@ PROJECT_PARTS = (
 """Parts of a clone of Argosy that are taken if they exist: the workflow without its tests."""
 MADE_BY_ARGOSY = ("results", "resources", "logs")
 """Folders of a project beside the user's own."""
+_FOLDERS = ("config/", "containers/", "docs/", "profiles/", "slurm/", "workflow/")
 
 STAYING = ("__pycache__/", "*.pyc", "*.egg-info/", "*~", "/results/*/*/*/checkpoints/")
 """Files that are made anew, and checkpoints."""
@@ -97,7 +99,7 @@ def find_contents(project: Path, sites: Sequence[str], excluded: Sequence[str]) 
     own, ignored = _own_parts(project)
     members: list[Member] = []
     left_out: list[str] = []
-    for part in [*own, *(f"results/{site}" for site in sites)]:
+    for part in dict.fromkeys([*own, *(f"results/{site}" for site in sites)]):
         for name, found in _walk(project, PurePosixPath(part)):
             if staying.match_file(name) or (part in own and ignored.match_file(name)):
                 continue
@@ -112,7 +114,8 @@ def find_contents(project: Path, sites: Sequence[str], excluded: Sequence[str]) 
 def _own_parts(project: Path) -> tuple[Sequence[str], PathSpec[Any]]:
     """Return the parts of a project without results, and the files in them that its author keeps out."""
     if workloads_folder(project) != project.absolute():
-        return PROJECT_PARTS, PathSpec.from_lines("gitignore", [])
+        lists = [name for name in described_files(project) if not name.startswith(_FOLDERS)]
+        return [*PROJECT_PARTS, *lists], PathSpec.from_lines("gitignore", [])
     with os.scandir(project) as found:
         names = sorted(each.name for each in found if not _is_made(project / each.name))
     listed = project / ".gitignore"

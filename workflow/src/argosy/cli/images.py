@@ -9,7 +9,13 @@ import typer
 
 from argosy.cli.commands import BUILD, EXCHANGE, LOOK, PLUMBING, Commands
 from argosy.cli.output import say, show, show_json
-from argosy.shipped.files import check_import, image_folder, image_names, workloads_folder
+from argosy.shipped.files import (
+    check_import,
+    image_folder,
+    image_folders,
+    image_names,
+    workloads_folder,
+)
 from argosy_common.errors import ArgosyError, choices, plain
 
 if TYPE_CHECKING:
@@ -35,11 +41,19 @@ def image_build(
         str | None,
         typer.Option(metavar="SITE", help="Build as this site's file says: here or in a job."),
     ] = None,
+    made_of: Annotated[
+        str | None, typer.Option(hidden=True, metavar="JSON", help="`image` of config.yaml.")
+    ] = None,
 ) -> None:
     """Build containers/IMAGE/Containerfile: the steps that are not cached."""
+    from argosy.study.built_images import BuiltImage, written_image
     from argosy_images import build_image
 
-    store, name = _store(), _known(name)
+    store, name = _store(), _name_of(name)
+    of = BuiltImage.model_validate_json(made_of) if made_of else written_image(Path(), name)
+    if of:
+        of.write(Path())
+    name = _known(name)
     lock = lock or Path("resources/images") / name / "image.lock"
     log = log or Path("logs/images") / f"{name}.log"
     if site is not None:
@@ -54,7 +68,10 @@ def image_build(
             build = Build(Project(Path.cwd()), site, name, lock, log)
             build_by_job(build, facts, say)
             return
-    build_image(store, image_folder(Path(), name), lock, log)
+    try:
+        build_image(store, image_folder(Path(), name), lock, log, image_folders(Path()))
+    except ArgosyError as problem:
+        raise of.explain(problem) if of else problem from None
 
 
 def image_pack(
@@ -128,10 +145,16 @@ def image_why(
 ) -> None:
     """Show which steps of an image are cached, and why the others must run."""
     from argosy.cli.image_tables import of_findings
+    from argosy.study.built_images import written_image
     from argosy_images import Plan
 
     store, name = _store(), _known(name)
-    show(*of_findings(name, Plan.of(store, image_folder(Path(), name)).explain()))
+    plan = Plan.of(store, image_folder(Path(), name), image_folders(Path()))
+    if (of := written_image(Path(), name)) and of.is_outdated(Path()):
+        say(
+            f"{of.python} has changed since: the next build reads it anew, and this is the last one"
+        )
+    show(*of_findings(name, plan.explain()))
 
 
 def image_engines(
@@ -215,7 +238,7 @@ def image_import(
         typer.Argument(
             metavar="SOURCE",
             help="An OCI archive or folder, a file of docker save (FILE:NAME for one image of "
-            "several), docker://REFERENCE or udocker:NAME:TAG.",
+            "several), a SIF file, docker://REFERENCE or udocker:NAME:TAG.",
         ),
     ],
     name: Annotated[

@@ -20,7 +20,7 @@ from argosy.schedulers import find_batch_system
 from argosy.schedulers.base import Say, Scheduler, SchedulerError, State, Status
 from argosy.schedulers.job_request import JobRequest
 from argosy.schedulers.script_template import ScriptTemplate
-from argosy.shipped.files import image_folder
+from argosy.shipped.files import image_folder, image_folders
 from argosy.site.models import Site
 from argosy.site.placement import Request, place
 from argosy_common.errors import ArgosyError, coloured
@@ -125,6 +125,10 @@ class Build:
         """The image's own, with its Containerfile."""
         return image_folder(self.project.path, self.image)
 
+    def plan(self) -> Plan:
+        """Return the steps that the build has to run."""
+        return Plan.of(self.project.store, self.folder, image_folders(self.project.path))
+
     @property
     def job_dir(self) -> Path:
         """Where the job's script and log lie; by it the job is found again."""
@@ -137,9 +141,9 @@ def build_by_job(build: Build, facts: Site, say: Say) -> ImageLock:
     Raises:
         ArgosyError: as the build in the job raised it, or when there is no such job to be had.
     """
-    store = build.project.store
-    if Plan.of(store, build.folder).built():
-        return build_image(store, build.folder, build.lock, build.log)
+    if build.plan().built():
+        others = image_folders(build.project.path)
+        return build_image(build.project.store, build.folder, build.lock, build.log, others)
     write_script(build, facts)
     scheduler = find_batch_system(facts.scheduler).make_scheduler(POLL_S)
     with _cancelled_with_us(scheduler, say):
@@ -186,7 +190,7 @@ def _conclude(build: Build, status: Status) -> ImageLock:
     if status.state not in (State.COMPLETED, State.GONE):
         why = _last_error(log) or f"the build's job ended: {status.state.value}"
         raise ArgosyError(f"{why} (job {status.job_id}, {log})")
-    lock = Plan.of(build.project.store, build.folder).built()
+    lock = build.plan().built()
     if lock is None:
         raise ArgosyError(f"{build.folder}: files changed during the build", "build it again")
     # On a slow file system this node may still see an older one.

@@ -26,7 +26,15 @@ def is_shipped(project: Path, name: str) -> bool:
 
 def image_folder(project: Path, name: str) -> Path:
     """Return the folder of an image's Containerfile; where there is none, its place in the project."""
+    written = project / "resources/images" / name
+    if (written / "Containerfile").is_file() and not (project / "containers" / name).exists():
+        return written
     return (SHIPPED if is_shipped(project, name) else project) / "containers" / name
+
+
+def image_folders(project: Path) -> tuple[Path, ...]:
+    """Return the folders of images that FROM localhost/NAME may mean: the project's, then Argosy's."""
+    return tuple(folder / "containers" for folder in (project, SHIPPED))
 
 
 def check_import(project: Path, name: str, source: str) -> None:

@@ -11,6 +11,7 @@ REGISTRY, UDOCKER = "docker://", "udocker:"
 ARCHIVES = (
     *(".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz"),
     *(".tar.bz2", ".tbz", ".tbz2", ".tar.zst", ".tzst"),
+    ".sif",
 )
 _ENDING = "|".join(map(re.escape, ARCHIVES))
 _ARCHIVE = re.compile(rf"(?P<file>(?:.*/)?(?P<stem>[^/]*?)(?:{_ENDING}))(?P<inside>:.+)?")

@@ -5,6 +5,7 @@ Every model refuses unknown keys, so a misspelt key is an error and never silent
 
 import re
 import shlex
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
@@ -13,12 +14,14 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainValidator,
     ValidationInfo,
     WithJsonSchema,
     field_validator,
     model_validator,
 )
 
+from argosy.study.built_images import BuiltImage
 from argosy.study.command_launchers import refuse_launchers
 from argosy.study.image_names import ARCHIVES, image_name, is_taken
 from argosy.validation import (
@@ -101,6 +104,15 @@ def native_name(experiment: str) -> str:
     return f"{experiment}-native"
 
 
+def image_asked_for(value: Any, info: ValidationInfo) -> BuiltImage | str:
+    """Accept a folder of containers/, an image to be taken as it is, and a mapping that describes one."""
+    if isinstance(value, Mapping | BuiltImage):
+        return BuiltImage.model_validate(value, context=info.context)
+    if not isinstance(value, str):
+        raise ValueError("write the name of an image, or a mapping with from, python and system")
+    return image_or_source(printable(value))
+
+
 def image_or_source(value: str) -> str:
     """Accept a folder of containers/, and where an image may be taken from as it is."""
     if is_taken(value) and NAME.fullmatch(image_name(value)):
@@ -163,7 +175,10 @@ Words = Annotated[
     tuple[str, ...], BeforeValidator(words), Field(min_length=1), one_or_several({"type": "string"})
 ]
 Name = Annotated[str, AfterValidator(folder_name)]
-Image = Annotated[str, AfterValidator(printable), AfterValidator(image_or_source)]
+Image = Annotated[
+    BuiltImage | str,
+    PlainValidator(image_asked_for, json_schema_input_type=BuiltImage | str),
+]
 Variable = Annotated[str, AfterValidator(variable_name)]
 Value = Annotated[
     str,
@@ -248,7 +263,8 @@ class Experiment(Model):
     """A program in an image, measured at several sizes."""
 
     image: Image | None = None
-    """Folder of containers/, docker://REFERENCE, udocker:NAME:TAG or an archive; None: the host has all."""
+    """Folder of containers/, docker://REFERENCE, udocker:NAME:TAG, an archive, or a mapping of from, python
+    and system, by which Argosy writes a Containerfile; None: the host has all."""
     command: Words
     """Program and arguments of each rank, split as a shell would and never given to one."""
     launcher: Launcher = "horovod"
@@ -386,8 +402,14 @@ class Config(Model):
     @property
     def taken_images(self) -> dict[str, str]:
         """Where images come from that are taken as they are, by their names in the project."""
-        images = [one.image for one in self.selected.values() if one.image]
+        images = [one.image for one in self.selected.values() if isinstance(one.image, str)]
         return {image_name(image): image for image in images if is_taken(image)}
+
+    @property
+    def built_images(self) -> dict[str, BuiltImage]:
+        """The images that are described by what they are made of, by their names in the project."""
+        images = [one.image for one in self.selected.values()]
+        return {image.name: image for image in images if isinstance(image, BuiltImage)}
 
     @model_validator(mode="after")
     def known_selection(self) -> "Config":
@@ -403,7 +425,10 @@ class Config(Model):
         """Refuse two images that would be called the same: one would be measured as the other."""
         named: dict[str, str] = {}
         for experiment, one in self.experiments.items():
-            if one.image and named.setdefault(image_name(one.image), one.image) != one.image:
+            if (
+                isinstance(one.image, str)
+                and named.setdefault(image_name(one.image), one.image) != one.image
+            ):
                 name = image_name(one.image)
                 raise ValueError(
                     f"experiments.{experiment}.image: {one.image} and {named[name]} would both be named "

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from argosy.study.built_images import BuiltImage
 from argosy.study.image_names import image_name
 from argosy.study.models import (
     Checkpoints,
@@ -128,6 +129,7 @@ def _with(
 
 def _run(name: str, experiment: Experiment, nodes: int, repeat: int, more: _More) -> Run:
     [runtime] = experiment.runtime
+    image = experiment.image
     asked = experiment.model_dump(exclude={"scale", "image", "runtime"})
     content = {
         **asked,
@@ -138,7 +140,7 @@ def _run(name: str, experiment: Experiment, nodes: int, repeat: int, more: _More
         "ranks_per_node": experiment.scale.ranks_per_node,
         "repeat": repeat,
         "scaling": experiment.scale.kind,
-        "image": experiment.image and image_name(experiment.image),
+        "image": image.name if isinstance(image, BuiltImage) else image and image_name(image),
     }
     return Run.model_validate(content)
 

@@ -35,10 +35,15 @@ from argosy_images.tools import Tools
 from argosy_images.udocker_repository.registering import UdockerRepository
 
 
-def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> ImageLock:
+def build_image(
+    store: Store, folder: Path, lock_path: Path, log_path: Path, others: Sequence[Path] = ()
+) -> ImageLock:
     """Build the image of `containers/<name>/` as far as it is not cached, freeze it and lock it.
 
     People are told on standard error; everything that the steps print is in `log_path`.
+
+    Args:
+        others: folders of images, besides the one around `folder`, for FROM localhost/NAME.
 
     Raises:
         ArgosyError: naming the Containerfile's line when a step fails; finished steps stay cached.
@@ -46,14 +51,14 @@ def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> 
     name = folder.name
     # runc takes no way by symbolic links, such as a store on a larger disk.
     store = Store(store.path.resolve())
-    plan = Plan.of(store, folder)
+    plan = Plan.of(store, folder, others)
     sweep()
     log_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not store.is_writable:
         return _find_built(plan, lock_path, log_path)
     with store.changing(name), _log(log_path) as log:
         progress = Progress(log)
-        plan = Plan.of(store, folder)
+        plan = Plan.of(store, folder, others)
         # Written now, so that it explains a failure, too.
         history.record(store, name, plan.recipe.final)
         for note in plan.recipe.notes:
@@ -61,8 +66,8 @@ def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> 
         with store.workspace(name) as work:
             tree = GrowingTree(work / "root")
             if plan.missing():
-                _build_missing(_Build(store, folder, work, progress), plan, tree)
-                plan = Plan.of(store, folder)
+                _build_missing(_Build(store, folder, others, work, progress), plan, tree)
+                plan = Plan.of(store, folder, others)
                 history.record(store, name, plan.recipe.final)
             else:
                 progress.say(plan.all_cached())
@@ -130,14 +135,14 @@ class Plan:
     recipe: Recipe
 
     @classmethod
-    def of(cls, store: Store, folder: Path) -> "Plan":
+    def of(cls, store: Store, folder: Path, others: Sequence[Path] = ()) -> "Plan":
         """Plan the image of a folder; raises ArgosyError naming file and line, for what cannot be built."""
 
         def base_config(key: str) -> ImageConfig | None:
             found = cache.read_step(store, key)
             return found.base.config if found and found.base else None
 
-        return cls(store, folder.name, recipes.plan(folder, base_config))
+        return cls(store, folder.name, recipes.plan(folder, base_config, others))
 
     def built(self) -> ImageLock | None:
         """Return the lock of an image all of whose steps are cached; None if steps have to run."""
@@ -209,6 +214,7 @@ class _Build:
 
     store: Store
     folder: Path
+    others: Sequence[Path]
     work: Path
     progress: Progress
 
@@ -255,7 +261,7 @@ def _build_missing(build: _Build, plan: Plan, tree: GrowingTree) -> None:
             _make_base(build, way, step)
 
     def carry_out(executor: Executor) -> None:
-        _carry_out(executor, Plan.of(build.store, build.folder), build.progress)
+        _carry_out(executor, Plan.of(build.store, build.folder, build.others), build.progress)
 
     _with_executor(build, way, carry_out, lambda: plan.begin(tree))
 

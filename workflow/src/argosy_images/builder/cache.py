@@ -27,7 +27,7 @@ class CachedBase(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     reference: str
-    source: Literal["registry", "archive"]
+    source: Literal["registry", "archive", "file"]
     config: ImageConfig
 
 

@@ -15,20 +15,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import gettempdir
+from urllib.parse import unquote
 
 from argosy_common.disk import remove_tree
 from argosy_common.errors import ArgosyError, plain
 from argosy_images import tools
 from argosy_images.builder.cache import CachedBase
+from argosy_images.builder.recipe import FILES
 from argosy_images.engines.models import DEFAULT_PATH
-from argosy_images.interchange.incoming import describe
-from argosy_images.interchange.opening import Archive, Folder
+from argosy_images.interchange.incoming import IncomingImage, describe
+from argosy_images.interchange.opening import Archive, Folder, opened
+from argosy_images.interchange.sif import is_sif, unpack_sif
 from argosy_images.interchange.unpacking import config_of, unpack_layer
 from argosy_images.namespaces import count_ids, unhindered
 from argosy_images.oci import ImageConfig
 from argosy_images.registry.client import Client
 from argosy_images.registry.pulling import pull, reach
-from argosy_images.registry.reference import DOCKER_HUB, Reference
+from argosy_images.registry.reference import DOCKER_HUB, Reference, split_source
 from argosy_images.registry.retry import Patience, UnreachableError
 from argosy_images.rootfs.flatten import flatten
 from argosy_images.rootfs.layers import Layer
@@ -112,11 +115,13 @@ MERGED_USR = (
 def fetch(store: Store, reference: str, root: Path, say: Say) -> Fetched:
     """Make the new folder `root`, the file system of `reference`.
 
-    From the archive it has yet to be configured (`base.CONFIGURE`, then `base.tidy`).
+    From Debian's archive it has yet to be configured (`base.CONFIGURE`, then `base.tidy`).
 
     Raises:
-        ArgosyError: when neither a registry nor the archive can give it.
+        ArgosyError: when neither a registry nor the archive can give it, or a file is damaged.
     """
+    if reference.startswith(FILES):
+        return _take_file(store, reference.removeprefix(FILES), root, say)
     wanted = Reference.parse(reference)
     suite = archive_suite(wanted)
     say(f"asking {wanted.host} for {reference}")
@@ -165,22 +170,40 @@ def _name_release(reference: str, codename: str) -> str:
 def _pull(store: Store, client: Client, root: Path, say: Say) -> Fetched:
     pulled = pull(store, client, root.with_name(f"{root.name}.pulled"), say)
     archive = Folder(pulled.folder, str(pulled.reference))
-    text = unhindered(lambda: _unpack(archive, root).model_dump_json())
+    text = unhindered(lambda: _unpack(archive, describe(archive), root))
     config = ImageConfig.model_validate_json(text)
     base = CachedBase(reference=str(pulled.reference), source="registry", config=config)
     return Fetched(base, pulled.cached)
 
 
-def _unpack(archive: Archive, root: Path) -> ImageConfig:
-    """Make one tree of all layers; the image's configuration."""
-    image = describe(archive)
+def _take_file(store: Store, source: str, root: Path, say: Say) -> Fetched:
+    """Make the tree of an archive or SIF file."""
+    file, wanted = split_source(unquote(source))
+    aside = root.with_name(f"{root.name}.archive")
+
+    def unpack() -> str:
+        with opened(file, aside, say) as archive:
+            return _unpack(archive, describe(archive, wanted), root)
+
+    if is_sif(file):
+        sif = unpack_sif(store, file, aside, say)
+        variables = sif.variables(say)
+        text = unhindered(lambda: _unpack(sif, sif.describe(variables), root))
+    else:
+        text = unhindered(unpack)
+    config = ImageConfig.model_validate_json(text)
+    return Fetched(CachedBase(reference=file.name, source="file", config=config))
+
+
+def _unpack(archive: Archive, image: IncomingImage, root: Path) -> str:
+    """Make one tree of all layers; the image's configuration in JSON."""
     config = config_of(archive, image)
     layers: list[Layer] = []
     for number, layer in enumerate(image.layers):
         diff = root.with_name(f"{root.name}.layer-{number}")
         layers.append(Layer.of(diff, unpack_layer(archive, layer, diff, layers)))
     flatten(layers, root)
-    return config
+    return config.model_dump_json()
 
 
 def _bootstrap(store: Store, suite: str, root: Path, say: Say) -> str:

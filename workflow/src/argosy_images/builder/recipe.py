@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import unquote
 
 from argosy_common.errors import ArgosyError, some
 from argosy_images.builder.inputs import Context, inputs_of_copy, inputs_of_run
@@ -28,7 +29,7 @@ from argosy_images.containerfile.stages import Containerfile, Stage, read_contai
 from argosy_images.containerfile.text import Heredoc, Source
 from argosy_images.engines.models import DEFAULT_PATH
 from argosy_images.oci import ImageConfig, architecture
-from argosy_images.registry.reference import Reference
+from argosy_images.registry.reference import Reference, split_source
 from argosy_images.store.lockfile import NAME
 
 CACHE_FORMAT = "argosy-layer-2"
@@ -36,6 +37,9 @@ CACHE_FORMAT = "argosy-layer-2"
 
 OWN_IMAGES = "localhost/"
 """The prefix of another folder of containers/; podman looks there for images built before."""
+
+FILES = "file://"
+"""The prefix of an archive or SIF file, by its absolute path as in a URL. podman knows no such base."""
 
 Inputs = Mapping[str, str]
 BaseConfig = Callable[[str], ImageConfig | None]
@@ -113,35 +117,45 @@ def nothing_known(key: str) -> None:
     """Stands for a store that holds no base yet."""
 
 
-def plan(folder: Path, base_config: BaseConfig = nothing_known) -> Recipe:
+def plan(
+    folder: Path, base_config: BaseConfig = nothing_known, others: Sequence[Path] = ()
+) -> Recipe:
     """Return the recipe of the image in `containers/<name>/`.
 
     Args:
         base_config: gives the configuration of the fetched base with this key, if it is there.
+        others: folders of images, besides the one around `folder`, for FROM localhost/NAME.
 
     Raises:
         ArgosyError: naming file and line, for what cannot be built, missing sources included.
     """
     try:
-        return _Planner(folder, (), base_config).recipe()
+        return _Planner(folder, (), base_config, others).recipe()
     except RecursionError:
         raise ArgosyError(f"{_path(folder)}: is nested too deeply") from None
 
 
-def image_inputs(folder: Path) -> list[str]:
+def image_inputs(folder: Path, others: Sequence[Path] = ()) -> list[str]:
     """Return the Containerfile of `containers/<name>/` and every file that goes into the image.
 
     Raises:
         ArgosyError: naming file and line, when it cannot be built.
     """
-    return [str(path) for path in plan(folder).files]
+    return [str(path) for path in plan(folder, others=others).files]
 
 
 class _Planner:
     """Plans one file; `above` are the folders whose planning led to it."""
 
-    def __init__(self, folder: Path, above: tuple[Path, ...], base_config: BaseConfig) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        above: tuple[Path, ...],
+        base_config: BaseConfig,
+        others: Sequence[Path],
+    ) -> None:
         self._folder = folder
+        self._others = others
         self._above = above
         self._base_config = base_config
         self._unknown: list[Step] = []
@@ -182,11 +196,11 @@ class _Planner:
     def _image(self, entry: Entry, reference: str) -> Chain:
         """Return an image of somebody else's, or of another folder of containers/."""
         if not reference.startswith(OWN_IMAGES):
-            try:
-                Reference.parse(reference)
-            except ArgosyError as problem:
-                raise self._file.source.error(entry.line, problem.problem, problem.hint) from None
             inputs = {"reference": reference, "architecture": architecture()}
+            if reference.startswith(FILES):
+                inputs["file"] = self._state_of_file(entry, reference.removeprefix(FILES))
+            else:
+                self._check_reference(entry, reference)
             key = _key("", inputs)
             config = self._base_config(key)
             if config and config.on_build:
@@ -201,21 +215,39 @@ class _Planner:
         name = reference.removeprefix(OWN_IMAGES).removesuffix(":latest")
         if not NAME.fullmatch(name):
             raise self._error(entry, f"{reference[:100]}: names no folder of containers/")
-        folder = self._folder.resolve().parent / name
+        beside = self._folder.resolve().parent / name
+        places = (beside, *(other.resolve() / name for other in self._others))
+        folder = next((place for place in places if _path(place).is_file()), beside)
         if folder in (*self._above, self._folder.resolve()):
             raise self._error(entry, f"{reference}: images that need each other, in a circle")
         if not _path(folder).is_file():
             raise self._error(
                 entry,
                 f"{reference}: there is no {_path(folder)}",
-                f"write it; argosy image eject {name} copies one that comes with Argosy",
+                "write it, or correct the name",
             )
         above = (*self._above, self._folder.resolve())
-        other = _Planner(folder, above, self._base_config).recipe()
+        other = _Planner(folder, above, self._base_config, self._others).recipe()
         self._unknown += other.unknown
         self._files += other.files
         self._notes += other.notes
         return other.final
+
+    def _check_reference(self, entry: Entry, reference: str) -> None:
+        try:
+            Reference.parse(reference)
+        except ArgosyError as problem:
+            raise self._error(entry, problem.problem, problem.hint) from None
+
+    def _state_of_file(self, entry: Entry, source: str) -> str:
+        """Return what of an archive counts: reading all of it would take longer than a build."""
+        file, _ = split_source(unquote(source))
+        try:
+            status = file.stat()
+        except OSError as problem:
+            raise self._error(entry, f"{file}: {problem.strerror}") from None
+        self._files.append(file)
+        return f"{status.st_size} bytes, changed at {status.st_mtime_ns}"
 
     def _error(self, entry: Entry, message: str, hint: str = "") -> ArgosyError:
         return self._file.source.error(entry.line, message, hint)

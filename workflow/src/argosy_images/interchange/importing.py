@@ -20,12 +20,13 @@ from argosy_common.errors import ArgosyError
 from argosy_images.builder import cache
 from argosy_images.interchange.incoming import IncomingImage, IncomingLayer, describe
 from argosy_images.interchange.opening import Archive, Folder, opened
+from argosy_images.interchange.sif import is_sif, unpack_sif
 from argosy_images.interchange.streams import Say, Seldom, silent
 from argosy_images.interchange.unpacking import config_of, unpack_layer
 from argosy_images.namespaces import unhindered
 from argosy_images.oci import ImageConfig
 from argosy_images.registry.pulling import Pulled, pull, reach
-from argosy_images.registry.reference import TRANSPORT, Reference
+from argosy_images.registry.reference import TRANSPORT, Reference, split_source
 from argosy_images.registry.retry import Patience
 from argosy_images.rootfs.freeze import make_frozen, put_in_place
 from argosy_images.rootfs.layers import Change, Layer
@@ -61,7 +62,7 @@ def import_image(
     wanted: str = "",
     say: Say = silent,
 ) -> ImageLock:
-    """Make the image of an archive or OCI image layout the project's image `name`.
+    """Make the image of an archive, OCI image layout or SIF file the project's image `name`.
 
     It may be one that the project builds elsewhere; the workflow builds it here only when a file that it
     is made of is newer than its image.lock.
@@ -75,6 +76,12 @@ def import_image(
             is left in the store then.
     """
     with _importing(store, name, say) as to:
+        if is_sif(file):
+            if wanted:
+                raise ArgosyError(f"{file}: a SIF file holds one image", f"leave out :{wanted}")
+            sif = unpack_sif(store, file, to.work / "sif", say)
+            variables = sif.variables(say)
+            return _lock(store, project, lambda: _take(to, sif, sif.describe(variables), "file"))
         return _lock(store, project, lambda: _take_file(to, file, wanted))
 
 
@@ -116,18 +123,18 @@ def _lock(store: Store, project: Path, take: Callable[[], ImageLock]) -> ImageLo
 
 def _take_file(to: _Import, file: Path, wanted: str) -> ImageLock:
     with opened(file, to.work / "archive", to.say) as archive:
-        return _take(to, archive, "file", wanted)
+        return _take(to, archive, describe(archive, wanted), "file")
 
 
 def _take_pulled(to: _Import, pulled: Pulled) -> ImageLock:
-    return _take(to, Folder(pulled.folder, str(pulled.reference)), "registry")
+    archive = Folder(pulled.folder, str(pulled.reference))
+    return _take(to, archive, describe(archive), "registry")
 
 
 def _take(
-    to: _Import, archive: Archive, source: Literal["file", "registry"], wanted: str = ""
+    to: _Import, archive: Archive, image: IncomingImage, source: Literal["file", "registry"]
 ) -> ImageLock:
     """Unpack the archive into the store and freeze it."""
-    image = describe(archive, wanted)
     config = config_of(archive, image)
     keys = _keys(image.layers)
     _unpack_missing(to, archive, image, config)
@@ -253,16 +260,8 @@ def take_image(
             f"{source}: images come from a file, a folder, a registry by {TRANSPORT}REFERENCE, or "
             f"udocker's folder by {PREFIX}NAME:TAG"
         )
-    file, wanted = _parts(source)
+    file, wanted = split_source(source)
     return import_image(store, project, file, name, wanted=wanted, say=say)
-
-
-def _parts(source: str) -> tuple[Path, str]:
-    """Return the file or folder that there is, and the name behind a colon of an image in it."""
-    end = len(source)
-    while end > 0 and not Path(source[:end]).exists():
-        end = source.rfind(":", 0, end)
-    return (Path(source[:end]), source[end + 1 :]) if end > 0 else (Path(source), "")
 
 
 def check_taken(project: Path, name: str, source: str) -> None:
@@ -283,7 +282,7 @@ def check_taken(project: Path, name: str, source: str) -> None:
         )
     path = ImageLock.path_of(project, name)
     is_archive = not source.startswith((TRANSPORT, PREFIX))
-    if is_archive and not _parts(str(project / source))[0].exists():
+    if is_archive and not split_source(str(project / source))[0].exists():
         kinds = f"a folder of containers/, {TRANSPORT}HOST/NAME:TAG, {PREFIX}NAME:TAG or an archive"
         was_taken = f"write image: {name}, which was imported from it"
         raise ArgosyError(

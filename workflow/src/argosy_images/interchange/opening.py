@@ -8,7 +8,7 @@ import posixpath
 import tarfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -64,21 +64,7 @@ LONGEST_DESCRIPTION = 4 << 20
 MOST_FILES = 10_000
 """Members of an archive: descriptions and layers."""
 
-_SIF = b"SIF_MAGIC"
-_SIF_AT = 32
-"""After the line by which it can be started as a program.
-
-https://github.com/apptainer/sif/blob/main/pkg/sif/sif.go"""
 _SQUASHFS = b"hsqs"
-
-
-def _without_layers(begin: bytes) -> str:
-    """Return what a file that begins so is, if it is an image of another kind; else nothing."""
-    if begin[_SIF_AT:].startswith(_SIF):
-        return "a SIF image, of Apptainer or Singularity"
-    if begin.startswith(_SQUASHFS):
-        return "a SquashFS image, as Singularity 2, enroot and Sarus keep them"
-    return ""
 
 
 class Archive(ABC):
@@ -97,7 +83,7 @@ class Archive(ABC):
     def __contains__(self, name: str) -> bool: ...
 
     @abstractmethod
-    def open(self, name: str) -> IO[bytes]:
+    def open(self, name: str) -> AbstractContextManager[IO[bytes]]:
         """Return a file of the archive.
 
         Raises:
@@ -237,10 +223,10 @@ def opened(path: Path, work: Path, say: Say) -> Iterator[Archive]:
             yield UdockerTag(path) if (path / "TAG").is_file() else Folder(path)
             return
         with path.open("rb", buffering=0) as stream:
-            begin = stream.read(_SIF_AT + len(_SIF))
-            if kind := _without_layers(begin):
+            if stream.read(len(_SQUASHFS)) == _SQUASHFS:
                 raise ArgosyError(
-                    f"{path}: this is {kind}, without layers, and cannot be imported",
+                    f"{path}: this is a SquashFS image, as Singularity 2, enroot and Sarus keep them, "
+                    "without layers, and cannot be imported",
                     "take the image that "
                     "it was made from: argosy image import docker://REFERENCE NAME, or an archive of it "
                     "by podman save --format oci-archive, docker save or skopeo copy",

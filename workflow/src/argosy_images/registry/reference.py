@@ -3,6 +3,7 @@
 import ipaddress
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from argosy_common.errors import ArgosyError
 from argosy_images.oci import DIGEST
@@ -99,3 +100,11 @@ def _without_port(host: str) -> str:
 def _check_part(text: str, part: str | None, pattern: re.Pattern[str], rule: str) -> None:
     if part is not None and not pattern.fullmatch(part):
         raise ArgosyError(f"{text!r} names no image in a registry: {rule}")
+
+
+def split_source(source: str) -> tuple[Path, str]:
+    """Return the file or folder that there is, and the name behind a colon of an image in it."""
+    end = len(source)
+    while end > 0 and not Path(source[:end]).exists():
+        end = source.rfind(":", 0, end)
+    return (Path(source[:end]), source[end + 1 :]) if end > 0 else (Path(source), "")

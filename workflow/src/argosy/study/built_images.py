@@ -1,0 +1,211 @@
+"""An image that config.yaml describes by another image and packages, without a Containerfile.
+
+Argosy writes its Containerfile into `resources/images/<name>/`, with copies of the files that it uses, and
+builds it as every other one. Nothing of a configuration becomes a part of a shell's line: names of Debian
+packages hold no character that means anything there, and names of files are words in JSON.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import Annotated
+from urllib.parse import quote
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
+
+from argosy.study.image_names import LONGEST, REGISTRY, archive_of, image_name, is_taken
+from argosy.study.requirements import UV_LOCK, Listed, check_path, read_lists
+from argosy_common.errors import ArgosyError
+from argosy_common.files import write_text
+
+_DIGEST = 8
+_MARK = "# Argosy wrote this file by `image` of config.yaml: "
+_INSIDE = PurePosixPath("/opt/argosy/python")
+_PIP = (
+    *("env", "PIP_BREAK_SYSTEM_PACKAGES=1", "PIP_ROOT_USER_ACTION=ignore", "PIP_NO_INPUT=1"),
+    *("PIP_DISABLE_PIP_VERSION_CHECK=1", "python3", "-m", "pip", "install"),
+)
+"""The image is the program's alone, so that no packages of its distribution need protection."""
+_BY_UV = f"""\
+RUN python3 -m pip install --target /tmp/uv uv \\
+ && /tmp/uv/bin/uv export --quiet --frozen --no-emit-workspace --no-dev --directory {_INSIDE} \\
+    --output-file /tmp/requirements.txt \\
+ && {" ".join(_PIP)} --requirement /tmp/requirements.txt \\
+ && rm -r /tmp/uv /tmp/requirements.txt"""
+_SYSTEM = """\
+RUN apt-get update \\
+ && apt-get install -y --no-install-recommends {} \\
+ && rm -rf /var/lib/apt/lists/*"""
+_PACKAGE = re.compile("[a-z0-9][a-z0-9+.-]*")
+_PACKAGE_SCHEMA = {"type": "string", "pattern": f"^{_PACKAGE.pattern}$"}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def _base(value: str) -> str:
+    """Accept a folder of containers/, an image of a registry and an archive."""
+    if archive_of(value) and value.isprintable():
+        return value
+    if value.startswith(REGISTRY) and value.isprintable() and " " not in value:
+        return value
+    if is_taken(value) or not _NAME.fullmatch(value):
+        raise ValueError(
+            "write a folder of containers/, an image of Argosy, docker://HOST/NAME:TAG or an archive"
+        )
+    return value
+
+
+def _package(value: str) -> str:
+    """Accept the name of a Debian package, which no shell reads as anything else."""
+    if not _PACKAGE.fullmatch(value):
+        raise ValueError("is no name of a Debian package, such as libgl1")
+    return value
+
+
+class BuiltImage(BaseModel):
+    """An image to be made of another one and packages."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    base: Annotated[str, Field(alias="from"), AfterValidator(_base)]
+    """Image to start from: a folder of containers/, one of Argosy, docker://HOST/NAME:TAG or an archive."""
+    python: Annotated[str, AfterValidator(check_path)] | None = None
+    """File of the project with Python packages: requirements (*.txt), pyproject.toml or uv.lock."""
+    system: Annotated[
+        tuple[Annotated[str, AfterValidator(_package)], ...],
+        BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+        WithJsonSchema({"anyOf": [_PACKAGE_SCHEMA, {"type": "array", "items": _PACKAGE_SCHEMA}]}),
+    ] = ()
+    """Names of Debian or Ubuntu packages, for an image that has apt-get."""
+
+    @model_validator(mode="after")
+    def adds_something(self) -> "BuiltImage":
+        """Refuse an image that is its base."""
+        if not (self.python or self.system):
+            raise ValueError(f"add python or system, or write image: {self.base}")
+        return self
+
+    @property
+    def described(self) -> str:
+        """The image in JSON, as the configuration has it."""
+        return self.model_dump_json(by_alias=True, exclude_defaults=True)
+
+    @property
+    def name(self) -> str:
+        """The name of its folder in resources/images/. It depends on the description alone."""
+        digest = hashlib.sha256(self.described.encode()).hexdigest()[:_DIGEST]
+        return f"{image_name(self.base)[: LONGEST - _DIGEST - 1]}-{digest}"
+
+    @property
+    def folder_of_base(self) -> str | None:
+        """The folder of containers/ that it is built upon; None: its base comes from elsewhere."""
+        return None if is_taken(self.base) else self.base
+
+    def inputs(self, project: Path) -> list[Path]:
+        """Return the files of the project that it is made of.
+
+        Raises:
+            ArgosyError: if one of them is missing, lies outside of the project or cannot be installed.
+        """
+        archive = archive_of(self.base)
+        if archive and not (project / archive).is_file():
+            raise ArgosyError(
+                f"{archive}: there is no such archive", "correct `from` in config.yaml"
+            )
+        files = [project / archive] if archive else []
+        return [*files, *(each.source for each in self._lists(project).values())]
+
+    def write(self, project: Path) -> None:
+        """Write its Containerfile, with copies of its files.
+
+        Raises:
+            ArgosyError: as `inputs`.
+        """
+        for path, text in self._texts(project).items():
+            write_text(path, text)
+            # Modes count as a change for a build, and ARGOSY_UMASK may differ.
+            path.chmod(0o600)
+
+    def is_outdated(self, project: Path) -> bool:
+        """Return whether `write` would change a file."""
+        found = self._texts(project).items()
+        return any(
+            not path.is_file() or path.read_text(encoding="utf-8") != text for path, text in found
+        )
+
+    def _texts(self, project: Path) -> dict[Path, str]:
+        lists = self._lists(project)
+        texts = {f"python/{name}": each.text for name, each in lists.items()}
+        texts["Containerfile"] = self._containerfile(self._from(project), [*lists])
+        return {_folder(project, self.name) / name: text for name, text in texts.items()}
+
+    def explain(self, problem: ArgosyError) -> ArgosyError:
+        """Return the problem of a build with the keys that the image comes from."""
+        wanted = " and ".join(filter(None, (self.python, ", ".join(self.system))))
+        return problem.at(f"image of {wanted} upon {self.base}")
+
+    def _lists(self, project: Path) -> Mapping[str, Listed]:
+        return read_lists(project, self.python) if self.python else {}
+
+    def _from(self, project: Path) -> str:
+        if archive_of(self.base):
+            return f"file://{quote(str((project / self.base).absolute()))}"
+        return self.base.removeprefix(REGISTRY) if is_taken(self.base) else f"localhost/{self.base}"
+
+    def _containerfile(self, base: str, lists: Sequence[str]) -> str:
+        lines = [
+            f"{_MARK}{self.described}",
+            "# The next build overwrites it. Copy this folder to containers/ to change it there.",
+            f"FROM {base}",
+        ]
+        if self.system:
+            lines.append(_SYSTEM.format(" ".join(self.system)))
+        lines += [f"COPY {_words(f'python/{name}', str(_INSIDE / name))}" for name in lists]
+        if UV_LOCK in lists:
+            lines.append(_BY_UV)
+        elif lists:
+            lines.append(f"RUN {_words(*_PIP, '--requirement', str(_INSIDE / lists[0]))}")
+        return "\n".join((*lines, ""))
+
+
+def written_image(project: Path, name: str) -> BuiltImage | None:
+    """Return the description of an image whose Containerfile was written; None for every other image."""
+    try:
+        with (_folder(project, name) / "Containerfile").open(encoding="utf-8") as file:
+            line = file.readline()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    found = line.startswith(_MARK)
+    return BuiltImage.model_validate_json(line.removeprefix(_MARK)) if found else None
+
+
+def described_files(project: Path) -> list[str]:
+    """Return the project's files that its written images are made of, if they are still there."""
+    names = [
+        path.parent.name for path in sorted(_folder(project, "x").parent.glob("*/Containerfile"))
+    ]
+    images = [found for name in names if (found := written_image(project, name))]
+    files: dict[Path, None] = {}
+    for image in images:
+        # An image of an earlier configuration.
+        with suppress(ArgosyError):
+            files |= dict.fromkeys(each.source for each in image._lists(project).values())
+    return [str(path.relative_to(project)) for path in files]
+
+
+def _folder(project: Path, name: str) -> Path:
+    return project / "resources" / "images" / name
+
+
+def _words(*words: str) -> str:
+    return json.dumps(words, ensure_ascii=False)

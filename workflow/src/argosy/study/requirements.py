@@ -1,0 +1,155 @@
+"""Files of a project that list Python packages for an image: requirements, pyproject.toml and uv.lock.
+
+Each file has to lie in the project, by its name and really, and may name packages of indexes and addresses
+alone: a build sees no other file of the project.
+"""
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from argosy_common.errors import ArgosyError
+
+UV_LOCK = "uv.lock"
+_PROJECT = "pyproject.toml"
+_REQUIREMENTS = (".txt", ".in")
+_KINDS = "requirements.txt, pyproject.toml or uv.lock"
+_NOT_IN_NAMES = re.compile(r"[*?\[\]$\\\"]")
+_OTHER_FILE = re.compile(
+    r"(?:-r|--requirement|-c|--constraint)(?:[ \t]*=[ \t]*|[ \t]*)(?P<name>[^\s=].*)"
+)
+_LOCAL_OPTION = re.compile(r"(?:-e|--editable|-f|--find-links)[ \t=]*(?!.*://)")
+_LOCAL_PATH = re.compile(
+    r"[./]|file:|[^\s:@;]*(?:/|\.whl|\.zip|\.tar\.gz)(?=[\s;]|$)|[^\s:@;]+/|.*@\s*file:"
+)
+_COMMENT = re.compile(r"(?:^|\s)#.*$")
+
+
+class Listed(NamedTuple):
+    """A file for an image: whence it comes, and what it says there."""
+
+    source: Path
+    text: str
+
+
+def check_path(value: str) -> str:
+    """Accept the path of a file that lists packages, below the project's folder."""
+    path = PurePosixPath(value)
+    if path.suffix in (".yml", ".yaml"):
+        raise ValueError(
+            "Argosy builds no conda environments: list the packages in a requirements.txt"
+        )
+    if path.name not in (UV_LOCK, _PROJECT) and path.suffix not in _REQUIREMENTS:
+        raise ValueError(f"is no list of packages that Argosy reads: {_KINDS}")
+    if path.is_absolute() or ".." in path.parts:
+        raise ValueError("write its path below the project's folder, without '..'")
+    if not value.isprintable() or _NOT_IN_NAMES.search(value):
+        raise ValueError(
+            "rename the file: its path has a character with a meaning in Containerfiles"
+        )
+    return value
+
+
+def read_lists(project: Path, name: str) -> dict[str, Listed]:
+    """Return the list `name` of a project first, and the files that it needs, by their names for an image.
+
+    Raises:
+        ArgosyError: naming the file, if one is missing, leads out of the project, or names a file or folder
+            that a build does not see.
+    """
+    path = PurePosixPath(name)
+    if path.name == UV_LOCK:
+        names = (path, path.with_name(_PROJECT))
+        return {
+            each.name: Listed(project / each, _read(project, str(each), name)) for each in names
+        }
+    if path.name == _PROJECT:
+        lines = _dependencies(name, _read(project, name, name))
+        for line in lines:
+            _check_line(name, line)
+        return {"requirements.txt": Listed(project / name, "".join(f"{line}\n" for line in lines))}
+    found: dict[str, Listed] = {}
+    _add_requirements(project, os.path.normpath(name), name, found)
+    return found
+
+
+def _add_requirements(project: Path, name: str, where: str, found: dict[str, Listed]) -> None:
+    text = _read(project, name, where)
+    found[name] = Listed(project / name, text)
+    for line in _lines(text):
+        if other := _OTHER_FILE.fullmatch(line):
+            inner = os.path.normpath(PurePosixPath(name).parent / other["name"].strip("'\""))
+            if "://" in other["name"]:
+                raise _error(
+                    name, line, "its content may change unseen: copy the file into the project"
+                )
+            if inner not in found:
+                _add_requirements(project, inner, f"{name}: {line}", found)
+        else:
+            _check_line(name, line)
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Yield the lines of requirements as pip reads them: joined, without comments."""
+    for line in re.sub(r"\\\r?\n", "", text).splitlines():
+        if kept := _COMMENT.sub("", line).strip():
+            yield kept
+
+
+def _check_line(name: str, line: str) -> None:
+    if _LOCAL_OPTION.match(line) or (line[0] != "-" and _LOCAL_PATH.match(line)):
+        raise _error(
+            name,
+            line,
+            "a build sees no other files of the project: set PYTHONPATH: /workloads in environment for its "
+            "modules, or write a Containerfile",
+        )
+
+
+def _error(name: str, line: str, hint: str) -> ArgosyError:
+    return ArgosyError(f"{name}: {line[:200]!r} cannot be installed in an image", hint)
+
+
+def _read(project: Path, name: str, where: str) -> str:
+    """Return the text of a file that lies in the project, really."""
+    path = project / name
+    if PurePosixPath(name).is_absolute() or name == ".." or name.startswith("../"):
+        raise ArgosyError(f"{where}: leads out of the project", "copy the file into the project")
+    try:
+        if not path.resolve().is_relative_to(project.resolve()):
+            raise ArgosyError(
+                f"{where}: {name} leads out of the project", "copy the file into the project"
+            )
+        if path.exists() and not path.is_file():
+            raise ArgosyError(f"{where}: {name} is not a file")
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ArgosyError(
+            f"{where}: there is no file {name}", "write it, or correct its name"
+        ) from None
+    except UnicodeDecodeError:
+        raise ArgosyError(f"{where}: {name} is not UTF-8 text") from None
+    except (OSError, RuntimeError) as problem:
+        why = getattr(problem, "strerror", None) or problem
+        raise ArgosyError(f"{where}: {name}: {why}") from None
+
+
+def _dependencies(name: str, text: str) -> list[str]:
+    """Return the requirements of a project's program in pyproject.toml."""
+    try:
+        content: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise ArgosyError(f"{name}: {problem}") from None
+    project = content.get("project")
+    lines = project.get("dependencies") if isinstance(project, dict) else None
+    if not (lines and isinstance(lines, list)) or not all(
+        isinstance(line, str) and line.isprintable() for line in lines
+    ):
+        raise ArgosyError(
+            f"{name}: project.dependencies lists no packages",
+            "list them, or write a requirements.txt",
+        )
+    return [line.strip() for line in lines]
