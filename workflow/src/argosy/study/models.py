@@ -5,6 +5,8 @@ Every model refuses unknown keys, so a misspelt key is an error and never silent
 
 import re
 import shlex
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
@@ -21,6 +23,8 @@ from pydantic import (
 
 from argosy.study.command_launchers import refuse_launchers
 from argosy.study.image_names import ARCHIVES, image_name, is_taken
+from argosy.study.placeholders import filled, names_in
+from argosy.study.sweep import MOST_RUNS, Sweep, SweepKey, SweptPoint, point_name
 from argosy.validation import (
     COUNT_SCHEMA,
     DURATION_SCHEMA,
@@ -28,8 +32,10 @@ from argosy.validation import (
     Mebibytes,
     Natural,
     Seconds,
+    Value,
     from_text,
     one_or_several,
+    printable,
     written_seconds,
 )
 
@@ -122,13 +128,6 @@ def variable_name(value: str) -> str:
     return value
 
 
-def printable(value: str) -> str:
-    """Refuse what no variable can hold, and what would break a line of a file."""
-    if not value.isprintable():
-        raise ValueError("holds characters that cannot be printed")
-    return value
-
-
 def words(line: Any) -> Any:
     """Split a command line as a shell would, but never give it to one."""
     if not isinstance(line, str):
@@ -163,14 +162,8 @@ Words = Annotated[
     tuple[str, ...], BeforeValidator(words), Field(min_length=1), one_or_several({"type": "string"})
 ]
 Name = Annotated[str, AfterValidator(folder_name)]
-Image = Annotated[str, AfterValidator(printable), AfterValidator(image_or_source)]
+Image = Annotated[str, AfterValidator(printable)]
 Variable = Annotated[str, AfterValidator(variable_name)]
-Value = Annotated[
-    str,
-    Field(coerce_numbers_to_str=True),
-    AfterValidator(printable),
-    WithJsonSchema({"type": ["string", "number"]}),
-]
 HangTimeout = Annotated[
     int,
     BeforeValidator(off_or_seconds),
@@ -201,18 +194,30 @@ class Scale(Model):
         one_or_several(COUNT_SCHEMA),
     ]
     """Node counts, one for each size."""
-    ranks_per_node: Count = 1
-    """Ranks of each node."""
+    ranks_per_node: Annotated[
+        tuple[Count, ...],
+        BeforeValidator(several),
+        Field(min_length=1),
+        one_or_several(COUNT_SCHEMA),
+    ] = (1,)
+    """Ranks of each node, default 1; of several, all but the largest are measured on the fewest nodes."""
     repeats: Annotated[Count, Field(le=10_000)] = 3
     """Independent jobs of each size."""
 
-    @field_validator("nodes")
+    @field_validator("nodes", "ranks_per_node")
     @classmethod
-    def each_once(cls, nodes: tuple[int, ...]) -> tuple[int, ...]:
+    def each_once(cls, counts: tuple[int, ...]) -> tuple[int, ...]:
         """Refuse a point that is named twice: it is measured once for each repeat."""
-        if len(set(nodes)) != len(nodes):
-            raise ValueError("the same node count is listed twice")
-        return nodes
+        if len(set(counts)) != len(counts):
+            raise ValueError("the same count is listed twice")
+        return counts
+
+    @property
+    def points(self) -> list[tuple[int, int]]:
+        """The nodes and ranks per node of each size: nodes fill up first, then there are more of them."""
+        fewest, *_ = nodes = sorted(self.nodes)
+        *partial, full = sorted(self.ranks_per_node)
+        return [*((fewest, ranks) for ranks in partial), *((each, full) for each in nodes)]
 
 
 class Resources(Model):
@@ -244,9 +249,17 @@ class Checkpoints(Model):
     """How often a run that was interrupted goes back into the queue by itself."""
 
 
+def _each(text: str, sweep: Sweep | None) -> Iterator[str]:
+    """Yield a text as each combination of a sweep fills it in."""
+    for values in sweep.points if sweep else ({},):
+        yield from filled([text], values)
+
+
 class Experiment(Model):
     """A program in an image, measured at several sizes."""
 
+    sweep: SweepKey | None = None
+    """Values of placeholders in the command, variables and image: an experiment for each combination."""
     image: Image | None = None
     """Folder of containers/, docker://REFERENCE, udocker:NAME:TAG or an archive; None: the host has all."""
     command: Words
@@ -271,6 +284,15 @@ class Experiment(Model):
     """How long no rank may make a step or print anything; None: as the run's own steps suggest."""
     timeline: bool = False
     """Horovod writes down what it does with each tensor; for looking, since that takes time itself."""
+
+    @field_validator("image")
+    @classmethod
+    def names_images(cls, image: str | None, known: ValidationInfo) -> str | None:
+        """Refuse a name of no image, as a sweep fills it in."""
+        sweep: Sweep | None = known.data.get("sweep")
+        for name in {*_each(image, sweep)} if image is not None else ():
+            image_or_source(name)
+        return image
 
     @field_validator("timeline")
     @classmethod
@@ -317,9 +339,34 @@ class Experiment(Model):
     @model_validator(mode="after")
     def no_second_launcher(self) -> "Experiment":
         """Refuse a command that starts the ranks once more."""
-        ranks = max(self.scale.nodes) * self.scale.ranks_per_node
-        refuse_launchers(self.command, self.environment, ranks)
+        ranks = max(self.scale.nodes) * max(self.scale.ranks_per_node)
+        for values in self.sweep.points if self.sweep else ({},):
+            refuse_launchers(filled(self.command, values), self.environment, ranks)
         return self
+
+    @model_validator(mode="after")
+    def uses_all_of_its_sweep(self) -> "Experiment":
+        """Refuse values that would change nothing."""
+        used = {*names_in((*self.command, *self.environment.values(), self.image or ""))}
+        for name in self.sweep.points[0] if self.sweep else ():
+            if name not in used:
+                raise ValueError(
+                    f"sweep: {name} changes nothing: write {{{name}}} in command, environment or image"
+                )
+        return self
+
+    def at(self, values: Mapping[str, str]) -> "Experiment":
+        """Return the experiment of one combination of its sweep."""
+        [image] = filled([self.image or ""], values)
+        texts = filled(self.environment.values(), values)
+        return self.model_copy(
+            update={
+                "sweep": None,
+                "image": image or None,
+                "command": filled(self.command, values),
+                "environment": dict(zip(self.environment, texts, strict=True)),
+            }
+        )
 
     @model_validator(mode="after")
     def image_for_a_container(self) -> "Experiment":
@@ -374,13 +421,32 @@ class Config(Model):
     ) = None
     """The experiments that are run; None: all. Files given by --configfile add to those of config.yaml."""
 
+    @cached_property
+    def swept(self) -> dict[str, SweptPoint]:
+        """The combinations of all sweeps, by the names of their experiments."""
+        return {
+            point_name(name, values): SweptPoint(of=name, values=values)
+            for name, one in self.experiments.items()
+            for values in (one.sweep.points if one.sweep else ())
+        }
+
+    @cached_property
+    def measured(self) -> dict[str, Experiment]:
+        """All experiments by name, with those of the combinations of sweeps in place of the swept ones."""
+        plain = {name: one for name, one in self.experiments.items() if not one.sweep}
+        return plain | {
+            name: self.experiments[point.of].at(point.values) for name, point in self.swept.items()
+        }
+
     @property
     def selected(self) -> dict[str, Experiment]:
         """The experiments that are run, by name."""
+        if self.only is None:
+            return self.measured
         return {
             name: one
-            for name, one in self.experiments.items()
-            if self.only is None or name in self.only
+            for name, one in self.measured.items()
+            if {name, *([self.swept[name].of] if name in self.swept else [])} & {*self.only}
         }
 
     @property
@@ -390,10 +456,37 @@ class Config(Model):
         return {image_name(image): image for image in images if is_taken(image)}
 
     @model_validator(mode="after")
+    def few_runs_of_sweeps(self) -> "Config":
+        """Refuse more runs than anybody measures, before they are made."""
+        runs = {
+            name: one.sweep.size * len(one.scale.points) * one.scale.repeats * len(one.runtime)
+            for name, one in self.experiments.items()
+            if one.sweep
+        }
+        if (total := sum(runs.values())) > MOST_RUNS:
+            name = max(runs, key=lambda each: runs[each])
+            raise ValueError(
+                f"experiments.{name}.sweep: {'sweeps have' if len(runs) > 1 else 'it has'} {total:,} runs, "
+                f"more than {MOST_RUNS:,}: list fewer values, sizes or repeats"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def distinct_names_of_sweeps(self) -> "Config":
+        """Refuse a combination that has the name of another experiment."""
+        for name, point in self.swept.items():
+            if name in self.experiments:
+                raise ValueError(
+                    f"experiments.{name}: the sweep of {point.of} makes an experiment of that name; "
+                    "choose another"
+                )
+        return self
+
+    @model_validator(mode="after")
     def known_selection(self) -> "Config":
         """Refuse a selection of what is not an experiment."""
         for name in self.only or ():
-            if name not in self.experiments:
+            if name not in self.experiments and name not in self.swept:
                 known = ", ".join(self.experiments)
                 raise ValueError(f"only: {name}: is not an experiment; there are: {known}")
         return self
@@ -402,7 +495,7 @@ class Config(Model):
     def one_image_of_a_name(self) -> "Config":
         """Refuse two images that would be called the same: one would be measured as the other."""
         named: dict[str, str] = {}
-        for experiment, one in self.experiments.items():
+        for experiment, one in self.measured.items():
             if one.image and named.setdefault(image_name(one.image), one.image) != one.image:
                 name = image_name(one.image)
                 raise ValueError(
@@ -414,8 +507,8 @@ class Config(Model):
     @model_validator(mode="after")
     def native_experiments(self) -> "Config":
         """Refuse a name that the native one of an experiment in both runtimes has."""
-        for name, one in self.experiments.items():
-            if len(one.runtime) > 1 and experiment_name(native_name(name)) in self.experiments:
+        for name, one in self.measured.items():
+            if len(one.runtime) > 1 and experiment_name(native_name(name)) in self.measured:
                 raise ValueError(
                     f"experiments.{native_name(name)}: the runtime of {name} makes an experiment of that "
                     "name; choose another"
@@ -429,9 +522,18 @@ class Config(Model):
             if name not in self.experiments:
                 known = ", ".join(self.experiments)
                 raise ValueError(f"studies.stalls.{name}: is not an experiment; there are: {known}")
+            studied = self.experiments[name]
+            if studied.sweep:
+                raise ValueError(
+                    f"studies.stalls.{name}: has a sweep: study an experiment without one"
+                )
+            if len(studied.scale.ranks_per_node) > 1 and 1 not in studied.scale.nodes:
+                raise ValueError(
+                    f"studies.stalls.{name}: with several ranks_per_node it needs 1 in scale.nodes"
+                )
             for variant in VARIANTS:
                 added = experiment_name(f"{name}-{variant}")
-                if added in self.experiments:
+                if added in self.measured:
                     raise ValueError(
                         f"experiments.{added}: studies.stalls.{name} makes an experiment of that "
                         "name; choose another"
