@@ -406,6 +406,8 @@ class Config(Model):
     """Which of the site's queues to use; None: the first that takes the job."""
     avoid_bad_nodes: Annotated[bool, Field(strict=True)] = True
     """Whether jobs avoid a node that spoils runs; false here or in the site's file turns that off."""
+    budget: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Most node-hours that the runs without a result may take by their time limits; None: any."""
     experiments: Annotated[dict[ExperimentName, Experiment], Field(min_length=1)]
     """Programs to measure, by name."""
     studies: Studies = Studies()
