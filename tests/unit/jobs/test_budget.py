@@ -33,7 +33,7 @@ def test_jobs_of_their_own_take_their_nodes_for_their_limits(tmp_path: Path) -> 
     found = plans(tmp_path)
     said = check_budget(3, found)
     assert said == "Budget: 6 runs may take 3.00 node-hours (nodes × time limit), of 3."
-    with pytest.raises(ArgosyError, match="may take 3.00 node-hours") as refused:
+    with pytest.raises(ArgosyError, match=r"may take 3\.00 node-hours") as refused:
         check_budget(2.5, found)
     assert "more than the 2.5 of the budget" in str(refused.value)
     assert "lower resources.time, scale.repeats" in refused.value.hint
