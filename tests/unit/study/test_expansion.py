@@ -60,3 +60,21 @@ def test_a_stall_study_of_partial_nodes_needs_one_node() -> None:
     stalls = {"stalls": {"train": {"synthetic": "--synthetic"}}}
     with pytest.raises(ArgosyError, match=r"it needs 1 in scale\.nodes"):
         runs_of({"nodes": 2, "ranks_per_node": [2, 4]}, studies=stalls)
+
+
+def test_time_limits_follow_the_nodes() -> None:
+    limits = {"time": "2h", "time_from_nodes": {"4": "40m", 2: "1h"}}
+    experiment = {
+        "runtime": "native",
+        "command": "./train",
+        "scale": {"nodes": [1, 2, 3, 4, 8], "repeats": 1},
+        "resources": limits,
+    }
+    runs = expand(parsed({"experiments": {"train": experiment}}))
+    assert [run.resources.time // 60 for run in runs] == [120, 60, 60, 40, 40]
+    plain = expand(parsed({"experiments": {"train": {**experiment, "resources": {"time": "2h"}}}}))
+    assert runs[0] == plain[0]
+    assert runs[0].model_dump_json() == plain[0].model_dump_json()
+    limits["time_from_nodes"] = {4: "40"}
+    with pytest.raises(ArgosyError, match=r"resources\.time_from_nodes\.4: "):
+        expand(parsed({"experiments": {"train": experiment}}))

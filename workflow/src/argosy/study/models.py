@@ -231,6 +231,10 @@ class Resources(Model):
     """Memory of each rank (as a number, in MiB)."""
     time: Annotated[Seconds, Field(ge=60)] = 1800
     """Time limit of a run (as a number, in seconds)."""
+    time_from_nodes: Annotated[
+        dict[Count, Annotated[Seconds, Field(ge=60)]], Field(exclude_if=lambda limits: not limits)
+    ] = {}
+    """Time limits of runs on so many nodes or more, instead of `time`: `{4: 40m}`."""
     same_allocation: Annotated[
         bool, BeforeValidator(from_text), Field(strict=True, exclude_if=lambda wanted: not wanted)
     ] = False
@@ -238,6 +242,12 @@ class Resources(Model):
 
     Left out where it is not asked for: that must not look like a change of the runs there are.
     """
+
+    def on(self, nodes: int) -> "Resources":
+        """Return the resources of a run on so many nodes."""
+        reached = [least for least in self.time_from_nodes if least <= nodes]
+        time = self.time_from_nodes[max(reached)] if reached else self.time
+        return self.model_copy(update={"time": time, "time_from_nodes": {}})
 
 
 class Checkpoints(Model):

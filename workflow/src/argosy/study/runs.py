@@ -142,12 +142,13 @@ def _run(
 ) -> Run:
     nodes, ranks_per_node = point
     [runtime] = experiment.runtime
-    asked = experiment.model_dump(exclude={"scale", "image", "runtime", "sweep"})
+    asked = experiment.model_dump(exclude={"scale", "image", "runtime", "sweep", "resources"})
     content = {
         **asked,
         **more,
         "experiment": name,
         "runtime": runtime,
+        "resources": experiment.resources.on(nodes),
         "nodes": nodes,
         "ranks_per_node": ranks_per_node,
         "repeat": repeat,

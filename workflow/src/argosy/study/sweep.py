@@ -29,7 +29,7 @@ MOST_RUNS = 10_000
 """Of all sweeps of a study."""
 _FORMS = ("product", "list", "random")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_OF_RUNS = ("repeat", "nodes", "ranks", "ranks_per_node")
+_OF_RUNS = ("repeat", "nodes", "ranks", "ranks_per_node", "experiment", "output")
 """Names that are a run's own."""
 
 
