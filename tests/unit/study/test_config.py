@@ -69,7 +69,15 @@ KEYS = (
         ("environment",),
         ("checkpoints",),
     ),
-    *(("launcher",), ("runtime",), ("hardware",), ("queue",), ("timeline",), ("independent",)),
+    *(
+        ("sweep",),
+        ("launcher",),
+        ("runtime",),
+        ("hardware",),
+        ("queue",),
+        ("timeline",),
+        ("independent",),
+    ),
 )
 
 
@@ -128,7 +136,7 @@ def test_a_number_without_a_unit_is_refused(written: str, message: str) -> None:
         ),
         (("repeats: 2", "repeats: 0"), "experiments.digits.scale.repeats: input should be greater"),
         (("[2, 1]", "[2, -1]"), "experiments.digits.scale.nodes.1: input should be greater"),
-        (("[2, 1]", "[2, 2]"), "the same node count is listed twice"),
+        (("[2, 1]", "[2, 2]"), "the same count is listed twice"),
         (("[2, 1]", "[]"), "experiments.digits.scale.nodes"),
         (("digits:", "'my digits; rm':"), "a name may contain letters, digits"),
         (("digits:", "tables:"), "choose another name"),

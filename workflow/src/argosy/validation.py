@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     Field,
@@ -99,6 +100,20 @@ Mebibytes = Annotated[
     int, BeforeValidator(written_mebibytes), Field(ge=1), WithJsonSchema(SIZE_SCHEMA)
 ]
 
+
+def printable(value: str) -> str:
+    """Refuse what no variable can hold, and what would break a line of a file."""
+    if not value.isprintable():
+        raise ValueError("holds characters that cannot be printed")
+    return value
+
+
+Value = Annotated[
+    str,
+    Field(coerce_numbers_to_str=True),
+    AfterValidator(printable),
+    WithJsonSchema({"type": ["string", "number"]}),
+]
 
 _LONGEST_VALUE = 200
 _OF_LISTS = ("tuple_type", "too_short", "too_long")

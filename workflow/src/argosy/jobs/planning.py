@@ -48,7 +48,7 @@ def allocation_of(run: Run, site: Site) -> str | None:
     if not site.same_allocation:
         raise ArgosyError(
             "same_allocation: false: a job of this site holds one run",
-            f"remove experiments.{experiment}.resources.same_allocation",
+            f"remove experiments.{run.asked_as}.resources.same_allocation",
         )
     return f"{experiment}/allocation-repeat{run.repeat}"
 
@@ -207,7 +207,7 @@ def request_of(run: Run) -> Request:
 def _check_environment(run: Run) -> None:
     for name in sorted(run.environment.keys() & launcher_environment(run).keys()):
         raise ArgosyError(
-            f"experiments.{run.experiment}.environment.{name}: Argosy sets it for each rank",
+            f"experiments.{run.asked_as}.environment.{name}: Argosy sets it for each rank",
             "leave it out",
         )
 

@@ -34,7 +34,7 @@ def check_programs(workloads: Path, runs: Iterable[Run]) -> None:
         # What cannot be looked at may be there.
         with suppress(OSError):
             for key, path in _missing(run, program):
-                name = f"experiments.{run.experiment}.{key}: {program.name(str(path))}"
+                name = f"experiments.{run.asked_as}.{key}: {program.name(str(path))}"
                 raise ArgosyError(f"{name}: no such file or folder", _hint(program, path))
 
 

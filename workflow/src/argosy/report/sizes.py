@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Protocol
 
 from argosy.report.numbers import count, samples
@@ -28,6 +29,18 @@ class Size(Protocol):
 def same_width(experiment: ExperimentSummary) -> bool:
     """Return whether all points have as many ranks per node, so that nodes alone name a point."""
     return _same_width(experiment.points)
+
+
+def is_nested(points: Sequence[Size]) -> bool:
+    """Return whether each point, by its ranks, has all nodes and ranks per node of those before it.
+
+    Such points are of one curve: ranks fill nodes first, and then there are more nodes.
+    """
+    ordered = sorted(points, key=lambda one: one.ranks)
+    return all(
+        one.nodes <= other.nodes and one.ranks_per_node <= other.ranks_per_node
+        for one, other in pairwise(ordered)
+    )
 
 
 def size(experiment: ExperimentSummary, point: Size) -> str:

@@ -5,7 +5,8 @@ Every model refuses unknown keys, so a misspelt key is an error and never silent
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
@@ -24,6 +25,8 @@ from pydantic import (
 from argosy.study.built_images import BuiltImage
 from argosy.study.command_launchers import refuse_launchers
 from argosy.study.image_names import ARCHIVES, image_name, is_taken
+from argosy.study.placeholders import filled, names_in
+from argosy.study.sweep import MOST_RUNS, Sweep, SweepKey, SweptPoint, point_name
 from argosy.validation import (
     COUNT_SCHEMA,
     DURATION_SCHEMA,
@@ -31,8 +34,10 @@ from argosy.validation import (
     Mebibytes,
     Natural,
     Seconds,
+    Value,
     from_text,
     one_or_several,
+    printable,
     written_seconds,
 )
 
@@ -110,7 +115,7 @@ def image_asked_for(value: Any, info: ValidationInfo) -> BuiltImage | str:
         return BuiltImage.model_validate(value, context=info.context)
     if not isinstance(value, str):
         raise ValueError("write the name of an image, or a mapping with from, python and system")
-    return image_or_source(printable(value))
+    return printable(value)
 
 
 def image_or_source(value: str) -> str:
@@ -131,13 +136,6 @@ def variable_name(value: str) -> str:
         raise ValueError("a variable's name has letters, digits and '_', and begins with no digit")
     if value.startswith("ARGOSY_"):
         raise ValueError("variables that begin with ARGOSY_ are Argosy's own")
-    return value
-
-
-def printable(value: str) -> str:
-    """Refuse what no variable can hold, and what would break a line of a file."""
-    if not value.isprintable():
-        raise ValueError("holds characters that cannot be printed")
     return value
 
 
@@ -180,12 +178,6 @@ Image = Annotated[
     PlainValidator(image_asked_for, json_schema_input_type=BuiltImage | str),
 ]
 Variable = Annotated[str, AfterValidator(variable_name)]
-Value = Annotated[
-    str,
-    Field(coerce_numbers_to_str=True),
-    AfterValidator(printable),
-    WithJsonSchema({"type": ["string", "number"]}),
-]
 HangTimeout = Annotated[
     int,
     BeforeValidator(off_or_seconds),
@@ -216,18 +208,30 @@ class Scale(Model):
         one_or_several(COUNT_SCHEMA),
     ]
     """Node counts, one for each size."""
-    ranks_per_node: Count = 1
-    """Ranks of each node."""
+    ranks_per_node: Annotated[
+        tuple[Count, ...],
+        BeforeValidator(several),
+        Field(min_length=1),
+        one_or_several(COUNT_SCHEMA),
+    ] = (1,)
+    """Ranks of each node, default 1; of several, all but the largest are measured on the fewest nodes."""
     repeats: Annotated[Count, Field(le=10_000)] = 3
     """Independent jobs of each size."""
 
-    @field_validator("nodes")
+    @field_validator("nodes", "ranks_per_node")
     @classmethod
-    def each_once(cls, nodes: tuple[int, ...]) -> tuple[int, ...]:
+    def each_once(cls, counts: tuple[int, ...]) -> tuple[int, ...]:
         """Refuse a point that is named twice: it is measured once for each repeat."""
-        if len(set(nodes)) != len(nodes):
-            raise ValueError("the same node count is listed twice")
-        return nodes
+        if len(set(counts)) != len(counts):
+            raise ValueError("the same count is listed twice")
+        return counts
+
+    @property
+    def points(self) -> list[tuple[int, int]]:
+        """The nodes and ranks per node of each size: nodes fill up first, then there are more of them."""
+        fewest, *_ = nodes = sorted(self.nodes)
+        *partial, full = sorted(self.ranks_per_node)
+        return [*((fewest, ranks) for ranks in partial), *((each, full) for each in nodes)]
 
 
 class Resources(Model):
@@ -241,6 +245,10 @@ class Resources(Model):
     """Memory of each rank (as a number, in MiB)."""
     time: Annotated[Seconds, Field(ge=60)] = 1800
     """Time limit of a run (as a number, in seconds)."""
+    time_from_nodes: Annotated[
+        dict[Count, Annotated[Seconds, Field(ge=60)]], Field(exclude_if=lambda limits: not limits)
+    ] = {}
+    """Time limits of runs on so many nodes or more, instead of `time`: `{4: 40m}`."""
     same_allocation: Annotated[
         bool, BeforeValidator(from_text), Field(strict=True, exclude_if=lambda wanted: not wanted)
     ] = False
@@ -248,6 +256,12 @@ class Resources(Model):
 
     Left out where it is not asked for: that must not look like a change of the runs there are.
     """
+
+    def on(self, nodes: int) -> "Resources":
+        """Return the resources of a run on so many nodes."""
+        reached = [least for least in self.time_from_nodes if least <= nodes]
+        time = self.time_from_nodes[max(reached)] if reached else self.time
+        return self.model_copy(update={"time": time, "time_from_nodes": {}})
 
 
 class Checkpoints(Model):
@@ -259,9 +273,17 @@ class Checkpoints(Model):
     """How often a run that was interrupted goes back into the queue by itself."""
 
 
+def _each(text: str, sweep: Sweep | None) -> Iterator[str]:
+    """Yield a text as each combination of a sweep fills it in."""
+    for values in sweep.points if sweep else ({},):
+        yield from filled([text], values)
+
+
 class Experiment(Model):
     """A program in an image, measured at several sizes."""
 
+    sweep: SweepKey | None = None
+    """Values of placeholders in the command, variables and image: an experiment for each combination."""
     image: Image | None = None
     """Folder of containers/, docker://REFERENCE, udocker:NAME:TAG, an archive, or a mapping of from, python
     and system, by which Argosy writes a Containerfile; None: the host has all."""
@@ -287,6 +309,15 @@ class Experiment(Model):
     """How long no rank may make a step or print anything; None: as the run's own steps suggest."""
     timeline: bool = False
     """Horovod writes down what it does with each tensor; for looking, since that takes time itself."""
+
+    @field_validator("image")
+    @classmethod
+    def names_images(cls, image: Image | None, known: ValidationInfo) -> Image | None:
+        """Refuse a name of no image, as a sweep fills it in."""
+        sweep: Sweep | None = known.data.get("sweep")
+        for name in {*_each(image, sweep)} if isinstance(image, str) else ():
+            image_or_source(name)
+        return image
 
     @field_validator("timeline")
     @classmethod
@@ -333,9 +364,37 @@ class Experiment(Model):
     @model_validator(mode="after")
     def no_second_launcher(self) -> "Experiment":
         """Refuse a command that starts the ranks once more."""
-        ranks = max(self.scale.nodes) * self.scale.ranks_per_node
-        refuse_launchers(self.command, self.environment, ranks)
+        ranks = max(self.scale.nodes) * max(self.scale.ranks_per_node)
+        for values in self.sweep.points if self.sweep else ({},):
+            refuse_launchers(filled(self.command, values), self.environment, ranks)
         return self
+
+    @model_validator(mode="after")
+    def uses_all_of_its_sweep(self) -> "Experiment":
+        """Refuse values that would change nothing."""
+        image = self.image if isinstance(self.image, str) else ""
+        used = {*names_in((*self.command, *self.environment.values(), image))}
+        for name in self.sweep.points[0] if self.sweep else ():
+            if name not in used:
+                raise ValueError(
+                    f"sweep: {name} changes nothing: write {{{name}}} in command, environment or image"
+                )
+        return self
+
+    def at(self, values: Mapping[str, str]) -> "Experiment":
+        """Return the experiment of one combination of its sweep."""
+        image = self.image
+        if isinstance(image, str):
+            [image] = filled([image], values)
+        texts = filled(self.environment.values(), values)
+        return self.model_copy(
+            update={
+                "sweep": None,
+                "image": image,
+                "command": filled(self.command, values),
+                "environment": dict(zip(self.environment, texts, strict=True)),
+            }
+        )
 
     @model_validator(mode="after")
     def image_for_a_container(self) -> "Experiment":
@@ -375,6 +434,8 @@ class Config(Model):
     """Which of the site's queues to use; None: the first that takes the job."""
     avoid_bad_nodes: Annotated[bool, Field(strict=True)] = True
     """Whether jobs avoid a node that spoils runs; false here or in the site's file turns that off."""
+    budget: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Most node-hours that the runs without a result may take by their time limits; None: any."""
     experiments: Annotated[dict[ExperimentName, Experiment], Field(min_length=1)]
     """Programs to measure, by name."""
     studies: Studies = Studies()
@@ -390,13 +451,32 @@ class Config(Model):
     ) = None
     """The experiments that are run; None: all. Files given by --configfile add to those of config.yaml."""
 
+    @cached_property
+    def swept(self) -> dict[str, SweptPoint]:
+        """The combinations of all sweeps, by the names of their experiments."""
+        return {
+            point_name(name, values): SweptPoint(of=name, values=values)
+            for name, one in self.experiments.items()
+            for values in (one.sweep.points if one.sweep else ())
+        }
+
+    @cached_property
+    def measured(self) -> dict[str, Experiment]:
+        """All experiments by name, with those of the combinations of sweeps in place of the swept ones."""
+        plain = {name: one for name, one in self.experiments.items() if not one.sweep}
+        return plain | {
+            name: self.experiments[point.of].at(point.values) for name, point in self.swept.items()
+        }
+
     @property
     def selected(self) -> dict[str, Experiment]:
         """The experiments that are run, by name."""
+        if self.only is None:
+            return self.measured
         return {
             name: one
-            for name, one in self.experiments.items()
-            if self.only is None or name in self.only
+            for name, one in self.measured.items()
+            if {name, *([self.swept[name].of] if name in self.swept else [])} & {*self.only}
         }
 
     @property
@@ -412,10 +492,37 @@ class Config(Model):
         return {image.name: image for image in images if isinstance(image, BuiltImage)}
 
     @model_validator(mode="after")
+    def few_runs_of_sweeps(self) -> "Config":
+        """Refuse more runs than anybody measures, before they are made."""
+        runs = {
+            name: one.sweep.size * len(one.scale.points) * one.scale.repeats * len(one.runtime)
+            for name, one in self.experiments.items()
+            if one.sweep
+        }
+        if (total := sum(runs.values())) > MOST_RUNS:
+            name = max(runs, key=lambda each: runs[each])
+            raise ValueError(
+                f"experiments.{name}.sweep: {'sweeps have' if len(runs) > 1 else 'it has'} {total:,} runs, "
+                f"more than {MOST_RUNS:,}: list fewer values, sizes or repeats"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def distinct_names_of_sweeps(self) -> "Config":
+        """Refuse a combination that has the name of another experiment."""
+        for name, point in self.swept.items():
+            if name in self.experiments:
+                raise ValueError(
+                    f"experiments.{name}: the sweep of {point.of} makes an experiment of that name; "
+                    "choose another"
+                )
+        return self
+
+    @model_validator(mode="after")
     def known_selection(self) -> "Config":
         """Refuse a selection of what is not an experiment."""
         for name in self.only or ():
-            if name not in self.experiments:
+            if name not in self.experiments and name not in self.swept:
                 known = ", ".join(self.experiments)
                 raise ValueError(f"only: {name}: is not an experiment; there are: {known}")
         return self
@@ -424,7 +531,7 @@ class Config(Model):
     def one_image_of_a_name(self) -> "Config":
         """Refuse two images that would be called the same: one would be measured as the other."""
         named: dict[str, str] = {}
-        for experiment, one in self.experiments.items():
+        for experiment, one in self.measured.items():
             if (
                 isinstance(one.image, str)
                 and named.setdefault(image_name(one.image), one.image) != one.image
@@ -439,8 +546,8 @@ class Config(Model):
     @model_validator(mode="after")
     def native_experiments(self) -> "Config":
         """Refuse a name that the native one of an experiment in both runtimes has."""
-        for name, one in self.experiments.items():
-            if len(one.runtime) > 1 and experiment_name(native_name(name)) in self.experiments:
+        for name, one in self.measured.items():
+            if len(one.runtime) > 1 and experiment_name(native_name(name)) in self.measured:
                 raise ValueError(
                     f"experiments.{native_name(name)}: the runtime of {name} already adds an "
                     "experiment of this name; choose another name"
@@ -454,9 +561,18 @@ class Config(Model):
             if name not in self.experiments:
                 known = ", ".join(self.experiments)
                 raise ValueError(f"studies.stalls.{name}: is not an experiment; there are: {known}")
+            studied = self.experiments[name]
+            if studied.sweep:
+                raise ValueError(
+                    f"studies.stalls.{name}: has a sweep: study an experiment without one"
+                )
+            if len(studied.scale.ranks_per_node) > 1 and 1 not in studied.scale.nodes:
+                raise ValueError(
+                    f"studies.stalls.{name}: with several ranks_per_node it needs 1 in scale.nodes"
+                )
             for variant in VARIANTS:
                 added = experiment_name(f"{name}-{variant}")
-                if added in self.experiments:
+                if added in self.measured:
                     raise ValueError(
                         f"experiments.{added}: studies.stalls.{name} already adds an experiment "
                         "of this name; choose another name"

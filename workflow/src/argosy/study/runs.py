@@ -27,6 +27,7 @@ from argosy.study.models import (
     Stalls,
     native_name,
 )
+from argosy.study.sweep import SweptPoint
 from argosy.validation import Count
 
 
@@ -69,6 +70,15 @@ class Run(Model):
     """And these."""
     independent: Annotated[bool, Field(exclude_if=lambda wanted: not wanted)] = False
     """Whether ranks need not meet; left out where they have to."""
+    sweep: Annotated[SweptPoint | None, Field(exclude_if=lambda point: point is None)] = None
+    """The combination of a sweep; left out of other experiments."""
+
+    @property
+    def asked_as(self) -> str:
+        """The experiment of config.yaml that it is made of."""
+        if self.sweep:
+            return self.sweep.of
+        return self.variant.of if self.variant else self.native_of or self.experiment
 
     @property
     def run_id(self) -> str:
@@ -77,11 +87,11 @@ class Run(Model):
 
 
 def expand(config: Config) -> list[Run]:
-    """Return all runs of the configuration, by experiment, node count and repeat."""
+    """Return all runs of the configuration, by experiment, size and repeat."""
     return [
-        _run(name, experiment, nodes, repeat, more)
+        _run(name, experiment, point, repeat, more)
         for name, experiment, more in _experiments(config)
-        for nodes in sorted(experiment.scale.nodes)
+        for point in experiment.scale.points
         for repeat in range(1, experiment.scale.repeats + 1)
     ]
 
@@ -94,9 +104,10 @@ def _experiments(config: Config) -> Iterator[tuple[str, Experiment, _More]]:
     """Yield the experiments, each with its native one and those that a study of its stalls adds."""
     for name, asked in config.selected.items():
         experiment = _in(asked, asked.runtime[0] if len(asked.runtime) == 1 else "container")
-        yield name, experiment, {}
+        more = {"sweep": config.swept[name]} if name in config.swept else {}
+        yield name, experiment, more
         if len(asked.runtime) > 1:
-            yield native_name(name), _in(asked, "native"), {"native_of": name}
+            yield native_name(name), _in(asked, "native"), {"native_of": name, **more}
         if stalls := config.studies.stalls.get(name):
             yield from _of_stalls(name, experiment, stalls)
 
@@ -113,31 +124,35 @@ def _of_stalls(
     synthetic = _with(experiment, stalls.synthetic, {1, *scale.nodes})
     of = {"variant": Variant(of=name, data="synthetic")}
     yield f"{name}-synthetic", synthetic, of
-    if scale.ranks_per_node > 1:
-        yield f"{name}-alone", _with(experiment, stalls.synthetic, {1}, ranks_per_node=1), of
+    if 1 not in scale.ranks_per_node:
+        yield f"{name}-alone", _with(experiment, stalls.synthetic, {1}, ranks_per_node=(1,)), of
     if stalls.warm:
         warm = _with(experiment, stalls.warm, {*scale.nodes})
         yield f"{name}-warm", warm, {"variant": Variant(of=name, data="warm")}
 
 
 def _with(
-    experiment: Experiment, words: tuple[str, ...], nodes: set[int], **scale: int
+    experiment: Experiment, words: tuple[str, ...], nodes: set[int], **scale: tuple[int, ...]
 ) -> Experiment:
     sizes = experiment.scale.model_copy(update={"nodes": tuple(sorted(nodes)), **scale})
     return experiment.model_copy(update={"command": (*experiment.command, *words), "scale": sizes})
 
 
-def _run(name: str, experiment: Experiment, nodes: int, repeat: int, more: _More) -> Run:
+def _run(
+    name: str, experiment: Experiment, point: tuple[int, int], repeat: int, more: _More
+) -> Run:
+    nodes, ranks_per_node = point
     [runtime] = experiment.runtime
     image = experiment.image
-    asked = experiment.model_dump(exclude={"scale", "image", "runtime"})
+    asked = experiment.model_dump(exclude={"scale", "image", "runtime", "sweep", "resources"})
     content = {
         **asked,
         **more,
         "experiment": name,
         "runtime": runtime,
+        "resources": experiment.resources.on(nodes),
         "nodes": nodes,
-        "ranks_per_node": experiment.scale.ranks_per_node,
+        "ranks_per_node": ranks_per_node,
         "repeat": repeat,
         "scaling": experiment.scale.kind,
         "image": image.name if isinstance(image, BuiltImage) else image and image_name(image),

@@ -12,7 +12,7 @@ from argosy.report.sizes import states
 from argosy.report.summary.models import ExperimentSummary, read_summary
 from argosy.report.summary.parts import PredictionSummary
 from argosy.report.table import Column
-from argosy.report.topics import scaling_table, sentences, setups, to_know
+from argosy.report.topics import scaling_table, sentences, setups, sweep, to_know
 from argosy.report.topics.accuracy import accuracy_column
 from argosy.report.topics.answer import advice, answer
 from argosy.report.topics.prediction import says as prediction
@@ -31,6 +31,8 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
         for sentence in to_know(content, experiment):
             console.print(escape(sentence), style="yellow")
         console.print()
+    for table in sweep.tables(content):
+        console.print(terminal_table(table.label, table.columns))
     for sentence in setups.mixtures(content):
         console.print(escape(sentence), style="red")
     for problem in content.problems:

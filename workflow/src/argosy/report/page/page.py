@@ -24,6 +24,7 @@ from argosy.report.topics import (
     sentences,
     setups,
     slowness,
+    sweep,
     to_know,
 )
 from argosy.report.topics.answer import advice, answer
@@ -132,6 +133,7 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         remarks=remarks,
         slow_host_sentences=slowness.host_sentences,
         mixtures=setups.mixtures,
+        sweep_tables=sweep.tables,
         methods=methods,
         law_names=NAMES,
         parameter_texts=parameter_texts,

@@ -6,9 +6,9 @@ Units are in the names, ratios have none.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.setups import Setup
@@ -32,6 +32,7 @@ from argosy.report.summary.parts import (
     SizeRuns,
     Speed,
     StallSummary,
+    SweptPoint,
     Unread,
     UsageSummary,
 )
@@ -135,6 +136,8 @@ class ExperimentSummary:
     """How many nodes to ask for; None where fewer than two sizes have a throughput."""
     history: History | None = None
     """None where no earlier report has other runs of it."""
+    sweep: Annotated[SweptPoint | None, Field(exclude_if=lambda point: point is None)] = None
+    """Only of a combination of a sweep."""
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,14 @@ class SizeRuns:
 
 
 @dataclass(frozen=True)
+class SweptPoint:
+    """The combination of a sweep that an experiment is: the swept experiment, and the values by name."""
+
+    of: str
+    values: dict[str, str]
+
+
+@dataclass(frozen=True)
 class Advice:
     """Sizes to ask for, of those measured.
 

@@ -30,6 +30,7 @@ from argosy.report.summary.parts import (
     ContainerCostSummary,
     Rates,
     SizeRuns,
+    SweptPoint,
 )
 from argosy.report.topics import of_experiments, of_points
 from argosy.report.topics.accuracy import Outcome, outcomes
@@ -43,6 +44,7 @@ from argosy.report.topics.losses import RankTimes, point_factors, rank_times
 from argosy.report.topics.phases import StepTime, step_times
 from argosy.report.topics.prediction.inputs import Measured, everything
 from argosy.report.topics.prediction.predicted import prediction_of
+from argosy.report.topics.sweep import swept_points
 from argosy.report.topics.usage import Usage, unread, usage, usage_summary
 from argosy.results.tables import Run
 from argosy_common.errors import plain_texts
@@ -110,6 +112,7 @@ class _Analysis:
     between_steps: Mapping[Run, OutsideSteps]
     rates: Rates
     everything: Measured
+    sweeps: Mapping[str, SweptPoint]
 
     def ranks_at(self, experiment: str, point: Point) -> list[RankTimes]:
         """Return what the ranks did in each run of a point that has a throughput by its steps."""
@@ -164,6 +167,7 @@ def _experiments(
         between,
         rates,
         everything(tables, measured, times, used),
+        swept_points(tables),
     )
     return [_experiment(found, name, states[name]) for name in tables.setups]
 
@@ -199,6 +203,7 @@ def _experiment(
         container_costs=found.container_costs.get(name, []),
         sizes=[_size(runs, point, of_point) for point, of_point in states.items()],
         advice=advise(points),
+        sweep=found.sweeps.get(named.experiment),
     )
 
 

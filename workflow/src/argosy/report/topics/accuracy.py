@@ -209,7 +209,7 @@ def _metrics(experiment: ExperimentSummary, names: Sequence[str], peak: float | 
         [
             *size_columns(points),
             *utilisation,
-            *(column(points, name, partial(_metric, name)) for name in names),
+            *(column(points, name, partial(metric_cell, name)) for name in names),
         ],
         "Metrics that the program recorded, as means over runs. A run's value is the mean over "
         f"its ranks, or the maximum if the name begins with peak or max.{of_peak}",
@@ -223,7 +223,8 @@ def _utilisation(point: PointSummary) -> Cell:
     return figure(found.mean, percent(found.mean, 1)) if found else UNKNOWN
 
 
-def _metric(name: str, point: PointSummary) -> Cell:
+def metric_cell(name: str, point: PointSummary) -> Cell:
+    """Return the mean of a recorded metric with its interval."""
     found = point.metrics.get(name)
     if found is None:
         return UNKNOWN

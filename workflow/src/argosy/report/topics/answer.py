@@ -129,7 +129,7 @@ def _speed(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
         yield _no_speed_up(experiment, base, point_of(experiment, advice.fastest))
     else:
         yield _faster_sentence(experiment, chosen, base)
-        if compared.nodes > chosen.nodes:
+        if compared.ranks > chosen.ranks:
             yield _of_larger(experiment, compared, advice.largest_over_for_time)
     for one in skipped:
         assert one.speed_up

@@ -98,7 +98,7 @@ def _drawing(
     """Return a chart of the `points`, which were all measured, the base first."""
     by_nodes = size_names.same_width(experiment)
     means = [_mean(experiment, point, points[0], quantity) for point in points]
-    runs = list(_runs(points, by_nodes)) if quantity.has_runs else []
+    runs = list(_runs(experiment, points)) if quantity.has_runs else []
     law = best(experiment.laws) if quantity.has_runs and len(points) > 1 else None
     fitted = f"fit: {NAMES[law.law]}" if law else ""
     curve = _curve(experiment, points, fitted) if law else []
@@ -135,7 +135,7 @@ def _mean(
     by_nodes = size_names.same_width(experiment)
     return {
         "size": point.nodes if by_nodes else point.ranks,
-        "series": _MEAN if by_nodes else _width(point),
+        "series": _series(experiment, point),
         "y": estimate.mean,
         "low": None if estimate.low is None else max(0.0, estimate.low),
         "high": estimate.high,
@@ -147,16 +147,21 @@ def _mean(
     }
 
 
-def _width(point: PointSummary) -> str:
+def _series(experiment: ExperimentSummary, point: PointSummary) -> str:
+    if size_names.is_nested(experiment.points):
+        return _MEAN
     return f"{count(point.ranks_per_node, 'rank')} per node"
 
 
-def _runs(points: Sequence[PointSummary], by_nodes: bool) -> Iterator[dict[str, Any]]:
+def _runs(
+    experiment: ExperimentSummary, points: Sequence[PointSummary]
+) -> Iterator[dict[str, Any]]:
+    by_nodes = size_names.same_width(experiment)
     for point in points:
         for rate in point.runs_samples_per_s:
             yield {
                 "size": point.nodes if by_nodes else point.ranks,
-                "series": _MEAN if by_nodes else _width(point),
+                "series": _series(experiment, point),
                 "y": rate,
                 "said": numbers.number(rate),
             }

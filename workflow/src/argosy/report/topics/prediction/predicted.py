@@ -39,16 +39,17 @@ class Extrapolation:
     """The fitted law.
 
     `means` are the geometric means of throughputs in samples/s, by measured number of ranks;
-    `ranks_per_node` is the largest that was measured.
+    `ranks_per_node` is the largest that was measured, and `measured` are the numbers of nodes with it.
     """
 
     fit: Fit
     ranks_per_node: int
     means: Mapping[int, float]
+    measured: frozenset[int]
 
     @property
     def most_nodes(self) -> int:
-        """The largest number of nodes that was measured."""
+        """The largest number of nodes that the measured ranks fill."""
         return max(1, max(self.means) // self.ranks_per_node)
 
     def samples_per_s(self, ranks: int) -> Interval:
@@ -94,7 +95,9 @@ def extrapolation(runs: Sequence[Measurement]) -> Extrapolation | Refused:
             "Its throughputs fit the curve exactly, so an extrapolation has no interval."
         )
     means = {ranks: math.exp(sum(map(math.log, of)) / len(of)) for ranks, of in rates.items()}
-    return Extrapolation(found, max(point.ranks_per_node for point, _ in known), means)
+    width = max(point.ranks_per_node for point, _ in known)
+    measured = frozenset(point.nodes for point, _ in known if point.ranks_per_node == width)
+    return Extrapolation(found, width, means, measured)
 
 
 def _around(value: float, below: float, above: float) -> Interval:
@@ -118,10 +121,9 @@ def extrapolation_summary(
     The nodes that are answered are measured ones, powers of two, and those that were asked for.
     """
     farthest = FARTHEST * found.most_nodes
-    measured = [ranks // found.ranks_per_node for ranks in found.means]
     efficient, soonest = _answers(found, question, farthest)
     answers = {nodes for nodes in (efficient, soonest) if nodes}
-    told = {*powers_up_to(farthest), *measured, *question.nodes, *answers}
+    told = {*powers_up_to(farthest), *found.measured, *question.nodes, *answers}
     shown = [
         _point(found, nodes, question.samples, rates)
         for nodes in sorted(told)
@@ -186,7 +188,8 @@ def _grounds(found: Extrapolation, farthest: int) -> list[str]:
 
 def _point(found: Extrapolation, nodes: int, samples: float, rates: Rates) -> PredictedPoint:
     ranks = nodes * found.ranks_per_node
-    rate, measured = found.samples_per_s(ranks), found.means.get(ranks)
+    rate = found.samples_per_s(ranks)
+    measured = found.means[ranks] if nodes in found.measured else None
     # What is paid is the less the faster the samples go, so the ends change places.
     hours = Interval(*(_hours(samples, one) for one in (rate.value, rate.high, rate.low)))
     price = rates.price_per_node_hour

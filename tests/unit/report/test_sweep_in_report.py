@@ -1,0 +1,110 @@
+"""A sweep has a table of its combinations; ranks that fill a node and then more nodes are one curve."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from study_files import completed, plan, write_json
+
+from argosy.report import write_report
+from argosy.report.outputs.terminal import print_summary
+from argosy.results import collect
+
+
+def note(path: Path, sweep: object) -> None:
+    """Note a sweep in provenance.json, as planning does."""
+    content = json.loads((path / "provenance.json").read_text())
+    content["experiment"]["sweep"] = sweep
+    write_json(path / "provenance.json", content)
+
+
+def point(results: Path, lr: str, step_s: float, nodes: int = 1, **asked: Any) -> None:
+    for repeat in (1, 2, 3):
+        run = completed(
+            results,
+            step_s * (1 + repeat / 100),
+            {"final_loss": float(lr)},
+            experiment=f"train-lr{lr}",
+            command=f"python3 train.py {lr}",
+            nodes=nodes,
+            repeat=repeat,
+            **asked,
+        )
+        note(run.path, {"of": "train", "values": {"lr": lr}})
+
+
+def reported(results: Path) -> tuple[dict[str, Any], str]:
+    collect(results, results / "tables")
+    files = write_report(results)
+    return json.loads(files.json.read_text()), files.html.read_text()
+
+
+def rows(html: str) -> list[str]:
+    table = html.split('aria-label="Sweep of train"')[1].split("</table>", maxsplit=1)[0]
+    return [" ".join(row.split()) for row in table.split("<tr>")[2:]]
+
+
+def test_combinations_are_compared_at_the_largest_size_the_fastest_first(tmp_path: Path) -> None:
+    results = tmp_path / "site"
+    point(results, "0.1", 0.2, nodes=2)
+    point(results, "0.1", 0.01)
+    point(results, "0.2", 0.1, nodes=2)
+    point(results, "0.3", 0.01)
+    lost = plan(results, "train-lr0.3", nodes=2, command="python3 train.py 0.3")
+    note(lost.path, {"of": "train", "values": {"lr": "0.3"}})
+    lost.execute(state="failed")
+    completed(results, experiment="other")
+    summary, html = reported(results)
+    assert "Sweep of train: combinations on 2 nodes, the fastest first" in html
+    fastest, slower, without = rows(html)
+    assert "train-lr0.2" in fastest and "627" in fastest and "0.200" in fastest
+    assert "train-lr0.1" in slower
+    assert "train-lr0.3" in without and "–" in without
+    sweeps = {one["experiment"]: one.get("sweep") for one in summary["experiments"]}
+    assert sweeps["train-lr0.1"] == {"of": "train", "values": {"lr": "0.1"}}
+    assert sweeps["other"] is None and '"sweep": null' not in json.dumps(summary)
+    console = Console(width=200, record=True, file=(tmp_path / "out").open("w"))
+    print_summary(summary, console)
+    assert "Sweep of train" in console.export_text()
+
+
+def test_what_another_program_wrote_is_no_sweep(tmp_path: Path) -> None:
+    results = tmp_path / "site"
+    for number, odd in enumerate(
+        ([], {}, {"of": "train"}, {"of": 1, "values": []}, "text", 5, None)
+    ):
+        note(completed(results, experiment=f"e{number}").path, odd)
+    summary, html = reported(results)
+    assert not any("sweep" in one for one in summary["experiments"])
+    assert "Sweeps</h2>" not in html
+
+
+def test_values_are_texts_and_no_markup(tmp_path: Path) -> None:
+    results = tmp_path / "site"
+    for number in (1, 2):
+        run = completed(results, experiment=f"e{number}", command=f"true {number}")
+        note(run.path, {"of": "train", "values": {"<b>": f"<script>\u001b{number}"}})
+    _, html = reported(results)
+    assert "&lt;b&gt;" in html and "<b>" not in html and "<script>\u001b" not in html
+
+
+def test_ranks_that_fill_a_node_and_then_more_nodes_are_one_curve(tmp_path: Path) -> None:
+    results = tmp_path / "site"
+    for nodes, width in ((1, 1), (1, 2), (1, 4), (2, 4)):
+        for repeat in (1, 2, 3):
+            step_s = 0.1 * (1 + 0.01 * nodes * width + repeat / 1000)
+            completed(results, step_s, nodes=nodes, ranks_per_node=width, repeat=repeat)
+    summary, html = reported(results)
+    [experiment] = summary["experiments"]
+    assert experiment["base"] == {"ranks": 1, "nodes": 1, "ranks_per_node": 1}
+    assert [one["ranks"] for one in experiment["points"]] == [1, 2, 4, 8]
+    found = [one["efficiency"]["mean"] for one in experiment["points"]]
+    assert found == pytest.approx([1.01 / (1 + 0.01 * ranks) for ranks in (1, 2, 4, 8)], abs=0.002)
+    assert '"1 rank per node"' not in html
+    assert '"title":"ranks"' in html
+    predicted = experiment["prediction"]
+    assert predicted["method"] == "universal law"
+    measured = {one["nodes"]: one["measured_samples_per_s"] for one in predicted["points"]}
+    assert measured[1] and measured[2] and not measured[4]

@@ -1,0 +1,204 @@
+"""A sweep: the values of an experiment's placeholders, and the name of each combination of them."""
+
+import hashlib
+import itertools
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    WithJsonSchema,
+    model_validator,
+)
+
+from argosy.validation import Count, Natural, Value
+
+LONGEST_NAME = 57
+"""Of a point: with `-native` behind it, it still is the name of an experiment."""
+MOST_RUNS = 10_000
+"""Of all sweeps of a study."""
+_FORMS = ("product", "list", "random")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OF_RUNS = ("repeat", "nodes", "ranks", "ranks_per_node", "experiment", "output")
+"""Names that are a run's own."""
+
+
+def variable(name: str) -> str:
+    """Accept the name of a placeholder that is nobody else's."""
+    if not _NAME.fullmatch(name):
+        raise ValueError("a name has letters, digits and '_', and begins with no digit")
+    if name in _OF_RUNS:
+        raise ValueError(f"{{{name}}} is a run's own: choose another name")
+    return name
+
+
+def each_once(values: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse a value that is there twice."""
+    if len(set(values)) != len(values):
+        raise ValueError("a value is listed twice")
+    return values
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers from which a random sweep draws; `is_whole`: both ends are whole numbers."""
+
+    low: float
+    high: float
+    is_log: bool
+    is_whole: bool
+
+    def draw(self, random: Random) -> str:
+        """Return a number of the range, with four digits if it is no whole one."""
+        if self.is_log:
+            drawn = math.exp(random.uniform(math.log(self.low), math.log(self.high)))
+        elif self.is_whole:
+            drawn = random.randint(int(self.low), int(self.high))
+        else:
+            drawn = random.uniform(self.low, self.high)
+        return str(round(drawn)) if self.is_whole else f"{drawn:.4g}"
+
+
+def number_range(value: Any) -> Range:
+    """Read `[low, high]` or `[low, high, log]`."""
+    if not isinstance(value, list | tuple) or [*value[2:]] not in ([], ["log"]) or len(value) < 2:
+        raise ValueError("write [low, high], or [low, high, log]")
+    try:
+        low, high = map(float, value[:2])
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError("write numbers: [low, high], or [low, high, log]") from None
+    if not -1e300 < low < high < 1e300:
+        raise ValueError("the first number has to be below the second")
+    is_log = len(value) == 3
+    if is_log and low <= 0:
+        raise ValueError("a logarithmic range begins above 0")
+    return Range(low, high, is_log, all(type(end) is int for end in value[:2]))
+
+
+Variable = Annotated[str, AfterValidator(variable)]
+_NUMBER = {"type": ["number", "string"]}
+NumberRange = Annotated[
+    Range,
+    PlainValidator(number_range),
+    WithJsonSchema(
+        {
+            "type": "array",
+            "prefixItems": [_NUMBER, _NUMBER, {"const": "log"}],
+            "minItems": 2,
+            "maxItems": 3,
+        }
+    ),
+]
+Values = Annotated[
+    tuple[Value, ...], Field(min_length=1, max_length=MOST_RUNS), AfterValidator(each_once)
+]
+Product = Annotated[dict[Variable, Values], Field(min_length=1)]
+Point = Annotated[dict[Variable, Value], Field(min_length=1)]
+
+
+class Sweep(BaseModel):
+    """Values of the placeholders of an experiment: by `product`, `list` or `random`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    product: Product | None = None
+    """Lists of values by name: every combination is an experiment. `sweep: {lr: […]}` is the same."""
+    list: Annotated[tuple[Point, ...], Field(min_length=1, max_length=MOST_RUNS)] | None = None
+    """Combinations, each with the same names."""
+    random: Annotated[dict[Variable, NumberRange], Field(min_length=1)] | None = None
+    """Ranges by name: `[low, high]`, whole numbers if both are, or `[low, high, log]`."""
+    samples: Annotated[Count, Field(le=MOST_RUNS)] | None = None
+    """Number of combinations of `random`."""
+    seed: Natural = 1
+    """Of `random`; more samples keep those that there are."""
+
+    @model_validator(mode="after")
+    def one_form(self) -> "Sweep":
+        """Refuse several forms, keys of another form, and more combinations than can be run."""
+        if sum(getattr(self, form) is not None for form in _FORMS) != 1:
+            raise ValueError("give values by name, or one of product, list and random")
+        if (self.random is None) != (self.samples is None):
+            raise ValueError("random and samples belong together: give both or neither")
+        if len({frozenset(point) for point in self.list or ()}) > 1:
+            raise ValueError("list: each combination has the same names")
+        if self.size > MOST_RUNS:
+            raise ValueError(
+                f"it has {self.size:,} combinations, more than {MOST_RUNS:,}: list fewer values, "
+                "or draw from them by random and samples"
+            )
+        points = self.points
+        if len({*map(_text, points)}) < len(points):
+            raise ValueError("a combination is there twice: take fewer samples or list each once")
+        return self
+
+    @property
+    def size(self) -> int:
+        """The number of combinations, without making them."""
+        if self.product is not None:
+            return math.prod(map(len, self.product.values()))
+        return len(self.list) if self.list is not None else self.samples or 0
+
+    @property
+    def points(self) -> tuple[dict[str, str], ...]:
+        """The values of each combination, by name."""
+        if self.list is not None:
+            return self.list
+        if self.product is not None:
+            names, values = self.product.keys(), self.product.values()
+            return tuple(dict(zip(names, each, strict=True)) for each in itertools.product(*values))
+        # Each name has numbers of its own, so that another name or more samples change none.
+        draws = {name: Random(f"{self.seed} {name}") for name in self.random or {}}
+        return tuple(
+            {name: each.draw(draws[name]) for name, each in (self.random or {}).items()}
+            for _ in range(self.samples or 0)
+        )
+
+
+def product_by_default(value: Any) -> Any:
+    """Read values by name, without one of the forms, as a product."""
+    if isinstance(value, Mapping) and not value.keys() & {*_FORMS, "samples", "seed"}:
+        return {"product": value}
+    return value
+
+
+SweepKey = Annotated[
+    Sweep, BeforeValidator(product_by_default, json_schema_input_type=Sweep | Product)
+]
+
+
+class SweptPoint(BaseModel):
+    """The experiment of config.yaml that has the sweep, and the values of this combination."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    of: str
+    values: dict[str, str]
+
+
+def point_name(experiment: str, values: Mapping[str, str]) -> str:
+    """Return the name of a combination: `train-lr0.1-batch32`.
+
+    It depends on nothing but the values, so that another value changes no other name. A name that would be
+    too long, has other characters or could be of other values, too, ends with a digest of them.
+    """
+    readable = experiment + "".join(f"-{name}{value}" for name, value in values.items())
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", readable)
+    is_clear = not any(f"-{other}" in value for value in values.values() for other in values)
+    if name == readable and is_clear and len(name) <= LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(_text(values).encode()).hexdigest()[:8]
+    return f"{name[: LONGEST_NAME - 9]}-{digest}"
+
+
+def _text(values: Mapping[str, str]) -> str:
+    return json.dumps(values, sort_keys=True)
