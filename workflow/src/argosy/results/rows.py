@@ -54,7 +54,7 @@ def run_row(run: MeasuredRun, found: Completeness) -> Row:
         "hardware": ran.hardware,
         "queue": ran.queue,
         "throughput_pattern": ran.throughput,
-        "environment": json.dumps(without_secrets(ran.rank_environment), sort_keys=True),
+        "environment": json.dumps(without_secrets(_variables(run)), sort_keys=True),
         "own_variables": sorted(run.experiment.environment),
         "resources": json.dumps(run.experiment.resources, sort_keys=True),
         "state": run.state,
@@ -128,6 +128,13 @@ def _telling_log(run: MeasuredRun, attempt: Attempt, failure: Failure) -> str | 
     logs = run.logs(attempt)
     names = (f"ranks/rank-{failure.rank}.log", f"node-{failure.node}.log", "job.log")
     return next((_in_results(run, attempt, name) for name in names if name in logs), None)
+
+
+def _variables(run: MeasuredRun) -> dict[str, str]:
+    """Return the ranks' variables, as format strings; the experiment's own without numbers of this run."""
+    own = run.experiment.environment.items()
+    doubled = {name: text.replace("{", "{{").replace("}", "}}") for name, text in own}
+    return {**run.ran.rank_environment, **doubled}
 
 
 def _hosts(attempt: Attempt) -> list[str | None]:
