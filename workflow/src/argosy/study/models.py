@@ -134,7 +134,9 @@ def output_path(value: str) -> str:
     path = printable(value).removeprefix("./").rstrip("/")
     parts = path.removeprefix("/").split("/")
     if not path or ":" in path or {"", ".", ".."} & {*parts}:
-        raise ValueError("write a path below the project, such as checkpoints, or an absolute one; no ':'")
+        raise ValueError(
+            "write a path below the project, such as checkpoints, or an absolute one; no ':'"
+        )
     if path == "/workloads" or (path[0] == "/" and parts[0] in _NO_OUTPUTS):
         raise ValueError(f"is no place for output: /{parts[0]} is each container's own")
     return path
@@ -293,12 +295,15 @@ class Experiment(Model):
     """The ranks are separate programs: they need not be connected to each other."""
     hang_timeout: HangTimeout | None = None
     """How long no rank may make a step or print anything; None: as the run's own steps suggest."""
-    outputs: Annotated[
-        tuple[Output, ...],
-        BeforeValidator(several),
-        AfterValidator(separate_outputs),
-        one_or_several({"type": "string"}),
-    ] | None = None
+    outputs: (
+        Annotated[
+            tuple[Output, ...],
+            BeforeValidator(several),
+            AfterValidator(separate_outputs),
+            one_or_several({"type": "string"}),
+        ]
+        | None
+    ) = None
     """Paths that the program writes though the project or the image has them, read-only."""
     timeline: bool = False
     """Horovod writes down what it does with each tensor; for looking, since that takes time itself."""

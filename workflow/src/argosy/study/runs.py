@@ -77,9 +77,7 @@ class Run(Model):
     """And these."""
     independent: Annotated[bool, Field(exclude_if=lambda wanted: not wanted)] = False
     """Whether ranks need not meet; left out where they have to."""
-    outputs: Annotated[
-        tuple[str, ...] | None, Field(exclude_if=lambda paths: paths is None)
-    ] = None
+    outputs: Annotated[tuple[str, ...] | None, Field(exclude_if=lambda paths: paths is None)] = None
     """Paths that the program writes; left out where the study says none."""
     written: Annotated[Written | None, Field(exclude_if=lambda words: words is None)] = None
     """The words before the run's own numbers were filled in; left out where there is nothing to fill in."""
