@@ -25,13 +25,18 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
     output.mkdir()
 
     def of(
-        command: str, image: Path | str = app, *, in_container: bool = True, gone: bool = False
+        command: str,
+        image: Path | str = app,
+        *,
+        in_container: bool = True,
+        gone: bool = False,
+        outputs: tuple[str, ...] | None = None,
     ) -> str | None:
         if gone:
             output.rmdir()
         monkeypatch.chdir(image)
         monkeypatch.setattr(os, "access", lambda path, mode: Path(path).stat().st_mode & 0o200)
-        run = SimpleNamespace(command=tuple(command.split("|")))
+        run = SimpleNamespace(command=tuple(command.split("|")), outputs=outputs)
         settings: Any = SimpleNamespace(in_container=in_container, run=run, output=str(output))
         found = workdir(settings)
         return "/job/output" if found == str(output) else found
@@ -75,6 +80,7 @@ def test_a_folder_that_can_be_written_to_stays(start: Start, tmp_path: Path) -> 
 
 def test_without_a_container_it_is_where_the_agent_starts(start: Start) -> None:
     assert start("python3|train.py", "/", in_container=False) is None
+    assert start("python3|train.py", "/", in_container=False, outputs=()) == "/job/output"
 
 
 def test_a_folder_that_is_not_there_keeps_no_rank_from_its_start(start: Start) -> None:

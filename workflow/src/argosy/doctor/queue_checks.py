@@ -15,7 +15,7 @@ from argosy.run_folder.folder import SCRIPT
 from argosy.schedulers.base import Accepted, NotAnsweredError, Say
 from argosy.schedulers.batch_system import BatchSystem
 from argosy.schedulers.job_request import JobRequest
-from argosy.site.models import Site
+from argosy.site.models import Site, read_site
 from argosy.site.placement import Placement, Request
 from argosy.study.config import Source, parse_config
 from argosy.study.models import Config
@@ -212,10 +212,11 @@ def check_places(project: Path, site: str) -> tuple[Finding, Sequence[Plan]]:
     """Return whether each configured run has a place on the site, and the runs' plans."""
     try:
         study = _study(project, site)
-        runs = expand(study)
+        facts = read_site(project / "slurm" / study.site)
+        runs = expand(study, facts.variables)
         locks = Project(project).locks({run.image for run in runs if run.image})
         target = Target(site, study.hardware, study.queue)
-        plans = plan_runs(Project(project), target, runs, locks)
+        plans = plan_runs(Project(project), target, runs, locks, facts)
     except ArgosyError as problem:
         remedy = (
             problem.hint or f"change that key; `snakemake --profile slurm/{site} -n` says the same"

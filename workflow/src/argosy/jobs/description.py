@@ -77,6 +77,7 @@ def describe_run(plan: Plan) -> RunSpec:
         independent=run.independent,
         gpus_per_rank=run.resources.gpus_per_rank or None,
         allocation=plan.allocation,
+        outputs=run.outputs,
     )
 
 
@@ -93,7 +94,7 @@ def describe_provenance(plan: Plan, tools: Mapping[str, Any], seed: int) -> dict
         "schema_version": SCHEMA_VERSION,
         **tools,
         "image": plan.lock and _describe_image(plan.lock),
-        "experiment": plan.run.model_dump(mode="json", exclude={"nodes", "repeat"}),
+        "experiment": plan.run.as_written.model_dump(mode="json", exclude={"nodes", "repeat"}),
         "site": {
             "name": plan.site,
             "scheduler": plan.facts.scheduler,

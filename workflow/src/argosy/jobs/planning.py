@@ -171,6 +171,7 @@ class _Planner:
     def plan(self, run: Run, lock: ImageLock | None) -> Plan:
         """Find a run's place; raises as `plan_runs`."""
         _check_environment(run)
+        _check_outputs(run, self.project.workloads_dir)
         where, facts = self.where, self.facts
         folder = self.project.run_dir(where.site, run).absolute()
         allocation = allocation_of(run, facts)
@@ -210,6 +211,17 @@ def _check_environment(run: Run) -> None:
             f"experiments.{run.asked_as}.environment.{name}: Argosy sets it for each rank",
             "leave it out",
         )
+
+
+def _check_outputs(run: Run, workloads: Path) -> None:
+    """Refuse a place below /workloads that the project lacks: nothing can be mounted there."""
+    for path in run.outputs or ():
+        name = path.removeprefix("/workloads/")
+        if name != path and not (workloads / name).is_dir():
+            raise ArgosyError(
+                f"experiments.{run.experiment}.outputs: {path}: the project has no folder {name}",
+                "make it, or start the program by a relative path and write this one relative, too",
+            )
 
 
 def write_runs(project: Project, plans: Sequence[Plan]) -> list[Path]:

@@ -26,8 +26,10 @@ def check_programs(workloads: Path, runs: Iterable[Run]) -> None:
     Raises:
         ArgosyError: naming the key, and what has a similar name.
     """
-    # Points and repeats of an experiment start the same.
-    for run in {(run.experiment, run.runtime): run for run in runs}.values():
+    # Points and repeats of an experiment start the same, unless their own numbers are in the words.
+    for run in {
+        (run.experiment, run.runtime, run.command, *run.environment.items()): run for run in runs
+    }.values():
         program = Program(
             run.command, run.environment, str(workloads), is_native=run.runtime == "native"
         )

@@ -112,6 +112,7 @@ def _goes_on_after(lines: Sequence[str], number: int) -> bool:
     return len(after) > MOST_LINES_AFTER or bool(after and _LAST_WORD.match(after[-1]))
 
 
+_READ_ONLY = "Read-only file system"
 _OF_CONTAINER = re.compile(r"(?<![\w./-])/job/(?=(?:records|logs|attempts|output)\b)")
 """Where agents and ranks have the run's folder, and whoever reads has not."""
 
@@ -148,6 +149,8 @@ def describe_verdict(run: RunFolder, verdict: Verdict) -> str:
     if failure.rank is not None and failure.cause.startswith("exit code"):
         said = error_line(run.rank_log(verdict.attempt, failure.rank), run.site)
         text += f": {said or 'it printed nothing'}"
+        if _READ_ONLY in said:
+            text += "; if the program may write there, name that path in the experiment's outputs"
     return text
 
 

@@ -25,9 +25,9 @@ if not __package__:  # started by its path
 
     __package__ = started_by_path.PACKAGE
 
-from . import printing
+from . import printing, working_folder
 from .contract import files, layout
-from .contract.run import run_of
+from .contract.run import RunSpec, run_of
 from .program_files import Program, changed
 
 _MOST_STEPS = 1 << 53
@@ -57,7 +57,25 @@ def main(arguments: Sequence[str]) -> int:
     program = Program(
         run.command, run.rank_environment, workloads, is_native=run.runtime == "native"
     )
-    return claim(run_dir, attempt, {"spec": spec, "run": content}, plan, program)
+    status = claim(run_dir, attempt, {"spec": spec, "run": content}, plan, program)
+    return status or show_project(run_dir, run, program.project or workloads)
+
+
+def show_project(run_dir: str, run: RunSpec, project: str) -> int:
+    """Make the working directory of the run's program, where it is the run's own; 2 if that fails."""
+    output, outputs = os.path.join(run_dir, layout.OUTPUT), run.outputs or ()
+    try:
+        # They are mounted there.
+        for path in outputs:
+            if path[0] == "/":
+                working_folder.make_folder(output, path)
+        if shown := run.shown_project(project):
+            for said in working_folder.show(output, project, shown, outputs):
+                printing.complain(f"argosy: {said}")
+    except OSError as error:
+        printing.complain(f"argosy: {error.filename}: {error.strerror}")
+        return 2
+    return 0
 
 
 def claim(

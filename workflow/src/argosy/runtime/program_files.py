@@ -77,15 +77,18 @@ class Program:
         folders = (each for word in self.command for each in self._folders(word))
         self.bases = (*filter(None, [self.project]), *folders, *self.path)
         """Folders that may be the working directory."""
+        # In a container links show what is in /workloads in the working directory (working_folder.py).
+        self.shown = self.project or workloads
         self._found: Dict[str, str] = {}
         self._seen: Set[Tuple[str, Roots]] = set()
         self._waiting: List[Tuple[str, Roots]] = []
 
     def digests(self) -> dict[str, str]:
         """Return digests of all its files by their names, in order."""
+        started = tuple(dict.fromkeys((*self.bases, self.shown)))
         for word in (*self.command, *self.variables):
-            self._add_started(word, self.bases)
-        self._add_modules(" ".join(self.command), self.bases)
+            self._add_started(word, started)
+        self._add_modules(" ".join(self.command), started)
         self._follow()
         for folder in self.bases:
             if self._is_in(folder, self.workloads) and not any(
@@ -221,7 +224,7 @@ class Program:
         yield from (each for each in self.named(text) if each.endswith(SUFFIXES))
         for name in _FILE_NAME.findall(_FOLDER_OF_ITS_OWN.sub("", text)):
             if name.endswith(SUFFIXES) and name[0] != "/":
-                for folder in filter(None, (_above(path), self.project)):
+                for folder in (_above(path), self.shown):
                     beside = os.path.normpath(os.path.join(folder, name))
                     if self.is_users(beside):
                         yield beside

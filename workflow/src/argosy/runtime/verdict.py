@@ -23,7 +23,7 @@ if not __package__:  # started by its path
 
     __package__ = started_by_path.PACKAGE
 
-from . import log_words, meetings, printing
+from . import log_words, meetings, printing, working_folder
 from .contract import files, layout
 from .contract.run import RunSpec, run_of
 from .node_reports import STATES, NodeReport, failure_of, read_reports
@@ -77,6 +77,8 @@ def main(arguments: Sequence[str]) -> int:
         if superseded and verdict["state"] in ("completed", "interrupted", "cancelled"):
             verdict = overruled(verdict, superseded)
         publish(verdict, run_dir, attempt_dir)
+        if not superseded_by(run_dir, attempt):
+            hide_project(run_dir, run)
     except OSError as error:
         printing.say(
             f"argosy: run {run_id}: {error.filename}: {error.strerror}: the verdict is missing"
@@ -84,6 +86,18 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     printing.say(sentence(verdict))
     return EXIT_CODES[verdict["state"]]
+
+
+def hide_project(run_dir: str, run: RunSpec) -> None:
+    """Take the links to the project out of the program's working directory."""
+    # results/<site>/<experiment>/<run>
+    project = run_dir
+    for _ in range(4):
+        project = os.path.dirname(project)
+    shown = run.shown_project(project)
+    with contextlib.suppress(OSError):
+        if shown:
+            working_folder.hide(os.path.join(run_dir, layout.OUTPUT), shown, run.outputs or ())
 
 
 def read_scheduler_log(run_dir: str, attempt: str) -> tuple[str, float | None]:

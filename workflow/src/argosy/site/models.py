@@ -27,6 +27,7 @@ from argosy.site.values import (
     OptionName,
     Options,
     Text,
+    Value,
     keys_to_fill_in,
     printable,
 )
@@ -172,6 +173,8 @@ class Site(Model):
     the job has."""
     environment: Mapping[Text, Text] = {}
     """Variables of the ranks."""
+    variables: Mapping[Key, Value] = {}
+    """Values for commands and variables of experiments, which name them as {site.NAME}."""
     avoid_bad_nodes: bool = True
     """Whether jobs avoid a node on which runs of the driver failed in a way that no other node shares."""
     hardware: Mapping[Key, Hardware] = {}

@@ -139,6 +139,31 @@ def variable_name(value: str) -> str:
     return value
 
 
+def output_path(value: str) -> str:
+    """Accept a path below the project, or an absolute one that is the image's or below /workloads."""
+    path = printable(value).removeprefix("./").rstrip("/")
+    parts = path.removeprefix("/").split("/")
+    if not path or ":" in path or {"", ".", ".."} & {*parts}:
+        raise ValueError(
+            "write a path below the project, such as checkpoints, or an absolute one; no ':'"
+        )
+    if path == "/workloads" or (path[0] == "/" and parts[0] in _NO_OUTPUTS):
+        raise ValueError(f"is no place for output: /{parts[0]} is each container's own")
+    return path
+
+
+_NO_OUTPUTS = ("argosy", "dev", "job", "proc", "run", "sys", "tmp")
+
+
+def separate_outputs(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse a path that is named twice, or lies in another."""
+    for place, path in enumerate(paths):
+        others = (*paths[:place], *paths[place + 1 :])
+        if any(f"{path}/".startswith(f"{other}/") for other in others):
+            raise ValueError(f"{path} is named twice, or lies in another of them")
+    return paths
+
+
 def words(line: Any) -> Any:
     """Split a command line as a shell would, but never give it to one."""
     if not isinstance(line, str):
@@ -178,6 +203,7 @@ Image = Annotated[
     PlainValidator(image_asked_for, json_schema_input_type=BuiltImage | str),
 ]
 Variable = Annotated[str, AfterValidator(variable_name)]
+Output = Annotated[str, AfterValidator(output_path)]
 HangTimeout = Annotated[
     int,
     BeforeValidator(off_or_seconds),
@@ -307,6 +333,16 @@ class Experiment(Model):
     """The ranks are separate programs: they need not be connected to each other."""
     hang_timeout: HangTimeout | None = None
     """How long no rank may make a step or print anything; None: as the run's own steps suggest."""
+    outputs: (
+        Annotated[
+            tuple[Output, ...],
+            BeforeValidator(several),
+            AfterValidator(separate_outputs),
+            one_or_several({"type": "string"}),
+        ]
+        | None
+    ) = None
+    """Paths that the program writes though the project or the image has them, read-only."""
     timeline: bool = False
     """Horovod writes down what it does with each tensor; for looking, since that takes time itself."""
 
@@ -395,6 +431,16 @@ class Experiment(Model):
                 "environment": dict(zip(self.environment, texts, strict=True)),
             }
         )
+
+    def outputs_of_a_container(self) -> "Experiment":
+        """Refuse an absolute output without a container: nothing can be mounted there."""
+        absolute = [path for path in self.outputs or () if path[0] == "/"]
+        if absolute and "native" in self.runtime:
+            raise ValueError(
+                f"outputs: {absolute[0]}: without a container a program writes to the host's own; leave it "
+                "out, or write runtime: container"
+            )
+        return self
 
     @model_validator(mode="after")
     def image_for_a_container(self) -> "Experiment":

@@ -28,7 +28,9 @@ from argosy.study.models import (
     native_name,
 )
 from argosy.study.sweep import SweptPoint
+from argosy.study.placeholders import filled, names_in
 from argosy.validation import Count
+from argosy_common.errors import ArgosyError
 
 
 class Variant(Model):
@@ -36,6 +38,13 @@ class Variant(Model):
 
     of: Name
     data: Literal["synthetic", "warm"]
+
+
+class Written(Model):
+    """Words of a run as they are at every size: with the placeholders of its size and repeat."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
 
 
 class Run(Model):
@@ -72,6 +81,10 @@ class Run(Model):
     """Whether ranks need not meet; left out where they have to."""
     sweep: Annotated[SweptPoint | None, Field(exclude_if=lambda point: point is None)] = None
     """The combination of a sweep; left out of other experiments."""
+    outputs: Annotated[tuple[str, ...] | None, Field(exclude_if=lambda paths: paths is None)] = None
+    """Paths that the program writes; left out where the study says none."""
+    written: Annotated[Written | None, Field(exclude_if=lambda words: words is None)] = None
+    """The words before the run's own numbers were filled in; left out where there is nothing to fill in."""
 
     @property
     def asked_as(self) -> str:
@@ -81,19 +94,84 @@ class Run(Model):
         return self.variant.of if self.variant else self.native_of or self.experiment
 
     @property
+    def as_written(self) -> "Run":
+        """The run by whose words runs of other sizes are of the same work."""
+        if self.written is None:
+            return self
+        return self.model_copy(update={**dict(self.written), "written": None})
+
+    @property
     def run_id(self) -> str:
         """The run's folder name; it depends on the point and the repeat alone."""
         return f"nodes{self.nodes}-ranks{self.ranks_per_node}-repeat{self.repeat}"
 
 
-def expand(config: Config) -> list[Run]:
-    """Return all runs of the configuration, by experiment, size and repeat."""
+def expand(config: Config, variables: Mapping[str, str] = {}) -> list[Run]:
+    """Return all runs of the configuration, by experiment, size and repeat.
+
+    Args:
+        config: the whole of it.
+        variables: of the site, for `{site.NAME}`.
+
+    Raises:
+        ArgosyError: naming a variable that the site does not have.
+    """
+    of_site = {f"{_OF_SITE}{name}": value for name, value in variables.items()}
+    for name, experiment in config.selected.items():
+        _check_variables(config, name, experiment, of_site)
     return [
-        _run(name, experiment, point, repeat, more)
+        _filled(_run(name, experiment, point, repeat, more), of_site)
         for name, experiment, more in _experiments(config)
         for point in experiment.scale.points
         for repeat in range(1, experiment.scale.repeats + 1)
     ]
+
+
+_OF_SITE = "site."
+
+
+def _check_variables(
+    config: Config, name: str, experiment: Experiment, of_site: Mapping[str, str]
+) -> None:
+    """Raise ArgosyError for a variable of the site that is named and not there."""
+    stalls = config.studies.stalls.get(name)
+    parts = {
+        f"experiments.{name}.command": experiment.command,
+        **{
+            f"experiments.{name}.environment.{variable}": (value,)
+            for variable, value in experiment.environment.items()
+        },
+        f"studies.stalls.{name}": (*stalls.synthetic, *(stalls.warm or ())) if stalls else (),
+    }
+    for key, words in parts.items():
+        for named in names_in(words):
+            if named.startswith(_OF_SITE) and named not in of_site:
+                variable = named.removeprefix(_OF_SITE)
+                raise ArgosyError(
+                    f"{key}: {{{named}}}: slurm/{config.site}/site.yaml has no variables.{variable}",
+                    f"add it there, as variables: {{{variable}: VALUE}}",
+                )
+
+
+def _filled(run: Run, of_site: Mapping[str, str]) -> Run:
+    """Return the run with its placeholders replaced."""
+    general = {**of_site, "experiment": run.asked_as, "output": "/job/output"}
+    own = {
+        "nodes": str(run.nodes),
+        "ranks": str(run.nodes * run.ranks_per_node),
+        "ranks_per_node": str(run.ranks_per_node),
+        "repeat": str(run.repeat),
+    }
+    written, words = (
+        Written(
+            command=filled(run.command, values),
+            environment=dict(
+                zip(run.environment, filled(run.environment.values(), values), strict=True)
+            ),
+        )
+        for values in (general, {**general, **own})
+    )
+    return run.model_copy(update={**dict(words), "written": None if written == words else written})
 
 
 _More = Mapping[str, object]
@@ -165,7 +243,7 @@ def seed_of(runs: Iterable[Run]) -> int:
 
     Repeats are not in it: with more of them the blocks that there are keep their order.
     """
-    asked = {run.model_dump_json(exclude={"repeat"}) for run in runs}
+    asked = {run.as_written.model_dump_json(exclude={"repeat"}) for run in runs}
     digest = hashlib.sha256("\n".join(sorted(asked)).encode())
     return int.from_bytes(digest.digest()[:4], "big")
 

@@ -25,6 +25,7 @@ from argosy_images.engines.models import (
     Container,
     Outcome,
 )
+from argosy_images.engines.mount_points import with_mount_points
 from argosy_images.store.scratch import private_folder
 from argosy_images.store.store import Store
 
@@ -39,8 +40,9 @@ def run(store: Store, container: Container, on_output: Callable[[bytes], None]) 
     killed after its patience and a few seconds (see `process_tree`). Nothing remains on disk or in the
     process table.
     """
-    _check_container(container)
     with private_folder() as (folder, lock):
+        container = with_mount_points(container, folder)
+        _check_container(container)
         _make_workdir(container, folder)
         _copy_host_files(subfolder(folder, "guest"))
         for path in container.files:
@@ -65,8 +67,9 @@ def attach(store: Store, container: Container) -> int:
     Raises:
         ArgosyError: as `run`.
     """
-    _check_container(container)
     with private_folder() as (folder, lock):
+        container = with_mount_points(container, folder)
+        _check_container(container)
         _make_workdir(container, folder)
         _copy_host_files(subfolder(folder, "guest"))
         engine = invocation(store, replace(container, attached=True), folder)
@@ -102,7 +105,7 @@ def _check_container(container: Container) -> None:
         if not is_ours(bind) and not _host_path(container, bind.target).exists():
             raise ArgosyError(
                 f"{bind.target}: the frozen image has no such mount point",
-                "mount at /data or /job, which every image has",
+                f"mount below /data, or make it in the Containerfile: RUN mkdir -p {bind.target}",
             )
         if container.engine not in OWN_ENGINES and ":" in f"{bind.source}{bind.target}":
             raise ArgosyError(

@@ -21,6 +21,7 @@ _LEFT_OUT = (
     "independent",
     "gpus_per_rank",
     "allocation",
+    "outputs",
 )
 """Keys that the file lacks unless the study sets them: a new key must not look like a changed run."""
 
@@ -87,10 +88,13 @@ class RunSpec:
     gpus_per_rank: int | None
     allocation: str | None
     """The folder of the job that the run shares, below that of the site."""
+    outputs: tuple[str, ...] | None
+    """Paths that the program writes: relative ones of the working directory, others are mounted."""
 
     def content(self) -> dict[str, Any]:
         """Return the JSON object of the file."""
-        keys = {**asdict(self), "command": [*self.command]}
+        outputs = None if self.outputs is None else [*self.outputs]
+        keys = {**asdict(self), "command": [*self.command], "outputs": outputs}
         asked = {
             key: value
             for key, value in keys.items()
@@ -107,6 +111,12 @@ class RunSpec:
     def is_native(self) -> bool:
         """Whether it runs without a container."""
         return self.runtime == "native" if self.runtime else self.image is None
+
+    def shown_project(self, project: str) -> str | None:
+        """Return the path under which the working directory shows the project; None: it is the project."""
+        if not self.is_native:
+            return "/workloads"
+        return None if self.outputs is None else project
 
     @property
     def warning_s(self) -> float | None:
@@ -177,6 +187,14 @@ def _texts(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
         raise ValueError("not a list of strings")
     return tuple(map(_text, value))
+
+
+def _paths(value: Any) -> tuple[str, ...]:
+    if value == []:
+        return ()
+    if "" in (paths := _texts(value)):
+        raise ValueError("an empty path")
+    return paths
 
 
 def _variables(value: Any) -> Mapping[str, str]:
@@ -260,6 +278,7 @@ _OPTIONAL: dict[str, Callable[[Any], Any]] = {
     "independent": _flag,
     "gpus_per_rank": _whole(0, _BELOW - 1),
     "allocation": _text,
+    "outputs": _paths,
 }
 _DEFAULTS: dict[str, Any] = {"rank_environment": {}, "timeline": False, "independent": False}
 

@@ -85,11 +85,11 @@ def _unrun() -> str:
 def workdir(settings: Settings) -> str | None:
     """Return the folder in which a rank starts; None: where its agent did.
 
-    In a container that is the run's `output`: the image is read-only. An image's own WORKDIR counts where
+    Without a container it is the run's `output` if the run names outputs. In a container that is the run's `output`: the image is read-only. An image's own WORKDIR counts where
     it can be written to, or holds what the command names by a relative path.
     """
     if not settings.in_container:
-        return None
+        return None if settings.run.outputs is None else settings.output
     here = os.getcwd()
     if here != "/" and (os.access(here, os.W_OK) or _is_named(settings.run.command, here)):
         return None
