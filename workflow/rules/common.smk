@@ -17,6 +17,7 @@ from snakemake.io import checkpoint_target, contains_wildcard
 from argosy_common.errors import ArgosyError
 from argosy_common.files import apply_umask, read_paths
 from argosy_images import ImageLock, check_taken, image_inputs
+from argosy.jobs.data import check_data
 from argosy.jobs.driver import (
     THIS_PROCESS,
     DriverLock,
@@ -136,6 +137,11 @@ try:
     }
     check_programs(Project(PROJECT).workloads_dir, RUNS.values())
     OUTDATED = find_outdated(Project(PROJECT), PLANS.values())
+    check_data(
+        plan
+        for run, plan in PLANS.items()
+        if run in OUTDATED or not os.path.lexists(f"results/{SITE}/{run}/result.json")
+    )
     # The rule's program reads the plans of this Snakemake, and no file that another one may have written.
     STUDY_TEXT = study_text(
         Project(PROJECT),

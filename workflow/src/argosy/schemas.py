@@ -59,7 +59,11 @@ def _docstrings(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
     assert isinstance(definition, ast.ClassDef)
     for key, text in pairwise(definition.body):
         if isinstance(key, ast.AnnAssign) and isinstance(text, ast.Expr):
-            yield ast.unparse(key.target), " ".join(ast.literal_eval(text.value).split())
+            name = ast.unparse(key.target)
+            yield (
+                model.model_fields[name].alias or name,
+                " ".join(ast.literal_eval(text.value).split()),
+            )
 
 
 def _as_written(schema: Any) -> Any:

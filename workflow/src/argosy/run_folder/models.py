@@ -158,6 +158,24 @@ class Claim(File):
     """Digests of the files that the program was made of then; none: it was not looked."""
 
 
+class SeenData(Record):
+    """Data of the host as it was before the ranks started; `newest_unix` is of its last change."""
+
+    path: str
+    files: Whole
+    bytes: Bytes
+    newest_unix: Unix
+    is_whole: bool
+    """Whether all files were counted."""
+    sha256: str | None
+
+
+class DataFile(File):
+    """data.json: data by its path in the container."""
+
+    data: dict[str, SeenData]
+
+
 class SiteOfRun(Record):
     """What provenance.json says of the site."""
 

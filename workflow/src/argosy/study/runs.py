@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from argosy.study.data import Data
 from argosy.study.image_names import image_name
 from argosy.study.models import (
     Checkpoints,
@@ -68,6 +69,8 @@ class Run(Model):
     """And these."""
     independent: Annotated[bool, Field(exclude_if=lambda wanted: not wanted)] = False
     """Whether ranks need not meet; left out where they have to."""
+    data: Annotated[Mapping[str, Data], Field(exclude_if=lambda data: not data)] = {}
+    """Data of the host by its path in the container; left out where there is none."""
 
     @property
     def run_id(self) -> str:
@@ -146,9 +149,10 @@ def _run(name: str, experiment: Experiment, nodes: int, repeat: int, more: _More
 def seed_of(runs: Iterable[Run]) -> int:
     """Return the seed of a study's order, made of its experiments and sizes.
 
-    Repeats are not in it: with more of them the blocks that there are keep their order.
+    Repeats are not in it: with more of them the blocks that there are keep their order. Nor is data, which
+    has other paths at each site.
     """
-    asked = {run.model_dump_json(exclude={"repeat"}) for run in runs}
+    asked = {run.model_dump_json(exclude={"repeat", "data"}) for run in runs}
     digest = hashlib.sha256("\n".join(sorted(asked)).encode())
     return int.from_bytes(digest.digest()[:4], "big")
 

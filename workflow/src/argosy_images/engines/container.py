@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING
 from argosy_common.errors import ArgosyError, plain
 from argosy_images.engines.invocation import invocation, is_ours, subfolder
 from argosy_images.engines.models import (
+    DATA_DIR,
     HOST_FILES,
     OWN_ENGINES,
+    Bind,
     Container,
     Outcome,
 )
@@ -39,8 +41,9 @@ def run(store: Store, container: Container, on_output: Callable[[bytes], None]) 
     killed after its patience and a few seconds (see `process_tree`). Nothing remains on disk or in the
     process table.
     """
-    _check_container(container)
     with private_folder() as (folder, lock):
+        container = _with_mount_points(container, folder)
+        _check_container(container)
         _make_workdir(container, folder)
         _copy_host_files(subfolder(folder, "guest"))
         for path in container.files:
@@ -65,8 +68,9 @@ def attach(store: Store, container: Container) -> int:
     Raises:
         ArgosyError: as `run`.
     """
-    _check_container(container)
     with private_folder() as (folder, lock):
+        container = _with_mount_points(container, folder)
+        _check_container(container)
         _make_workdir(container, folder)
         _copy_host_files(subfolder(folder, "guest"))
         engine = invocation(store, replace(container, attached=True), folder)
@@ -102,12 +106,34 @@ def _check_container(container: Container) -> None:
         if not is_ours(bind) and not _host_path(container, bind.target).exists():
             raise ArgosyError(
                 f"{bind.target}: the frozen image has no such mount point",
-                "mount at /data or /job, which every image has",
+                f"mount below {DATA_DIR}, or add to the Containerfile: RUN mkdir -p {bind.target}",
             )
         if container.engine not in OWN_ENGINES and ":" in f"{bind.source}{bind.target}":
             raise ArgosyError(
                 f"{bind.source}: {container.engine} cannot mount a path that holds a colon"
             )
+
+
+def _with_mount_points(container: Container, folder: Path) -> Container:
+    """Return the container with a folder of its own at `DATA_DIR` for mounts below it that the image lacks.
+
+    Engines would make mount points in the image, which is not theirs to change.
+    """
+    below = [bind for bind in container.binds if bind.target.startswith(f"{DATA_DIR}/")]
+    missing = [bind.target for bind in below if not _host_path(container, bind.target).exists()]
+    if not missing:
+        return container
+    if any(_host_path(container, DATA_DIR).iterdir()):
+        raise ArgosyError(
+            f"{missing[0]}: the image has files of its own in {DATA_DIR}, and none there to mount over",
+            f"add to the Containerfile: RUN mkdir -p {missing[0]}",
+        )
+    own = subfolder(folder, "data")
+    for bind in below:
+        place = own / bind.target.removeprefix(f"{DATA_DIR}/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.mkdir() if bind.source.is_dir() else place.touch()
+    return replace(container, binds=[Bind(own, DATA_DIR), *container.binds])
 
 
 def _make_workdir(container: Container, folder: Path) -> None:

@@ -13,6 +13,9 @@ DEFAULT_ENVIRONMENT = {"PATH": DEFAULT_PATH, "LANG": "C.UTF-8", "HOME": "/tmp"}
 GUEST_DIR = "/run/argosy"
 """Mounted from a private folder of the host in every container; never part of an image."""
 
+DATA_DIR = "/data"
+"""An empty folder of every frozen image, for what is mounted below it."""
+
 HOST_FILES = ("resolv.conf", "hosts")
 """Files of the host's /etc that a container sees as they are when it starts."""
 

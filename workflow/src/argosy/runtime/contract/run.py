@@ -21,6 +21,7 @@ _LEFT_OUT = (
     "independent",
     "gpus_per_rank",
     "allocation",
+    "data",
 )
 """Keys that the file lacks unless the study sets them: a new key must not look like a changed run."""
 
@@ -47,6 +48,17 @@ class CheckpointPlan:
 
     warning_s: float
     requeues: int
+
+
+@dataclass(frozen=True)
+class Data:
+    """A folder or file of the host; `path` may hold variables of the job."""
+
+    path: str
+    write: bool
+    """Whether the program may write to it."""
+    digest: bool
+    """Whether a digest of its content is noted."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +99,8 @@ class RunSpec:
     gpus_per_rank: int | None
     allocation: str | None
     """The folder of the job that the run shares, below that of the site."""
+    data: Mapping[str, Data] | None
+    """Data of the host by its path in the container."""
 
     def content(self) -> dict[str, Any]:
         """Return the JSON object of the file."""
@@ -233,6 +247,13 @@ def _variant(value: Any) -> Variant:
     return Variant(_text(value["of"]), _one_of("synthetic", "warm")(value["data"]))
 
 
+def _data(value: Any) -> Mapping[str, Data]:
+    return {
+        _text(target): Data(_text(each["path"]), _flag(each["write"]), _flag(each["digest"]))
+        for target, each in dict(value).items()
+    }
+
+
 _REQUIRED: dict[str, Callable[[Any], Any]] = {
     "run_id": _text,
     "experiment": _text,
@@ -260,6 +281,7 @@ _OPTIONAL: dict[str, Callable[[Any], Any]] = {
     "independent": _flag,
     "gpus_per_rank": _whole(0, _BELOW - 1),
     "allocation": _text,
+    "data": _data,
 }
 _DEFAULTS: dict[str, Any] = {"rank_environment": {}, "timeline": False, "independent": False}
 
