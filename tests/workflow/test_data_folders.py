@@ -159,3 +159,32 @@ def test_what_is_not_there_is_said_before_and_at_the_node(
         )
         assert verdict["failure"]["cause"].startswith(cause)
         assert "/data/weights.bin" not in noted(folder)
+
+
+def test_runs_before_and_after_a_change_of_the_data_are_no_repeats(
+    workspace: Workspace, scratch: Path
+) -> None:
+    grown = scratch / "grown"
+    grown.mkdir()
+    experiment = {
+        "runtime": "native",
+        "launcher": "plain",
+        "command": "python3 /workloads/reads.py /data/grown /data/kept /data/grown/0",
+        "environment": {"CACHE": "none"},
+        "throughput": "([0-9]+) samples/s",
+        "data": {
+            "/data/grown": "$SCRATCH/grown",
+            "/data/kept": {"from": "$SCRATCH/kept", "write": True},
+        },
+    }
+    for repeats in (1, 2):
+        (grown / f"{repeats - 1}").write_text("a file more")
+        workspace.configure({"grows": {**experiment, "scale": {"nodes": [1], "repeats": repeats}}})
+        status, output = workspace.run(BIN / "snakemake", "--quiet", "host", "progress")
+        assert status == 0, output
+    summary = json.loads((workspace.path / "results/local/summary.json").read_text())
+    found = {each["experiment"]: each["setup"]["programs"] for each in summary["experiments"]}
+    seen = [found[f"grows #{number}"]["data /data/grown"] for number in (1, 2)]
+    # The program writes a file there itself, which no container would allow.
+    assert seen == ["1 files, 11 bytes", "3 files, 22 bytes"]
+    assert "data /data/kept" not in found["grows #1"]

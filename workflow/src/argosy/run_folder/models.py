@@ -169,6 +169,13 @@ class SeenData(Record):
     """Whether all files were counted."""
     sha256: str | None
 
+    @property
+    def identity(self) -> str | None:
+        """The same text for the same data, wherever it lies; None if not all of it was seen."""
+        if self.sha256 or not self.is_whole:
+            return self.sha256
+        return f"{self.files} files, {self.bytes} bytes"
+
 
 class DataFile(File):
     """data.json: data by its path in the container."""
