@@ -102,8 +102,7 @@ def cases() -> Iterator[Case]:
     for name, site in SITES.items():
         for case in _of_site(name, site):
             yield replace(case, refused=site.refused.get(case.name))
-    for runtime in ("container", "native"):
-        yield Case("mycluster", f"data-{runtime}", gpus=1, runtime=runtime, data=DATA)
+    yield Case("mycluster", "data", gpus=1, data=DATA)
     # On this machine there is no hardware to choose from.
     yield from (
         case for case in _of_site("local", Kept()) if case.name not in ("gpu", "mig", "shared-job")
