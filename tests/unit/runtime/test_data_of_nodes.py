@@ -20,10 +20,12 @@ def check(*data: tuple[str, str, Path]) -> subprocess.CompletedProcess[str]:
         "ARGOSY_NODE": "3",
         "ARGOSY_SITE_FILE": "slurm/fjord/site.yaml",
         "ARGOSY_DATA_KEY": "experiments.walk.data",
-        "ARGOSY_DATA": "\n".join("\t".join(map(str, line)) for line in data),
+        "ARGOSY_WORKLOADS": "/project",
     }
+    arguments = [str(part) for line in data for part in line]
+    started = ["bash", "-c", 'printf "started\n%s" "$ARGOSY_DATA"']
     return subprocess.run(
-        ["bash", PROGRAM, "echo", "started"], env=variables, capture_output=True, text=True
+        ["bash", PROGRAM, *arguments, "--", *started], env=variables, capture_output=True, text=True
     )
 
 
@@ -34,7 +36,7 @@ def test_a_node_names_itself_the_key_the_path_and_the_remedy(tmp_path: Path) -> 
     (folder / "link").symlink_to("gone")
     os.mkfifo(folder / "fifo")
     good = [("/data/a", "r", folder), ("/data/b", "w", folder / "sub")]
-    assert check(*good).stdout == "started\n"
+    assert check(*good).stdout == f"started\n/data/a\t{folder}\n/data/b\t{folder}/sub\n"
     wrong = {
         "absent": "is not there",
         "sub": "is empty",
@@ -79,7 +81,7 @@ def test_a_large_folder_is_counted_up_to_a_limit_and_a_digest_is_of_all(
     assert record_data.describe(str(tmp_path / "moved"), digest=True)["sha256"] != found["sha256"]
 
 
-def test_it_is_noted_once_in_the_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_noted_in_the_attempt(tmp_path: Path) -> None:
     data = {"/data/a": {"path": "$A", "write": False, "digest": True}}
     run = {
         "schema_version": 2,
@@ -97,9 +99,8 @@ def test_it_is_noted_once_in_the_attempt(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "run.json").write_text(json.dumps(run))
     (tmp_path / "attempts/1.0").mkdir(parents=True)
     (tmp_path / "weights").write_text("0.5")
-    seen = {"/data/a": tmp_path / "weights", "/data/b": tmp_path / "absent"}
-    monkeypatch.setenv("ARGOSY_DATA", "\n".join(f"{at}\tr\t{path}" for at, path in seen.items()))
-    assert record_data.main([str(tmp_path), "1.0"]) == 0
+    asked = ["/data/a", "r", f"{tmp_path}/weights", "/data/b", "r", f"{tmp_path}/absent"]
+    assert record_data.main([str(tmp_path), "1.0", *asked]) == 0
     found = json.loads((tmp_path / "attempts/1.0/data.json").read_text())["data"]
     assert found.keys() == {"/data/a"}
     assert len(found["/data/a"]["sha256"]) == 64

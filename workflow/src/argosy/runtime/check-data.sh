@@ -1,6 +1,7 @@
-# bash check-data.sh COMMAND...: check that this node sees the data in ARGOSY_DATA, then run the command.
+# bash check-data.sh [TARGET MODE PATH]... -- COMMAND...: check that this node sees the data, then run the command.
 #
-# Each line of ARGOSY_DATA has a path in the container, `r` or `w`, and the path of the host, with tabs between.
+# TARGET is a path in the container, MODE `r` or `w`, PATH that of the host. Agents without a container find them in
+# ARGOSY_DATA: a line each, with a tab between.
 set -euo pipefail
 
 # refuse TARGET PROBLEM
@@ -9,7 +10,11 @@ refuse() {
     exit 2
 }
 
-while IFS=$'\t' read -r target mode path; do
+ARGOSY_DATA=
+while [ "$1" != -- ]; do
+    target=$1 mode=$2 path=$3
+    shift 3
+    ARGOSY_DATA+="$target"$'\t'"$path"$'\n'
     if ! [ -e "$path" ]; then
         if [ -L "$path" ]; then refuse "$target" "$path is a link to $(readlink -- "$path"), which is not there"; fi
         refuse "$target" "$path is not there"
@@ -24,5 +29,7 @@ while IFS=$'\t' read -r target mode path; do
     elif [ -f "$path" ] && ! [ -s "$path" ]; then
         refuse "$target" "$path is empty"
     fi
-done <<<"$ARGOSY_DATA"
+done
+shift
+if [ -n "${ARGOSY_WORKLOADS:-}" ]; then export ARGOSY_DATA; fi
 exec "$@"

@@ -1,6 +1,7 @@
-"""Note the data that an attempt reads: ``python3 record_data.py RUN_DIR ATTEMPT``, into its data.json.
+"""Note an attempt's data: ``python3 record_data.py RUN_DIR ATTEMPT [TARGET MODE PATH]...``.
 
-Runs on the job's first node before the ranks start. It counts up to `MOST_FILES` files of each folder, for
+TARGET is a path in the container, MODE `r` or `w`, PATH that of the host. Writes the attempt's data.json on
+the job's first node before the ranks start. It counts up to `MOST_FILES` files of each folder, for
 `LONGEST` seconds. For data with a digest it reads everything. Data that is not there is left out:
 check-data.sh refuses it on each node.
 """
@@ -31,15 +32,15 @@ _CHUNK = 1 << 20
 
 def main(arguments: Sequence[str]) -> int:
     """Write data.json; 2 if that is not possible."""
-    if len(arguments) != 2:
-        printing.complain("usage: record_data.py RUN_DIR ATTEMPT")
+    if len(arguments) < 2 or len(arguments) % 3 != 2:
+        printing.complain("usage: record_data.py RUN_DIR ATTEMPT [TARGET MODE PATH]...")
         return 2
-    run_dir, attempt = arguments
+    run_dir, attempt, *data_of_job = arguments
     try:
         asked = read_run(run_dir, attempt).data or {}
         data = {}
-        for line in os.environ.get("ARGOSY_DATA", "").splitlines():
-            target, _, path = line.split("\t", 2)
+        for place in range(0, len(data_of_job), 3):
+            target, _, path = data_of_job[place : place + 3]
             if os.path.exists(path):
                 data[target] = describe(path, target in asked and asked[target].digest)
         content = {"schema_version": layout.SCHEMA_VERSION, "data": data}
@@ -89,6 +90,7 @@ def files_in(top: str) -> Iterator[str]:
 
 def digest_of(top: str, found: Sequence[str]) -> str | None:
     """Return the SHA-256 of a list of SHA-256 and name of each file; None if one is unreadable."""
+    printing.say(f"reading {top} for its digest")
     lines = []
     for file in sorted(found):
         own = hashlib.sha256()
@@ -99,7 +101,7 @@ def digest_of(top: str, found: Sequence[str]) -> str | None:
                 # The program is to find its files as cold as without a digest.
                 os.posix_fadvise(content.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         except OSError as error:
-            printing.complain(f"argosy: no digest of {top}: {file}: {error.strerror}")
+            printing.complain(f"no digest of {top}: {file}: {error.strerror}")
             return None
         lines.append(f"{own.hexdigest()}  {os.path.relpath(file, top)}\n")
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()

@@ -211,7 +211,7 @@ def _on_this_host(run: RunSpec, environ: Mapping[str, str]) -> RunSpec:
         return run
     places = {"/workloads": workloads, "/job": environ["ARGOSY_RUN_DIR"]}
     for line in environ.get("ARGOSY_DATA", "").splitlines():
-        target, _, path = line.split("\t", 2)
+        target, _, path = line.partition("\t")
         places[target] = path
     # As the whole of a path or its beginning.
     container_path = re.compile(rf"(?<![\w./-])(?:{'|'.join(map(re.escape, places))})(?![\w.-])")
