@@ -30,4 +30,5 @@ def read_data(path: Path) -> dict[str, str]:
     try:
         return DataPaths.model_validate(read_yaml(path) or {}).root
     except ValidationError as problem:
-        raise ArgosyError(describe(problem, path, DataPaths)) from None
+        named = Path("slurm", path.parent.name, path.name)
+        raise ArgosyError(describe(problem, named, DataPaths)) from None
