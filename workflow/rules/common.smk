@@ -138,9 +138,13 @@ try:
     check_programs(Project(PROJECT).workloads_dir, RUNS.values())
     OUTDATED = find_outdated(Project(PROJECT), PLANS.values())
     check_data(
-        plan
-        for run, plan in PLANS.items()
-        if run in OUTDATED or not os.path.lexists(f"results/{SITE}/{run}/result.json")
+        [PROJECT / "results", Project(PROJECT).store.path],
+        [
+            plan
+            for run, plan in PLANS.items()
+            if run in OUTDATED
+            or not os.path.lexists(f"results/{SITE}/{run}/result.json")
+        ],
     )
     # The rule's program reads the plans of this Snakemake, and no file that another one may have written.
     STUDY_TEXT = study_text(

@@ -108,7 +108,9 @@ def test_what_is_seen_here_is_checked_before_submission(
 ) -> None:
     def check(source: Any, site: str = "local") -> None:
         asked = runs({"/data/x": source})
-        check_data(plan_runs(Project(project), Target(site), asked, {}))
+        check_data(
+            [tmp_path / "folder/results"], plan_runs(Project(project), Target(site), asked, {})
+        )
 
     folder = tmp_path / "folder"
     folder.mkdir()
@@ -130,7 +132,12 @@ def test_what_is_seen_here_is_checked_before_submission(
             f"experiments.walk.data./data/x: {tmp_path}/{name} {said}\n"
             "hint: change the path there or in slurm/local/data.yaml"
         )
-    check({"from": str(folder), "write": True})
+    for top in (tmp_path, folder, folder / "results/local"):
+        said = f"{top} may not be written to: {folder}/results is Argosy's own"
+        with pytest.raises(ArgosyError, match=said):
+            check({"from": str(top), "write": True})
+    (tmp_path / "kept").mkdir()
+    check({"from": f"{tmp_path}/kept", "write": True})
     (folder / "file").touch()
     check(str(folder))
     monkeypatch.delenv("SCRATCH", raising=False)

@@ -57,16 +57,20 @@ def with_paths(runs: Iterable[Run], site: Path) -> list[Run]:
     ]
 
 
-def check_data(plans: Iterable[Plan]) -> None:
-    """Refuse data that is not here, not readable or empty.
+def check_data(own: Iterable[Path], plans: Iterable[Plan]) -> None:
+    """Refuse data that is not here, not readable or empty, and Argosy's own as writable data.
 
     Data that only nodes see is left to them: below a folder that is not here, or by a variable that is not
     set here.
 
+    Args:
+        own: folders of results and images, which no program may change.
+        plans: of the runs that will start.
+
     Raises:
         ArgosyError: naming the key and the path.
     """
-    checked = set()
+    own, checked = [folder.resolve() for folder in own], set()
     for plan in plans:
         for target, data in plan.run.data.items():
             key = f"experiments.{plan.run.experiment}.data.{target}"
@@ -74,7 +78,13 @@ def check_data(plans: Iterable[Plan]) -> None:
             if path is None or key in checked or _is_of_nodes(path, plan):
                 continue
             checked.add(key)
-            if problem := _problem(Path(path), data.write):
+            top = Path(path).resolve()
+            shared = [one for one in own if one.is_relative_to(top) or top.is_relative_to(one)]
+            if data.write and shared:
+                problem: str | None = f"may not be written to: {shared[0]} is Argosy's own"
+            else:
+                problem = _problem(Path(path), data.write)
+            if problem:
                 raise ArgosyError(
                     f"{key}: {path} {problem}",
                     f"change the path there or in slurm/{plan.site}/data.yaml",
