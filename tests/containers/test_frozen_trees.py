@@ -83,3 +83,46 @@ def test_what_a_tree_lacks_is_made_by_no_engine(
         start(project_store, root, engine, workdir, *binds)
     assert describe_tree(root) == before
     remove_tree(root)
+
+
+def test_data_is_seen_below_data_though_no_image_has_the_folders(
+    project_store: Store, layer: Layer, tmp_path: Path, engine: str
+) -> None:
+    root, data = tmp_path / "root", tmp_path / "data"
+    make_frozen([layer], root)
+    (data / "weather").mkdir(parents=True)
+    (data / "weather/1981.nc").write_text("warm\n")
+    (data / "link").symlink_to("weather")
+    (data / "kept").mkdir()
+    before = describe_tree(root)
+    binds = [
+        Bind(data / "link", "/data/weather"),
+        Bind(data / "weather/1981.nc", "/data/of/file"),
+        Bind(data / "kept", "/data/of/kept", writable=True),
+    ]
+    words = "for each in weather/1981.nc of/file; do read -r line < /data/$each; echo $line; done;"
+    words += "for each in weather of of/kept; do (: > /data/$each/new) && echo wrote $each; done"
+    command = ["/bin/sh", "-c", words]
+    asked = Container(root, command, engine=engine, binds=binds)
+    said = contained(project_store, asked)[1].splitlines()
+    assert said[:2] == ["warm", "warm"]
+    assert [line for line in said if line.startswith("wrote")] == ["wrote of/kept"], said
+    assert describe_tree(root) == before
+    assert (data / "kept/new").exists()
+    assert [path.name for path in (data / "weather").iterdir()] == ["1981.nc"]
+
+
+def test_an_image_s_own_files_below_data_are_not_hidden(
+    project_store: Store, layer: Layer, tmp_path: Path, engine: str
+) -> None:
+    root = tmp_path / "root"
+    (layer.diff / "data/own").mkdir(parents=True, exist_ok=True)
+    make_frozen([layer], root)
+    with pytest.raises(
+        ArgosyError, match=r"^/data/x: .*; add to the Containerfile: RUN mkdir -p /data/x"
+    ):
+        start(
+            project_store, root, engine, "/", Bind(tmp_path, "/data/own"), Bind(tmp_path, "/data/x")
+        )
+    remove_tree(layer.diff / "data")
+    remove_tree(root)

@@ -22,6 +22,7 @@ class Case:
     warning: int | None = None
     folder: str = ""
     same_allocation: bool = False
+    data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     refused: str | None = None
     """What the refusal says; None: there is a script."""
 
@@ -41,6 +42,10 @@ NO_GPU = {"gpu": "cpu: 0 GPUs a node of 1 needed", **NO_SLICE}
 ONE_RUN = {"shared-job": "same_allocation: false: a job of this site holds one run"}
 INTERFACE = {"interface": "ib0"}
 ACCOUNT = {"account": "project"}
+DATA = {
+    "/data/era5": {"from": "$SCRATCH/`touch pwned` 'era5'"},
+    "/data/kept": {"from": "/scratch/${USER}_kept", "write": True},
+}
 BY_HARDWARE = {"hardware": {"booster": {"account": "booster"}, "dcgp": {"account": "dcgp"}}}
 DEUCALION = {"x86": {"account": "projectx"}, "a100-40": {"account": "projectg"}}
 SETONIX = {"gpu": {"account": "project-gpu"}}
@@ -97,6 +102,7 @@ def cases() -> Iterator[Case]:
     for name, site in SITES.items():
         for case in _of_site(name, site):
             yield replace(case, refused=site.refused.get(case.name))
+    yield Case("mycluster", "data", gpus=1, data=DATA)
     # On this machine there is no hardware to choose from.
     yield from (
         case for case in _of_site("local", Kept()) if case.name not in ("gpu", "mig", "shared-job")

@@ -128,4 +128,5 @@ def _run_of(case: Case) -> Run:
         ),
         checkpoints=Checkpoints(warning=case.warning) if case.warning else None,
         throughput=None,
+        data=case.data,
     )

@@ -181,6 +181,7 @@ TRUSTED = {
     "schedulers/missing_images.py": "locks of the project's images",
     "schedulers/batch_system.py": "Argosy's own folders",
     "results/own_tables.py": "the user's own key",
+    "jobs/data.py": "whether a folder of the user's own is empty",
     "jobs/program_check.py": "names of the user's own programs",
     "jobs/study_file.py": "what the driver itself has just written",
     "report/page/html.py": "what Argosy brings itself",

@@ -18,6 +18,7 @@ from argosy_common.errors import ArgosyError
 from argosy_common.files import apply_umask, read_paths
 from argosy_images import ImageLock, check_taken, image_inputs
 from argosy.jobs.budget import check_budget
+from argosy.jobs.data import check_data
 from argosy.jobs.driver import (
     THIS_PROCESS,
     DriverLock,
@@ -115,7 +116,10 @@ try:
     FACTS = read_site(Path("slurm") / SITE)
     SYSTEM = find_batch_system(FACTS.scheduler, f"slurm/{SITE}/site.yaml")
     WHERE = Target(SITE, STUDY.hardware, STUDY.queue)
-    RUNS = {f"{run.experiment}/{run.run_id}": run for run in expand_runs(STUDY, FACTS.variables)}
+    RUNS = {
+        f"{run.experiment}/{run.run_id}": run
+        for run in expand_runs(STUDY, FACTS.variables)
+    }
     # The first to be submitted has the highest.
     PRIORITIES = {
         f"{run.experiment}/{run.run_id}": priority
@@ -151,15 +155,14 @@ try:
     }
     check_programs(Project(PROJECT).workloads_dir, RUNS.values())
     OUTDATED = find_outdated(Project(PROJECT), PLANS.values())
-    if STUDY.budget and workflow.is_main_process:
-        left = [
-            plan
-            for run, plan in PLANS.items()
-            if run in OUTDATED
-            or not os.path.lexists(f"results/{SITE}/{run}/result.json")
-        ]
-        if left:
-            logger.info(check_budget(STUDY.budget, left))
+    UNFINISHED = [
+        plan
+        for run, plan in PLANS.items()
+        if run in OUTDATED or not os.path.lexists(f"results/{SITE}/{run}/result.json")
+    ]
+    check_data([PROJECT / "results", Project(PROJECT).store.path], UNFINISHED)
+    if STUDY.budget and UNFINISHED and workflow.is_main_process:
+        logger.info(check_budget(STUDY.budget, UNFINISHED))
     # The rule's program reads the plans of this Snakemake, and no file that another one may have written.
     STUDY_TEXT = study_text(
         Project(PROJECT),

@@ -27,7 +27,7 @@ from argosy.run_folder.models import (
 )
 from argosy.runtime.contract import files
 from argosy.runtime.contract.layout import SCHEMA_VERSION
-from argosy.runtime.contract.run import CheckpointPlan, Image, RunSpec, Variant
+from argosy.runtime.contract.run import CheckpointPlan, Data, Image, RunSpec, Variant
 from argosy_common.files import write_json
 
 TEXTS = st.text(max_size=20)
@@ -61,6 +61,10 @@ SPECS = st.builds(
     independent=st.booleans(),
     gpus_per_rank=st.none() | WHOLE,
     allocation=MAYBE_TEXT,
+    data=st.none()
+    | st.dictionaries(
+        TEXTS, st.builds(Data, path=TEXTS, write=st.booleans(), digest=st.booleans())
+    ),
 )
 VERDICTS = st.builds(
     Verdict,

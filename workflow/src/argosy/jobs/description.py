@@ -13,7 +13,7 @@ from typing import Any
 import argosy
 from argosy.jobs.launchers import LAUNCHERS, TIMELINE_ENVIRONMENT, stall_environment
 from argosy.runtime.contract.layout import SCHEMA_VERSION
-from argosy.runtime.contract.run import CheckpointPlan, Image, RunSpec, Variant
+from argosy.runtime.contract.run import CheckpointPlan, Data, Image, RunSpec, Variant
 from argosy.site.models import Site
 from argosy.site.placement import Placement
 from argosy.study.models import Checkpoints
@@ -78,6 +78,10 @@ def describe_run(plan: Plan) -> RunSpec:
         gpus_per_rank=run.resources.gpus_per_rank or None,
         allocation=plan.allocation,
         outputs=run.outputs,
+        data={
+            target: Data(each.source, each.write, each.digest) for target, each in run.data.items()
+        }
+        or None,
     )
 
 

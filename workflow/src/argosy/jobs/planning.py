@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import argosy
+from argosy.jobs.data import with_paths
 from argosy.jobs.description import (
     Plan,
     describe_provenance,
@@ -150,7 +151,7 @@ def plan_runs(
             variable of an experiment that is not its to set.
     """
     facts = facts or read_site(project.slurm_dir / where.site)
-    runs = [*runs]
+    runs = with_paths(runs, project.slurm_dir / where.site)
     try:
         shared = together((allocation_of(run, facts), request_of(run)) for run in runs)
     except ArgosyError as problem:

@@ -114,7 +114,7 @@ def _hint(program: Program, path: Path) -> str:
         return f"did you mean {' or '.join(program.name(str(each)) for each in similar)}?"
     if program.project:
         return "write a path from the project's folder, or an absolute one"
-    return f"/workloads is {program.workloads}; containers do not see your other folders"
+    return f"/workloads is {program.workloads}; containers see your other folders by `data` only"
 
 
 def _similar(path: Path) -> list[Path]:

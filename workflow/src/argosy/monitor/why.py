@@ -2,13 +2,15 @@
 
 import shlex
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 from argosy.jobs.outdated import Programs, why_outdated
 from argosy.run_folder.folder import RunFolder
-from argosy.run_folder.models import RunFolderError, Verdict
+from argosy.run_folder.models import RunFolderError, SeenData, Verdict
 from argosy.runtime.contract.run import RunSpec
 from argosy_common.errors import plain
+from argosy_common.units import amount
 
 _DIGITS = 12
 """Digits of a digest that are shown."""
@@ -37,6 +39,7 @@ def describe_dependencies(folder: Path, workloads: Path) -> Iterator[str]:
     lines = [*facts.items(), *(("variable", name) for name in spec.rank_environment)]
     yield from (plain(f"{name:10}{value}") for name, value in lines)
     yield from _describe_programs(spec, result, programs)
+    yield from _describe_data(run, result)
     yield ""
     if cause:
         yield plain(f"The next snakemake measures it again, since {cause}.")
@@ -56,6 +59,21 @@ def _describe_programs(spec: RunSpec, result: Verdict | None, programs: Programs
     if not now:
         watched = "only its image's" if spec.image and not spec.is_native else "none is watched"
         yield f"{'program':10}{watched}: the command names no file of yours"
+
+
+def _describe_data(run: RunFolder, result: Verdict | None) -> Iterator[str]:
+    """Yield the data that the result was measured with, or else the data of the request."""
+    seen = run.data(result.attempt) if result else {}
+    for target, asked in (run.spec.data or {}).items():
+        found = seen.get(target)
+        yield plain(f"{'data':10}{target}  {_of_data(found) if found else asked.path}")
+
+
+def _of_data(seen: SeenData) -> str:
+    files = f"{seen.files:,} file{'' if seen.files == 1 else 's'}, {amount(seen.bytes)}"
+    changed = datetime.fromtimestamp(seen.newest_unix, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    digest = f", sha256 {_short(seen.sha256)}" if seen.sha256 else ""
+    return f"{seen.path}: {'' if seen.is_whole else 'at least '}{files}, changed {changed}{digest}"
 
 
 def _result(run: RunFolder) -> Verdict | None:

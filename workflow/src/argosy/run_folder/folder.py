@@ -13,11 +13,13 @@ from pathlib import Path
 from argosy.run_folder.job_file import read_jobs
 from argosy.run_folder.models import (
     Claim,
+    DataFile,
     FileModel,
     Job,
     NodeStatus,
     Provenance,
     RunFolderError,
+    SeenData,
     Verdict,
     read_spec,
     try_model,
@@ -124,6 +126,11 @@ class RunFolder:
     def claim(self, attempt: str) -> Claim | None:
         """Return how an attempt began."""
         return self._read(f"{layout.ATTEMPTS}/{attempt}/{layout.CLAIM}", Claim)
+
+    def data(self, attempt: str) -> dict[str, SeenData]:
+        """Return the data of the host that an attempt found, by its path in the container."""
+        found = self._read(f"{layout.ATTEMPTS}/{attempt}/{layout.DATA}", DataFile)
+        return found.data if found else {}
 
     def claimed_at(self, attempt: str) -> float:
         """Return when an attempt began (unix); 0 when it did not say."""

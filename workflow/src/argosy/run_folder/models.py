@@ -158,6 +158,31 @@ class Claim(File):
     """Digests of the files that the program was made of then; none: it was not looked."""
 
 
+class SeenData(Record):
+    """Data of the host as it was before the ranks started; `newest_unix` is of its last change."""
+
+    path: str
+    files: Whole
+    bytes: Bytes
+    newest_unix: Unix
+    is_whole: bool
+    """Whether all files were counted."""
+    sha256: str | None
+
+    @property
+    def identity(self) -> str | None:
+        """The same text for the same data, wherever it lies; None if not all of it was seen."""
+        if self.sha256 or not self.is_whole:
+            return self.sha256
+        return f"{self.files} files, {self.bytes} bytes"
+
+
+class DataFile(File):
+    """data.json: data by its path in the container."""
+
+    data: dict[str, SeenData]
+
+
 class SiteOfRun(Record):
     """What provenance.json says of the site."""
 

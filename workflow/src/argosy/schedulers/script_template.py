@@ -28,6 +28,7 @@ from argosy.shipped.files import templates_folder
 from argosy.site.values import FOLDER
 from argosy_common.errors import ArgosyError
 from argosy_common.files import umask
+from argosy_common.host_paths import shell_word, variables
 from argosy_images import Store
 
 BASE = "base.sbatch.j2"
@@ -107,6 +108,8 @@ def _environment(system: BatchSystem, site_dir: Path) -> Environment:
     environment.filters["directive"] = lambda name, value: _directive(system, name, value)
     environment.filters["q"] = _quoted
     environment.filters["expanded"] = _expanded
+    environment.filters["host_word"] = lambda path: Markup(shell_word(path))
+    environment.filters["host_variables"] = variables
     environment.filters["lenient"] = lenient
     environment.filters["variables"] = lambda text: sorted(set(VARIABLE.findall(text)))
     return environment

@@ -24,6 +24,7 @@ from pydantic import (
 
 from argosy.study.built_images import BuiltImage
 from argosy.study.command_launchers import refuse_launchers
+from argosy.study.data import SHORT_OR_LONG, ContainerPath, Data, apart
 from argosy.study.image_names import ARCHIVES, image_name, is_taken
 from argosy.study.placeholders import filled, names_in
 from argosy.study.sweep import MOST_RUNS, Sweep, SweepKey, SweptPoint, point_name
@@ -329,6 +330,8 @@ class Experiment(Model):
     """A regular expression with one group: samples per second of the whole job, printed by rank 0."""
     environment: dict[Variable, Value] = {}
     """Variables of the ranks; they win over the site's."""
+    data: Annotated[dict[ContainerPath, Annotated[Data, SHORT_OR_LONG]], AfterValidator(apart)] = {}
+    """Folders and files of the host, by the path at which the container shows them."""
     independent: Annotated[bool, Field(strict=True)] = False
     """The ranks are separate programs: they need not be connected to each other."""
     hang_timeout: HangTimeout | None = None

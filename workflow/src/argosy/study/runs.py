@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from argosy.study.built_images import BuiltImage
+from argosy.study.data import Data
 from argosy.study.image_names import image_name
 from argosy.study.models import (
     Checkpoints,
@@ -85,6 +86,8 @@ class Run(Model):
     """Paths that the program writes; left out where the study says none."""
     written: Annotated[Written | None, Field(exclude_if=lambda words: words is None)] = None
     """The words before the run's own numbers were filled in; left out where there is nothing to fill in."""
+    data: Annotated[Mapping[str, Data], Field(exclude_if=lambda data: not data)] = {}
+    """Data of the host by its path in the container; left out where there is none."""
 
     @property
     def asked_as(self) -> str:
@@ -241,9 +244,10 @@ def _run(
 def seed_of(runs: Iterable[Run]) -> int:
     """Return the seed of a study's order, made of its experiments and sizes.
 
-    Repeats are not in it: with more of them the blocks that there are keep their order.
+    Repeats are not in it: with more of them the blocks that there are keep their order. Nor is data, which
+    has other paths at each site.
     """
-    asked = {run.as_written.model_dump_json(exclude={"repeat"}) for run in runs}
+    asked = {run.as_written.model_dump_json(exclude={"repeat", "data"}) for run in runs}
     digest = hashlib.sha256("\n".join(sorted(asked)).encode())
     return int.from_bytes(digest.digest()[:4], "big")
 

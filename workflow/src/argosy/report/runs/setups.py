@@ -36,7 +36,7 @@ class Setup:
     `variables` are those that are the same for all ranks, the site's among them; the experiment itself
     asked for those in `own_variables`. `resources` are those of a rank. `throughput` is the pattern by
     which printed rates are found. `programs` are digests of the files of /workloads that the program is
-    made of; none where that was not noted.
+    made of, and of the data that it reads (`data PATH`); none where that was not noted.
     """
 
     command: tuple[str, ...]
@@ -176,7 +176,7 @@ def told(setup: Setup) -> Iterator[tuple[str, str]]:
     for name, value in sorted(setup.variables.items()):
         yield f"variable {name}", value
     for name, digest in sorted(setup.programs.items()):
-        yield f"program {name}", digest
+        yield name if name.startswith("data ") else f"program {name}", digest
 
 
 def _setup(row: Mapping[str, Any]) -> Setup:

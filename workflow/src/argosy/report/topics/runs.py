@@ -196,7 +196,7 @@ def methods(summary: Summary) -> Iterator[str]:
     unwatched = [
         each.experiment
         for each in summary.experiments
-        if each.setup.is_native and not each.setup.programs
+        if each.setup.is_native and all(name.startswith("data ") for name in each.setup.programs)
     ]
     if unwatched:
         yield (

@@ -11,9 +11,6 @@ from typing import Mapping, Pattern
 from ..contract import layout
 from ..contract.run import RunSpec, read_run
 
-_CONTAINER_PATH = re.compile(r"(?<![\w./-])(?:/workloads|/job)(?![\w.-])")
-"""The folders of a container that commands and variables name, as the whole of a path or its beginning."""
-
 _REQUIRED = (
     "ARGOSY_RUN_DIR",
     "ARGOSY_ATTEMPT",
@@ -213,13 +210,18 @@ def _on_this_host(run: RunSpec, environ: Mapping[str, str]) -> RunSpec:
     if not workloads:
         return run
     places = {"/workloads": workloads, "/job": environ["ARGOSY_RUN_DIR"]}
+    for line in environ.get("ARGOSY_DATA", "").splitlines():
+        target, _, path = line.partition("\t")
+        places[target] = path
+    # As the whole of a path or its beginning.
+    container_path = re.compile(rf"(?<![\w./-])(?:{'|'.join(map(re.escape, places))})(?![\w.-])")
 
     def on_host(text: str, doubled: bool = False) -> str:
         def place(found: re.Match[str]) -> str:
             path = places[found[0]]
             return path.replace("{", "{{").replace("}", "}}") if doubled else path
 
-        return _CONTAINER_PATH.sub(place, text)
+        return container_path.sub(place, text)
 
     return replace(
         run,

@@ -23,6 +23,7 @@ RANK_LOGS = "ranks"
 """Below an attempt's logs."""
 
 CLAIM = "claim.json"
+DATA = "data.json"
 VERDICT = "verdict.json"
 NOT_STARTED = "not-started.json"
 LOST = "lost.json"

@@ -22,6 +22,7 @@ _LEFT_OUT = (
     "gpus_per_rank",
     "allocation",
     "outputs",
+    "data",
 )
 """Keys that the file lacks unless the study sets them: a new key must not look like a changed run."""
 
@@ -48,6 +49,17 @@ class CheckpointPlan:
 
     warning_s: float
     requeues: int
+
+
+@dataclass(frozen=True)
+class Data:
+    """A folder or file of the host; `path` may hold variables of the job."""
+
+    path: str
+    write: bool
+    """Whether the program may write to it."""
+    digest: bool
+    """Whether a digest of its content is noted."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +102,8 @@ class RunSpec:
     """The folder of the job that the run shares, below that of the site."""
     outputs: tuple[str, ...] | None
     """Paths that the program writes: relative ones of the working directory, others are mounted."""
+    data: Mapping[str, Data] | None
+    """Data of the host by its path in the container."""
 
     def content(self) -> dict[str, Any]:
         """Return the JSON object of the file."""
@@ -251,6 +265,13 @@ def _variant(value: Any) -> Variant:
     return Variant(_text(value["of"]), _one_of("synthetic", "warm")(value["data"]))
 
 
+def _data(value: Any) -> Mapping[str, Data]:
+    return {
+        _text(target): Data(_text(each["path"]), _flag(each["write"]), _flag(each["digest"]))
+        for target, each in dict(value).items()
+    }
+
+
 _REQUIRED: dict[str, Callable[[Any], Any]] = {
     "run_id": _text,
     "experiment": _text,
@@ -279,6 +300,7 @@ _OPTIONAL: dict[str, Callable[[Any], Any]] = {
     "gpus_per_rank": _whole(0, _BELOW - 1),
     "allocation": _text,
     "outputs": _paths,
+    "data": _data,
 }
 _DEFAULTS: dict[str, Any] = {"rank_environment": {}, "timeline": False, "independent": False}
 

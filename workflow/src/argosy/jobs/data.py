@@ -1,0 +1,116 @@
+"""Data of experiments on a site: paths for names, and a check before anything is submitted."""
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from argosy.jobs.description import Plan
+from argosy.schedulers import find_batch_system
+from argosy.site.data import read_data
+from argosy.study.data import Data, is_name
+from argosy.study.runs import Run
+from argosy_common.errors import ArgosyError, choices
+from argosy_common.host_paths import expanded
+
+_OF_EACH_NODE = ("/tmp", "/var/tmp", "/dev/shm", "/run")
+"""Folders of this machine that nodes have, too, with other content."""
+
+
+def with_paths(runs: Iterable[Run], site: Path) -> list[Run]:
+    """Return the runs with the site's paths in place of the names of data.
+
+    Args:
+        runs: of the study.
+        site: the folder of the site.
+
+    Raises:
+        ArgosyError: for a name that the site's data.yaml lacks.
+    """
+    runs = [*runs]
+    path = site / "data.yaml"
+    is_named = any(is_name(each.source) for run in runs for each in run.data.values())
+    known = read_data(path) if is_named else {}
+
+    def found(key: str, data: Data) -> Data:
+        if not is_name(data.source):
+            return data
+        if data.source not in known:
+            raise ArgosyError(
+                f"{key}: slurm/{site.name}/data.yaml has no {data.source}",
+                choices([*known], data.source)
+                if known
+                else f"add the line `{data.source}: PATH` to it",
+            )
+        return data.model_copy(update={"source": known[data.source]})
+
+    return [
+        run.model_copy(
+            update={
+                "data": {
+                    target: found(f"experiments.{run.experiment}.data.{target}", data)
+                    for target, data in run.data.items()
+                }
+            }
+        )
+        for run in runs
+    ]
+
+
+def check_data(own: Iterable[Path], plans: Iterable[Plan]) -> None:
+    """Refuse data that is not here, not readable or empty, and Argosy's own as writable data.
+
+    Data that only nodes see is left to them: below a folder that is not here, or by a variable that is not
+    set here.
+
+    Args:
+        own: folders of results and images, which no program may change.
+        plans: of the runs that will start.
+
+    Raises:
+        ArgosyError: naming the key and the path.
+    """
+    own, checked = [folder.resolve() for folder in own], set()
+    for plan in plans:
+        for target, data in plan.run.data.items():
+            key = f"experiments.{plan.run.experiment}.data.{target}"
+            path = expanded(data.source, os.environ)
+            if path is None or key in checked or _is_of_nodes(path, plan):
+                continue
+            checked.add(key)
+            top = Path(path).resolve()
+            shared = [one for one in own if one.is_relative_to(top) or top.is_relative_to(one)]
+            if data.write and shared:
+                problem: str | None = f"may not be written to: {shared[0]} is Argosy's own"
+            else:
+                problem = _problem(Path(path), data.write)
+            if problem:
+                raise ArgosyError(
+                    f"{key}: {path} {problem}",
+                    f"change the path there or in slurm/{plan.site}/data.yaml",
+                )
+
+
+def _is_of_nodes(path: str, plan: Plan) -> bool:
+    if not find_batch_system(plan.facts.scheduler).HAS_QUEUE:
+        return False
+    folders = (*_OF_EACH_NODE, os.path.expandvars(plan.facts.tmpdir))
+    return not Path(path).parent.is_dir() or any(map(Path(path).is_relative_to, folders))
+
+
+def _problem(path: Path, write: bool) -> str | None:
+    """Return what keeps a program from using the data; None if nothing does or it cannot be told."""
+    with suppress(OSError):
+        if not path.exists():
+            leads = f"is a link to {path.readlink()}, which is" if path.is_symlink() else "is"
+            return f"{leads} not there"
+        is_folder = path.is_dir()
+        if not is_folder and not path.is_file():
+            return "is no folder or file"
+        if not os.access(path, os.R_OK | (os.X_OK if is_folder else 0)):
+            return "may not be read"
+        if write:
+            return None if os.access(path, os.W_OK) else "may not be written to"
+        is_empty = not any(os.scandir(path)) if is_folder else not path.stat().st_size
+        return "is empty" if is_empty else None
+    return None

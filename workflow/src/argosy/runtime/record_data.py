@@ -1,0 +1,111 @@
+"""Note an attempt's data: ``python3 record_data.py RUN_DIR ATTEMPT [TARGET MODE PATH]...``.
+
+TARGET is a path in the container, MODE `r` or `w`, PATH that of the host. Writes the attempt's data.json on
+the job's first node before the ranks start. It counts up to `MOST_FILES` files of each folder, for
+`LONGEST` seconds. For data with a digest it reads everything. Data that is not there is left out:
+check-data.sh refuses it on each node.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import sys
+import time
+from typing import Any, Iterator, Sequence
+
+if not __package__:  # started by its path
+    import started_by_path
+
+    __package__ = started_by_path.PACKAGE
+
+from . import printing
+from .contract import files, layout
+from .contract.run import read_run
+
+MOST_FILES = 100_000
+LONGEST = 60.0
+"""Seconds that counting may take."""
+_CHUNK = 1 << 20
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write data.json; 2 if that is not possible."""
+    if len(arguments) < 2 or len(arguments) % 3 != 2:
+        printing.complain("usage: record_data.py RUN_DIR ATTEMPT [TARGET MODE PATH]...")
+        return 2
+    run_dir, attempt, *data_of_job = arguments
+    try:
+        asked = read_run(run_dir, attempt).data or {}
+        data = {}
+        for place in range(0, len(data_of_job), 3):
+            target, _, path = data_of_job[place : place + 3]
+            if os.path.exists(path):
+                data[target] = describe(path, target in asked and asked[target].digest)
+        content = {"schema_version": layout.SCHEMA_VERSION, "data": data}
+        files.write_json(os.path.join(run_dir, layout.ATTEMPTS, attempt, layout.DATA), content)
+    except (OSError, ValueError) as error:
+        printing.complain(f"argosy: the data of this run cannot be noted: {error}")
+        return 2
+    return 0
+
+
+def describe(path: str, digest: bool = False) -> dict[str, Any]:
+    """Return where a path leads, the number, bytes and newest change of its files, and a digest."""
+    top = os.path.realpath(path)
+    until = time.monotonic() + LONGEST
+    count = size = 0
+    newest, is_whole, found = 0.0, True, []
+    for file in files_in(top):
+        if not digest and (count == MOST_FILES or time.monotonic() > until):
+            is_whole = False
+            break
+        try:
+            status = os.stat(file)
+        except OSError:  # a link to nowhere, or a file that has gone
+            continue
+        count += 1
+        size += status.st_size
+        newest = max(newest, status.st_mtime)
+        if digest and stat.S_ISREG(status.st_mode):
+            found.append(file)
+    return {
+        "path": top,
+        "files": count,
+        "bytes": size,
+        "newest_unix": newest,
+        "is_whole": is_whole,
+        "sha256": digest_of(top, found) if digest else None,
+    }
+
+
+def files_in(top: str) -> Iterator[str]:
+    """Yield all that is no folder at and below a path."""
+    if not os.path.isdir(top):
+        yield top
+    for folder, _, names in os.walk(top):
+        yield from (os.path.join(folder, name) for name in names)
+
+
+def digest_of(top: str, found: Sequence[str]) -> str | None:
+    """Return the SHA-256 of a list of SHA-256 and name of each file; None if one is unreadable."""
+    printing.say(f"reading {top} for its digest")
+    lines = []
+    for file in sorted(found):
+        own = hashlib.sha256()
+        try:
+            with open(file, "rb") as content:
+                for part in iter(lambda: content.read(_CHUNK), b""):
+                    own.update(part)
+                # The program is to find its files as cold as without a digest.
+                os.posix_fadvise(content.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        except OSError as error:
+            printing.complain(f"no digest of {top}: {file}: {error.strerror}")
+            return None
+        lines.append(f"{own.hexdigest()}  {os.path.relpath(file, top)}\n")
+    return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
