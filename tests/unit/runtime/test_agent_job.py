@@ -269,13 +269,14 @@ for step in range(3):
 
 
 def test_a_throughput_pattern_that_never_matches_is_no_measurement(job: Any) -> None:
-    program = "print('hello\\n\\nworld\\n' + 5000 * 'x' + 'sec: 5')"
+    program = "print('hello\\n\\nin 5 s\\n' + 5000 * 'x' + 'sec: 5')"
     job = job(program, nodes=1, throughput="sec: (.*)").start()
     assert job.wait() == [1]
     [cause] = job.failures()
     assert cause == (
         "the program ended well, but the experiment's 'throughput' pattern 'sec: (.*)' matched none "
-        "of the 3 lines of rank 0 (1 of them, over 4 KiB, were not searched); "
+        "of the 3 lines of rank 0 (1 of them, over 4 KiB, were not searched); the last one with a number "
+        "is 'in 5 s'; "
         f"see logs/{job.attempt}/ranks/rank-0.log"
     )
     assert (job.folder / cause.rpartition("; see ")[2]).is_file()

@@ -154,7 +154,7 @@ def _keys_at(location: tuple[int | str, ...], annotation: Any) -> list[str]:
         return _keys_at(location[1:], get_args(annotation)[0])
     fields = annotation.model_fields
     if not location:
-        return list(fields)
+        return [each.alias or name for name, each in fields.items()]
     return _keys_at(location[1:], fields[location[0]].annotation)
 
 

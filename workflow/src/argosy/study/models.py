@@ -21,6 +21,7 @@ from pydantic import (
 
 from argosy.study.command_launchers import refuse_launchers
 from argosy.study.image_names import ARCHIVES, image_name, is_taken
+from argosy.study.throughput import Throughput
 from argosy.validation import (
     COUNT_SCHEMA,
     DURATION_SCHEMA,
@@ -261,8 +262,11 @@ class Experiment(Model):
     """What each rank needs."""
     checkpoints: Checkpoints | None = None
     """The program saves checkpoints when it is warned."""
-    throughput: str | None = None
-    """A regular expression with one group: samples per second of the whole job, printed by rank 0."""
+    throughput: Throughput | None = None
+    """A regular expression with one group: samples per second of the whole job, printed by rank 0.
+
+    Or the name of a format, or a map that says what the number is, and whose.
+    """
     environment: dict[Variable, Value] = {}
     """Variables of the ranks; they win over the site's."""
     independent: Annotated[bool, Field(strict=True)] = False
@@ -290,20 +294,6 @@ class Experiment(Model):
             )
         return wanted
 
-    @field_validator("throughput")
-    @classmethod
-    def one_group(cls, pattern: str | None) -> str | None:
-        """Refuse a pattern without the one group in which it finds the number."""
-        if pattern is None:
-            return None
-        try:
-            groups = re.compile(pattern).groups
-        except re.error as problem:
-            raise ValueError(f"is not a regular expression: {problem}") from problem
-        if groups != 1:
-            raise ValueError("needs exactly one group, around the samples per second")
-        return pattern
-
     @model_validator(mode="after")
     def runs_of_a_shared_job_begin_once(self) -> "Experiment":
         """Refuse checkpoints in a shared job: a run in the queue again would take the others with it."""
@@ -319,6 +309,17 @@ class Experiment(Model):
         """Refuse a command that starts the ranks once more."""
         ranks = max(self.scale.nodes) * self.scale.ranks_per_node
         refuse_launchers(self.command, self.environment, ranks)
+        return self
+
+    @model_validator(mode="after")
+    def rank_of_every_size(self) -> "Experiment":
+        """Refuse to search the lines of a rank that the smallest size does not have."""
+        rank = self.throughput.rank if self.throughput else None
+        ranks = min(self.scale.nodes) * self.scale.ranks_per_node
+        if isinstance(rank, int) and rank >= ranks:
+            raise ValueError(
+                f"throughput.rank: there is no rank {rank} of {ranks}, as the smallest size has; write last"
+            )
         return self
 
     @model_validator(mode="after")

@@ -26,6 +26,7 @@ from argosy.study.models import (
     Stalls,
     native_name,
 )
+from argosy.study.throughput import Throughput
 from argosy.validation import Count
 
 
@@ -53,7 +54,7 @@ class Run(Model):
     runtime: Runtime
     resources: Resources
     checkpoints: Checkpoints | None
-    throughput: str | None
+    throughput: Throughput | None
     variant: Annotated[Variant | None, Field(exclude_if=lambda variant: variant is None)] = None
     """Left out where there is none: that must not look like a change of the runs there are."""
     native_of: Annotated[Name | None, Field(exclude_if=lambda name: name is None)] = None

@@ -31,7 +31,6 @@ TIME_LIMIT = "time-limit"
 JOB_LOG = "job.log"
 
 TIMELINE = "timeline.json"
-PRINTED = "printed.jsonl"
 WARNED = "warned"
 CHECKPOINT = "checkpoint.json"
 STEPS_SUFFIX = ".steps"
@@ -76,6 +75,11 @@ def rank_log(rank: int) -> str:
 def rank_steps(rank: int) -> str:
     """Return the name of the file of a rank's steps."""
     return f"rank-{rank}{STEPS_SUFFIX}"
+
+
+def printed(rank: int) -> str:
+    """Return the name of the file of the throughput that a rank prints."""
+    return f"printed-{rank}.jsonl" if rank else "printed.jsonl"
 
 
 def rank_lines(rank: int) -> str:
