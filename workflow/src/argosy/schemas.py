@@ -30,7 +30,7 @@ def schema_of(model: type[BaseModel]) -> str:
     schema = _as_written(model.model_json_schema())
     for part, owner in _models_of(model, schema):
         for key, text in _docstrings(owner):
-            part["properties"][key]["description"] = text
+            part["properties"][owner.model_fields[key].alias or key]["description"] = text
     content = {"$schema": GenerateJsonSchema.schema_dialect, **schema}
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 

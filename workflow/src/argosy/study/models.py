@@ -21,7 +21,7 @@ from pydantic import (
 
 from argosy.study.command_launchers import refuse_launchers
 from argosy.study.image_names import ARCHIVES, image_name, is_taken
-from argosy.study.throughput import Throughput
+from argosy.study.throughput import Throughput, or_text
 from argosy.validation import (
     COUNT_SCHEMA,
     DURATION_SCHEMA,
@@ -262,7 +262,7 @@ class Experiment(Model):
     """What each rank needs."""
     checkpoints: Checkpoints | None = None
     """The program saves checkpoints when it is warned."""
-    throughput: Throughput | None = None
+    throughput: Annotated[Throughput | None, Field(json_schema_extra=or_text)] = None
     """A regular expression with one group: samples per second of the whole job, printed by rank 0.
 
     Or the name of a format, or a map that says what the number is, and whose.

@@ -1,4 +1,4 @@
-"""The key `throughput` of an experiment: a pattern, a format by its name, and the meaning of the numbers."""
+"""The key `throughput` of an experiment: a pattern, a format's name, and the meaning of the numbers."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    GetJsonSchemaHandler,
     PlainValidator,
     SerializerFunctionWrapHandler,
     WithJsonSchema,
@@ -16,7 +15,6 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
-from pydantic_core import CoreSchema
 
 from argosy.validation import from_text
 from argosy_common.errors import choices
@@ -96,13 +94,14 @@ def _rank(value: object) -> str | int:
 class Throughput(BaseModel):
     """The numbers that a program prints, and what they mean."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # A format has a pattern.
+    model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"required": []})
 
     format: str | None = None
     """The name of a format, which gives all other keys; keys beside it replace its own."""
     pattern: str
-    """A regular expression with one group, the number. Of several groups each has a name: `number`; `times`,
-    as the key; `seconds`, `milliseconds` and `microseconds`, which decide what the number is."""
+    """A regular expression with one group, the number. Of several groups each has a name: `number`;
+    `times`, as the key; `seconds`, `milliseconds` and `microseconds`, which decide what the number is."""
     of: Literal["job", "rank", "node"] = "job"
     """Whose throughput the number is."""
     says: Annotated[
@@ -161,9 +160,7 @@ class Throughput(BaseModel):
             found = {key: value for key, value in found.items() if value != default[key]}
         return self.pattern if found.keys() == {"pattern"} else found
 
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        """Return the schema of the map, or of a text."""
-        return {"anyOf": [{"type": "string"}, handler(schema)]}
+
+def or_text(schema: dict[str, Any]) -> None:
+    """Add to the JSON Schema of the key that a text may stand for the map."""
+    schema["anyOf"].insert(0, {"type": "string"})

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from argosy.report.numbers import UNIT
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.setups import Setup
 from argosy.report.runs.stragglers import Straggler
@@ -135,6 +136,8 @@ class ExperimentSummary:
     """How many nodes to ask for; None where fewer than two sizes have a throughput."""
     history: History | None = None
     """None where no earlier report has other runs of it."""
+    unit: str = UNIT
+    """What its throughput counts a second, in the plural, wherever a name here speaks of samples."""
 
 
 @dataclass(frozen=True)
@@ -194,6 +197,8 @@ class RunSummary:
     slower: float = 1.0
     attempt: str | None = None
     """The attempt that was measured, `JOB.RESTART`: runs may share a job (`resources.same_allocation`)."""
+    unit: str = UNIT
+    """As that of its experiment."""
 
     @property
     def counts_to(self) -> str:

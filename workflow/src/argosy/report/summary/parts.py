@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from argosy.report.numbers import UNIT
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.setups import Difference
 from argosy.report.statistics.estimates import Estimate
@@ -287,6 +288,8 @@ class PredictionSummary:
     misses: list[int]
     asked_node_hours: float | None
     nodes_within: int | None
+    unit: str = UNIT
+    """As that of the experiment."""
 
 
 @dataclass(frozen=True)

@@ -188,7 +188,7 @@ def _advice(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
     ratio = advice.node_hours
     details = [] if ratio.low is None else [interval(ratio)]
     if advice.charged and not 1 / ALIKE < advice.charged / ratio.mean < ALIKE:
-        details.append(f"{number(advice.charged)} as charged for a million samples")
+        details.append(f"{number(advice.charged)} as charged for a million {experiment.unit}")
     within = f" ({'; '.join(details)})" if details else ""
     times = f"{number(ratio.mean)} times the node-hours{within}"
     if ratio.high is not None and max(ratio.high, advice.charged or 0.0) <= ALIKE:
