@@ -59,5 +59,7 @@ def test_speed_ups_of_what_programs_print(workspace: Workspace) -> None:
     assert "1 node gives 64.0 tokens per second" in page and "Tokens/s" in page
     status, output = workspace.run(BIN / "argosy", "status", "--json")
     assert status == 0, output
-    told = {run["experiment"]: (run["samples_per_s"], run["unit"]) for run in json.loads(output)["runs"]}
+    told = {
+        run["experiment"]: (run["samples_per_s"], run["unit"]) for run in json.loads(output)["runs"]
+    }
     assert told["each"][1] == "images/s"

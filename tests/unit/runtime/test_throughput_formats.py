@@ -133,7 +133,8 @@ def test_units(key: Mapping[str, Any], unit: str) -> None:
     "wrong",
     [7, [], {}, {"pattern": 1}, {"pattern": "(x)", "of": "all"}, {"pattern": "(x)", "rank": -1}]
     + [{"pattern": "(x)", "times": times} for times in (0, "1", True, float("nan"))]
-    + [{"pattern": "(x)", "is": "hours"}, {"pattern": "(x)", "more": 1}],
+    + [{"pattern": "(x)", "is": "hours"}, {"pattern": "(x)", "more": 1}]
+    + [{"pattern": "(x)", "per": r"\input{x}"}],
 )
 def test_what_run_json_may_hold_is_checked(wrong: Any) -> None:
     with pytest.raises((ValueError, TypeError)):

@@ -33,6 +33,7 @@ from argosy.report.summary.parts import (
     SizeRuns,
     Speed,
     StallSummary,
+    Unit,
     Unread,
     UsageSummary,
 )
@@ -136,7 +137,7 @@ class ExperimentSummary:
     """How many nodes to ask for; None where fewer than two sizes have a throughput."""
     history: History | None = None
     """None where no earlier report has other runs of it."""
-    unit: str = UNIT
+    unit: Unit = UNIT
     """What its throughput counts a second, in the plural, wherever a name here speaks of samples."""
 
 
@@ -197,7 +198,7 @@ class RunSummary:
     slower: float = 1.0
     attempt: str | None = None
     """The attempt that was measured, `JOB.RESTART`: runs may share a job (`resources.same_allocation`)."""
-    unit: str = UNIT
+    unit: Unit = UNIT
     """As that of its experiment."""
 
     @property

@@ -25,6 +25,7 @@ def _ratio(estimate: Estimate) -> Estimate:
 
 Size = Annotated[int, Field(ge=1, lt=1 << 31)]
 Speed = Annotated[float, Field(gt=0, lt=1e30)]
+Unit = Annotated[str, Field(pattern="^[A-Za-z-]{1,30}$")]
 PositiveEstimate = Annotated[Estimate, AfterValidator(_positive)]
 RatioEstimate = Annotated[Estimate, AfterValidator(_ratio)]
 
@@ -288,7 +289,7 @@ class PredictionSummary:
     misses: list[int]
     asked_node_hours: float | None
     nodes_within: int | None
-    unit: str = UNIT
+    unit: Unit = UNIT
     """As that of the experiment."""
 
 

@@ -199,7 +199,7 @@ def _text(
     dots = [_dot(experiment, point, quantity) for point in points]
     curve = [f"a curve for the {fitted}"] if fitted else []
     beside = size_names.listed(["a dashed line for the ideal", *curve])
-    of = f"the {quantity.title} of {experiment.experiment}"
+    of = f"the {quantity.title.format(unit=experiment.unit)} of {experiment.experiment}"
     return f"Line chart of {of}: {'; '.join(dots)}; and {beside}."
 
 

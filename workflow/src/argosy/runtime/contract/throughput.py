@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
@@ -13,6 +14,7 @@ GROUPS = (NUMBER, TIMES, *IN_A_SECOND)
 SAMPLES = "samples"
 FIRST, LAST, ALL = "first", "last", "all"
 _OF = ("job", "rank", "node")
+_UNIT = re.compile("[A-Za-z-]{1,24}")
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ def throughput_of(value: Any) -> Throughput | None:
     is_rank = isinstance(found.rank, int) and not isinstance(found.rank, bool) and found.rank >= 0
     if (
         not all(isinstance(text, str) for text in texts)
+        or not _UNIT.fullmatch(found.per)
         or found.of not in _OF
         or found.says not in ("rate", *IN_A_SECOND)
         or not (found.times is None or (is_number and 0 < found.times < float("inf")))
