@@ -107,6 +107,7 @@ def test_what_runs_in_containers_is_used_outside_only_to_know_the_same(
         "argosy.runtime.contract.layout",
         "argosy.runtime.contract.run",
         "argosy.runtime.contract.steps",
+        "argosy.runtime.contract.throughput",
         "argosy.runtime.program_files",
     }
 

@@ -64,6 +64,8 @@ def test_a_completed_run(results: Path) -> None:
         "queue": None,
         "waited_s": None,
         "throughput_pattern": None,
+        "printed_unit": None,
+        "printing_ranks": None,
         "environment": "{}",
         "own_variables": [],
         "resources": '{"cpus_per_rank": 1, "gpus_per_rank": 0, "memory_per_rank": 2048, "time": 600}',

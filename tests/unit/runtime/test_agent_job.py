@@ -191,6 +191,28 @@ def test_throughput_is_found_in_the_output_of_rank_0(job: Any) -> None:
     assert all(record["at"] > 0 for record in records)
 
 
+def test_numbers_of_the_last_rank_are_found_on_its_node(job: Any) -> None:
+    program = "import os; print(os.environ['ARGOSY_NODE'], 'has 10 img/s')"
+    asked = {"pattern": "([0-9.]+) img/s", "of": "rank", "rank": "last"}
+    job = job(program, ranks_per_node=2, throughput=asked).start()
+    assert job.wait() == [0, 0], job.outputs()
+    [record] = [json.loads(line) for line in (job.records / "printed-3.jsonl").open()]
+    assert record["samples_per_second"] == 40.0
+    assert not (job.records / "printed.jsonl").exists()
+
+
+@pytest.mark.parametrize("rank", ["last", "all", 1])
+def test_a_searched_rank_of_another_node_that_prints_nothing_fails_the_run(
+    job: Any, rank: str | int
+) -> None:
+    program = "import os; print('10 img/s' if os.environ['RANK'] == '0' else 'done 1')"
+    asked = {"pattern": "([0-9.]+) img/s", "rank": rank}
+    job = job(program, throughput=asked, rank_environment={"RANK": "{rank}"}).start()
+    assert job.wait() == [1, 1], job.outputs()
+    cause = job.failures()[0]
+    assert "matched none of the 1 lines of rank 1; the last one with a number is 'done 1'" in cause
+
+
 def test_what_is_no_rate_is_written_down_and_no_throughput_is_made_of_the_rest(job: Any) -> None:
     program = "print('rate nan samples/s, 7 samples/s, -inf samples/s')"
     job = job(program, nodes=1, throughput="([-0-9.a-z]+) samples/s").start()
@@ -269,13 +291,14 @@ for step in range(3):
 
 
 def test_a_throughput_pattern_that_never_matches_is_no_measurement(job: Any) -> None:
-    program = "print('hello\\n\\nworld\\n' + 5000 * 'x' + 'sec: 5')"
+    program = "print('hello\\n\\nin 5 s\\n' + 5000 * 'x' + 'sec: 5')"
     job = job(program, nodes=1, throughput="sec: (.*)").start()
     assert job.wait() == [1]
     [cause] = job.failures()
     assert cause == (
         "the program ended well, but the experiment's 'throughput' pattern 'sec: (.*)' matched none "
-        "of the 3 lines of rank 0 (1 of them, over 4 KiB, were not searched); "
+        "of the 3 lines of rank 0 (1 of them, over 4 KiB, were not searched); the last one with a number "
+        "is 'in 5 s'; "
         f"see logs/{job.attempt}/ranks/rank-0.log"
     )
     assert (job.folder / cause.rpartition("; see ")[2]).is_file()

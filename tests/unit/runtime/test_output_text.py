@@ -124,8 +124,10 @@ def test_lines_without_the_patterns_words_cost_little() -> None:
     """Gigabytes of output must not hold a program back: hardly more than to divide it into lines."""
     lines = [b"step %d loss 0.%d and other words\n" % (n, n) for n in range(2000)]
     data, pattern = b"".join(lines), re.compile("([0-9.]+) samples/s")
-    settings = SimpleNamespace(throughput=pattern, records="/nowhere")
-    printed = PrintedThroughput(cast(Any, settings), print)
+    settings = SimpleNamespace(
+        throughput=pattern, printed=None, records="/nowhere", nodes=1, ranks=1
+    )
+    printed = PrintedThroughput(cast(Any, settings), 0, print)
 
     def seconds(act: Callable[[], object]) -> float:
         began = time.process_time()

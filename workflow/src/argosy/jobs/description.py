@@ -68,7 +68,7 @@ def describe_run(plan: Plan) -> RunSpec:
         command=run.command,
         launcher=run.launcher,
         rank_environment=_rank_environment(plan),
-        throughput=run.throughput,
+        throughput=_throughput(run),
         time_limit_s=run.resources.time,
         checkpoints=_checkpoint_plan(run.checkpoints) if run.checkpoints else None,
         variant=Variant(run.variant.of, run.variant.data) if run.variant else None,
@@ -83,6 +83,12 @@ def describe_run(plan: Plan) -> RunSpec:
         }
         or None,
     )
+
+
+def _throughput(run: Run) -> str | Mapping[str, Any] | None:
+    """Return the pattern alone, or with what its numbers mean."""
+    written: str | Mapping[str, Any] | None = run.model_dump(mode="json")["throughput"]
+    return written
 
 
 def describe_provenance(plan: Plan, tools: Mapping[str, Any], seed: int) -> dict[str, Any]:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from argosy.run_folder.log_tail import TAIL_BYTES, tail
+from argosy.runtime.contract.layout import PRINTED
 from argosy.runtime.contract.steps import Step, last_steps
+from argosy.runtime.contract.throughput import SAMPLES, Throughput
 from argosy_common import reading
 from argosy_common.reading import entries, open_regular, site_of, status_of
 
@@ -37,6 +39,8 @@ def number(value: object) -> float | None:
     return float(value) if abs(value) < FAR else None
 
 
+_STEPS = re.compile(r"rank-([0-9]{1,9})\.steps")
+
 WINDOW_S = 30.0
 """Seconds over which throughput is averaged: long enough to be steady, short enough to be current."""
 
@@ -64,6 +68,8 @@ class Progress:
     """Seconds since the last record, if longer than the run's steps explain."""
     silent_of: Literal["step", "print"] = "step"
     """The kind of the last record: a step, or a printed throughput."""
+    unit: str = SAMPLES
+    """What is counted a second, in the plural."""
 
 
 NO_PROGRESS = Progress()
@@ -75,14 +81,16 @@ class _Pace:
     longest_step_s: float
 
 
-def read_progress(records: Path, ranks: int, now: float) -> Progress:
-    """Return the progress of a running attempt."""
+def read_progress(
+    records: Path, ranks: int, now: float, printed: Throughput | None = None
+) -> Progress:
+    """Return the progress of a running attempt, whose program prints its throughput so."""
     steps = steps_done(records)
-    paths = _of_ranks(records, ranks)
+    paths = _of_ranks(records, ranks, _STEPS)
     paces = [_pace(path) for path in paths]
     known = [pace for pace in paces if pace]
     if not known:
-        return _printed_progress(records / "printed.jsonl", steps, now)
+        return _printed_by_all(records, ranks, steps, now, printed)
     longest = max(pace.longest_step_s for pace in known)
     silent = now - max(map(_mtime, paths))
     if silent > max(PATIENCE_S, PATIENCE_STEPS * longest):
@@ -124,6 +132,22 @@ def _last_steps(path: Path, most: int) -> list[Step]:
         return []
 
 
+def _printed_by_all(
+    records: Path, ranks: int, steps: int | None, now: float, printed: Throughput | None
+) -> Progress:
+    """Return the sum of what the ranks print, of which each file holds a rank's part."""
+    paths = _of_ranks(records, ranks, PRINTED)
+    found = [_printed_progress(path, steps, now) for path in paths]
+    silent = [one.silent_s for one in found if one.silent_s is not None]
+    known = [one.samples_per_s for one in found if one.samples_per_s is not None]
+    if found and len(silent) == len(found):
+        return Progress(steps, silent_s=min(silent), silent_of="print")
+    # A sum over some of the ranks would be too low.
+    expected = len(printed.ranks(ranks)) if printed else 1
+    unit = printed.unit if printed else SAMPLES
+    return Progress(steps, samples_per_s=sum(known) if len(known) == expected else None, unit=unit)
+
+
 def _printed_progress(path: Path, steps: int | None, now: float) -> Progress:
     """Return the mean of the throughputs printed in the last seconds, while the program still prints."""
     values: list[float] = []
@@ -148,13 +172,13 @@ def _printed_progress(path: Path, steps: int | None, now: float) -> Progress:
     return Progress(steps, samples_per_s=sum(values) / len(values))
 
 
-def _of_ranks(records: Path, ranks: int) -> list[Path]:
-    """Return the existing step files of a run with `ranks` ranks."""
+def _of_ranks(records: Path, ranks: int, name: re.Pattern[str]) -> list[Path]:
+    """Return the existing files of a run with `ranks` ranks whose `name` has the rank in its group."""
     found = []
     with suppress(OSError):
         for each in entries(records, _site(records)):
-            rank = re.fullmatch(r"rank-([0-9]{1,9})\.steps", each.name)
-            if rank and int(rank[1]) < ranks:
+            rank = name.fullmatch(each.name)
+            if rank and int(rank[1] or 0) < ranks:
                 found.append(records / each.name)
     return found
 

@@ -16,7 +16,9 @@ from argosy_common.reading import NotReadError, entries, open_regular
 
 LONGEST_LINE = 8 << 20
 """Bytes; of records, no line has as many."""
-_NAME = re.compile(r"rank-[0-9]{1,9}\.steps|(?:rank|telemetry)-[0-9]{1,9}\.jsonl|printed\.jsonl")
+_NAME = re.compile(
+    r"rank-[0-9]{1,9}\.steps|(?:rank|telemetry)-[0-9]{1,9}\.jsonl|printed(?:-[0-9]{1,9})?\.jsonl"
+)
 
 
 def show_records(run: str, rank: int | None) -> None:

@@ -11,6 +11,7 @@ from argosy.run_folder.failures import describe_doubts, describe_verdict, last_w
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import NodeStatus, RunFolderError, Verdict
 from argosy.runtime.contract.run import RunSpec
+from argosy.runtime.contract.throughput import throughput_of
 from argosy.schedulers import BatchSystem
 from argosy.schedulers.base import State
 from argosy.terminal import span
@@ -127,10 +128,11 @@ def _is_active(run: RunFolder, job: NewestJob, cluster: ClusterState) -> bool:
 def _with_verdict(run: RunFolder, spec: RunSpec, verdict: Verdict, has_queue: bool) -> RunView:
     state = OF_VERDICT[verdict.state]
     note, progress = describe_verdict(run, verdict), Progress()
+    printed = throughput_of(spec.throughput)
     if state is RunState.COMPLETED:
         note = describe_doubts(verdict)
         # The final throughput; now=0 means that no step is late.
-        progress = read_progress(run.records(verdict.attempt), spec.ranks, now=0.0)
+        progress = read_progress(run.records(verdict.attempt), spec.ranks, 0.0, printed)
     if state is RunState.INTERRUPTED:
         progress = Progress(steps_done(run.records(verdict.attempt)))
     if state is RunState.COMPLETED and not is_regular(run.path / "result.json", run.site):
@@ -166,9 +168,9 @@ def _waiting(run: RunFolder, job: NewestJob, cluster: ClusterState) -> RunView:
 def _running(run: RunFolder, spec: RunSpec, job: NewestJob, cluster: ClusterState) -> RunView:
     nodes = run.nodes(job.attempt) if job.attempt else []
     used, left = _times(run, job, nodes, cluster)
-    progress = Progress()
+    progress, printed = Progress(), throughput_of(spec.throughput)
     if job.attempt:
-        progress = read_progress(run.records(job.attempt), spec.ranks, cluster.now)
+        progress = read_progress(run.records(job.attempt), spec.ranks, cluster.now, printed)
     name = job.label
     if cluster.answer is None:
         name = f"pid {job.noted.pid}" if job.noted else "by hand"

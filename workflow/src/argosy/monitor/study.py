@@ -181,6 +181,7 @@ def _run_as_json(view: RunView) -> dict[str, Any]:
         "steps": view.progress.steps,
         "total_steps": view.progress.total,
         "samples_per_s": view.progress.samples_per_s,
+        "unit": f"{view.progress.unit}/s",
         "silent_s": view.progress.silent_s,
         "reason": plain(view.reason) or None,
         "note": plain(view.note) or None,

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from argosy.monitor.run_state import RunState, RunView
 from argosy.monitor.study import Snapshot, Study
+from argosy.runtime.contract.throughput import SAMPLES
 from argosy.terminal import make_table, plural, rate, span
 from argosy_common.errors import plain
 
@@ -165,7 +166,8 @@ def _cells(view: RunView) -> tuple[str, ...]:
     if progress.steps is not None and progress.total:
         share = int(100 * progress.steps / progress.total)
         steps += f"/{progress.total:,} {share} %"
-    speed = "" if progress.samples_per_s is None else rate(progress.samples_per_s)
+    unit = "" if progress.unit == SAMPLES else f" {plain(progress.unit)}/s"
+    speed = "" if progress.samples_per_s is None else f"{rate(progress.samples_per_s)}{unit}"
     if progress.silent_s is not None:
         speed = f"last {progress.silent_of} {span(progress.silent_s)} ago"
     return ("" if view.left_s is None else span(view.left_s), steps, speed, plain(view.nodes))

@@ -83,6 +83,15 @@ def moment(unix: float | None) -> str:
         return NONE
 
 
+UNIT = "samples"
+"""What is counted a second where the experiment says nothing else."""
+
+
+def singular(unit: str) -> str:
+    """Return one of a unit in the plural, of which a regular English one is made."""
+    return unit[:-2] if unit.endswith(("ses", "xes", "ches", "shes")) else unit.removesuffix("s")
+
+
 def count(amount: int, singular: str) -> str:
     return f"{amount} {singular}" if amount == 1 else f"{amount} {singular}s"
 

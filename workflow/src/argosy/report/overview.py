@@ -91,9 +91,10 @@ def comparison_drawing(experiment: ComparedExperiment) -> Drawing:
     by_nodes = len({each.point.ranks_per_node for each in experiment.points}) == 1
     means = [_row(each, by_nodes) for each in experiment.points]
     series = dict(zip(experiment.sites, cycle(SERIES), strict=False))
+    rate = f"{experiment.units} per second"
     frame = Frame(
         unit="nodes" if by_nodes else "ranks",
-        title="samples per second",
+        title=rate,
         axis_format=",~r",
         sizes=sorted({row["size"] for row in means}),
         top=1.08 * max(float(row["high"] or row["y"]) for row in means),
@@ -103,7 +104,7 @@ def comparison_drawing(experiment: ComparedExperiment) -> Drawing:
         f"{each.site} {_size(each, by_nodes)} {number(row['y'])}"
         for each, row in zip(experiment.points, means, strict=True)
     )
-    text = f"Line chart of the samples per second of {experiment.experiment} at the sites: {said}."
+    text = f"Line chart of the {rate} of {experiment.experiment} at the sites: {said}."
     return Drawing(
         "comparison", "scaling", _CAPTION, text, finished(lines_chart(frame, means)), series
     )

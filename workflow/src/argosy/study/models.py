@@ -28,6 +28,7 @@ from argosy.study.data import SHORT_OR_LONG, ContainerPath, Data, apart
 from argosy.study.image_names import ARCHIVES, image_name, is_taken
 from argosy.study.placeholders import filled, names_in
 from argosy.study.sweep import MOST_RUNS, Sweep, SweepKey, SweptPoint, point_name
+from argosy.study.throughput import Throughput, or_text
 from argosy.validation import (
     COUNT_SCHEMA,
     DURATION_SCHEMA,
@@ -326,8 +327,11 @@ class Experiment(Model):
     """What each rank needs."""
     checkpoints: Checkpoints | None = None
     """The program saves checkpoints when it is warned."""
-    throughput: str | None = None
-    """A regular expression with one group: samples per second of the whole job, printed by rank 0."""
+    throughput: Annotated[Throughput | None, Field(json_schema_extra=or_text)] = None
+    """A regular expression with one group: samples per second of the whole job, printed by rank 0.
+
+    Or the name of a format, or a map that says what the number is, and whose.
+    """
     environment: dict[Variable, Value] = {}
     """Variables of the ranks; they win over the site's."""
     data: Annotated[dict[ContainerPath, Annotated[Data, SHORT_OR_LONG]], AfterValidator(apart)] = {}
@@ -376,20 +380,6 @@ class Experiment(Model):
             )
         return wanted
 
-    @field_validator("throughput")
-    @classmethod
-    def one_group(cls, pattern: str | None) -> str | None:
-        """Refuse a pattern without the one group in which it finds the number."""
-        if pattern is None:
-            return None
-        try:
-            groups = re.compile(pattern).groups
-        except re.error as problem:
-            raise ValueError(f"is not a regular expression: {problem}") from problem
-        if groups != 1:
-            raise ValueError("needs exactly one group, around the samples per second")
-        return pattern
-
     @model_validator(mode="after")
     def runs_of_a_shared_job_begin_once(self) -> "Experiment":
         """Refuse checkpoints in a shared job: a run in the queue again would take the others with it."""
@@ -435,6 +425,7 @@ class Experiment(Model):
             }
         )
 
+    @model_validator(mode="after")
     def outputs_of_a_container(self) -> "Experiment":
         """Refuse an absolute output without a container: nothing can be mounted there."""
         absolute = [path for path in self.outputs or () if path[0] == "/"]
@@ -442,6 +433,17 @@ class Experiment(Model):
             raise ValueError(
                 f"outputs: {absolute[0]}: without a container a program writes to the host's own; leave it "
                 "out, or write runtime: container"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def rank_of_every_size(self) -> "Experiment":
+        """Refuse to search the lines of a rank that the smallest size does not have."""
+        rank = self.throughput.rank if self.throughput else None
+        ranks = min(self.scale.nodes) * min(self.scale.ranks_per_node)
+        if isinstance(rank, int) and rank >= ranks:
+            raise ValueError(
+                f"throughput.rank: there is no rank {rank} of {ranks}, as the smallest size has; write last"
             )
         return self
 

@@ -28,8 +28,9 @@ from argosy.study.models import (
     Stalls,
     native_name,
 )
-from argosy.study.sweep import SweptPoint
 from argosy.study.placeholders import filled, names_in
+from argosy.study.sweep import SweptPoint
+from argosy.study.throughput import Throughput
 from argosy.validation import Count
 from argosy_common.errors import ArgosyError
 
@@ -65,7 +66,7 @@ class Run(Model):
     runtime: Runtime
     resources: Resources
     checkpoints: Checkpoints | None
-    throughput: str | None
+    throughput: Throughput | None
     variant: Annotated[Variant | None, Field(exclude_if=lambda variant: variant is None)] = None
     """Left out where there is none: that must not look like a change of the runs there are."""
     native_of: Annotated[Name | None, Field(exclude_if=lambda name: name is None)] = None

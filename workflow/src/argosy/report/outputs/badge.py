@@ -52,7 +52,7 @@ def _words_and_colour(experiment: ExperimentSummary) -> tuple[str, str]:
     if point is measured[0] or not point.efficiency:
         assert point.throughput_samples_per_s
         rate = number(point.throughput_samples_per_s.mean)
-        return f"{size}: {rate} samples/s", UNKNOWN
+        return f"{size}: {rate} {experiment.unit}/s", UNKNOWN
     mean = point.efficiency.mean
     colour = GOOD if mean >= _GOOD_EFFICIENCY else FAIR if mean >= _FAIR_EFFICIENCY else POOR
     is_known = point.efficiency.low is not None

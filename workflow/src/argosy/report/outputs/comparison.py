@@ -7,7 +7,7 @@ else differed is said.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from argosy.report.numbers import count, duration, number, percent
+from argosy.report.numbers import UNIT, count, duration, number, percent
 from argosy.report.runs.setups import Difference, differences
 from argosy.report.statistics.estimates import Estimate, ratio_estimate
 from argosy.report.statistics.few_runs import detectable_ratio
@@ -38,6 +38,8 @@ class ComparedPoint:
     detectable: float | None = None
     resources: Mapping[str, int] = field(default_factory=dict)
     """Of a rank."""
+    unit: str = UNIT
+    """What its throughput counts a second."""
 
     @property
     def per_unit(self) -> "PerUnit":
@@ -54,7 +56,7 @@ class ComparedPoint:
 
 @dataclass(frozen=True)
 class PerUnit:
-    """Samples a second of one node, one core that was asked for, one GPU; None where there is none."""
+    """Throughput of one node, one core that was asked for, one GPU; None where there is none."""
 
     node: float | None
     core: float | None
@@ -75,6 +77,11 @@ class ComparedExperiment:
     points: list[ComparedPoint]
     differences: Mapping[str, Sequence[Difference]]
     left_out: Mapping[str, Sequence[str]]
+
+    @property
+    def units(self) -> str:
+        """What the throughputs count a second, at any site."""
+        return " or ".join(dict.fromkeys(each.unit for each in self.points)) or UNIT
 
 
 @dataclass(frozen=True)
@@ -131,6 +138,7 @@ def _compared(name: str, summaries: Mapping[str, Summary], reference: str) -> Co
             replace(
                 _compared_point(site, points[size], None if site in refused else base.get(size)),
                 resources=of_site[site].setup.resources,
+                unit=of_site[site].unit,
             )
             for size in sizes
             for site, points in measured.items()

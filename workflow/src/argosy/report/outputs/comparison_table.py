@@ -14,15 +14,20 @@ def comparison_table(
     experiment: ComparedExperiment, reference: str, rates: Mapping[str, Rates]
 ) -> Table:
     """Return the table of an experiment at the sites, whose prices are in the currencies of `rates`."""
-    compared = experiment.points
+    compared, units = experiment.points, experiment.units
     points = [each.point for each in compared]
     has_energy = any(one.costs and one.costs.energy_kwh for one in points)
+
+    def rate(each: ComparedPoint) -> Cell:
+        unit = "" if each.unit == units else f" {each.unit}/s"
+        return estimate(each.point.throughput_samples_per_s, unit=unit)
+
     return Table(
         [
             *size_columns(points),
             column(compared, "Site", lambda each: each.site),
             column(points, "Runs", _runs),
-            column(points, "Samples/s", lambda one: estimate(one.throughput_samples_per_s)),
+            column(compared, f"{units.capitalize()}/s", rate),
             column(compared, "Ratio", lambda each: estimate(each.ratio)),
             column(compared, "Detectable difference", _detectable),
             _per_unit(compared, "Per node", lambda each: each.per_unit.node),
@@ -37,7 +42,7 @@ def comparison_table(
             *_where_known(column(compared, "Price", lambda each: _price(each, rates[each.site]))),
         ],
         f"Each size at each site, with 95 % intervals; ratios are relative to {reference}, costs "
-        "are per million samples.",
+        f"are per million {units}.",
         f"{experiment.experiment} at the sites",
         "scaling",
         kind="dense",

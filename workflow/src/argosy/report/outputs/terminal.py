@@ -60,5 +60,5 @@ def _table(experiment: ExperimentSummary) -> Table:
 def prediction_table(experiment: str, found: PredictionSummary, currency: str | None) -> Table:
     """Return a row for each number of nodes; columns of energy and price only where they are known."""
     how = "predicted" if found.method == "network" else "extrapolated"
-    title = f"{experiment}, {how} for {number(found.samples, 6)} samples"
+    title = f"{experiment}, {how} for {number(found.samples, 6)} {found.unit}"
     return terminal_table(title, prediction.table(experiment, found, currency).columns)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from argosy.report.numbers import UNIT
 from argosy.report.runs.study_tables import StudyTables
 from argosy.report.runs.warmup import WarmUp, warm_up
 from argosy.report.statistics.few_runs import slow_jobs
@@ -56,6 +57,20 @@ def printed_rate(rates: Sequence[float], times: Sequence[float]) -> PrintedRate:
         return PrintedRate(warm_up=found, left_out=found.reason)
     rate = mean_rate(every, at, found.steps) * found.excess
     return PrintedRate(rate, found)
+
+
+def _printed_by_all(prints: Sequence[Mapping[str, Any]], ranks: int) -> PrintedRate:
+    """Return the sum of the rates of all `ranks` that print: each record is a rank's part of the job's."""
+    found = [printed_rate(one["rates"], one["times"]) for one in prints]
+    if len(found) < ranks:
+        return PrintedRate(
+            left_out=f"{ranks - len(found)} of its {ranks} ranks printed no throughput"
+        )
+    unclear = next((one for one in found if one.left_out), None)
+    if unclear or len(found) == 1:
+        return unclear or found[0]
+    longest = max((one.warm_up for one in found if one.warm_up), key=lambda one: one.steps)
+    return PrintedRate(sum(one.samples_per_s or 0.0 for one in found), longest)
 
 
 def implausible(*rates: float) -> str | None:
@@ -144,17 +159,20 @@ _QUERY = """
 WITH recorded AS (
     SELECT experiment, run_id, count(*) AS ranks, sum(samples) / nullif(max(seconds), 0) AS rate
     FROM steady_rank GROUP BY ALL
-), program AS (
-    SELECT experiment, run_id, list(samples_per_s ORDER BY monotonic_s) AS rates,
+), of_rank AS (
+    SELECT experiment, run_id, rank, list(samples_per_s ORDER BY monotonic_s) AS rates,
         list(monotonic_s ORDER BY monotonic_s) AS times
     FROM printed GROUP BY ALL
+), program AS (
+    SELECT experiment, run_id, list({'rank': rank, 'rates': rates, 'times': times} ORDER BY rank) AS prints
+    FROM of_rank GROUP BY ALL
 ), alone AS (
     SELECT DISTINCT experiment, run_id, true AS is_alone FROM collectives
 )
 SELECT runs.experiment, runs.run_id, scaling, nodes, ranks_per_node, runs.ranks, repeat, started_unix_s,
     is_alone, groups,
     len(missing_ranks) AS silent_ranks, coalesce(recorded.ranks, 0) AS timed_ranks,
-    recorded.rate AS recorded, rates, times
+    recorded.rate AS recorded, prints, printed_unit, coalesce(printing_ranks, 1) AS printing_ranks
 FROM runs
 LEFT JOIN recorded USING (experiment, run_id)
 LEFT JOIN program USING (experiment, run_id)
@@ -201,6 +219,8 @@ class Measurement:
     warm_up: WarmUp | None = None
     repeat: int | None = None
     started_unix_s: float | None = None
+    unit: str = UNIT
+    """What is counted a second, in the plural."""
 
 
 def measurements(tables: StudyTables) -> list[Measurement]:
@@ -230,10 +250,11 @@ def _measurement(row: Mapping[str, Any], warm_up: WarmUp | None) -> Measurement:
     silent, ranks = row["silent_ranks"], row["ranks"]
     if (row["groups"] or 1) > 1:
         return replace(run, left_out=_never_met(ranks, row["groups"]))
-    if silent == ranks and row["rates"]:
-        printed = printed_rate(row["rates"], row["times"])
+    if silent == ranks and row["prints"]:
+        printed = _printed_by_all(row["prints"], row["printing_ranks"])
         return replace(
             run,
+            unit=row["printed_unit"] or UNIT,
             samples_per_s=printed.samples_per_s,
             source=None if printed.left_out else "printed",
             left_out=printed.left_out,

@@ -93,6 +93,8 @@ def together(estimate: Estimate, comparisons: int) -> Estimate:
     """
     if estimate.low is None or estimate.high is None or estimate.n < 2:
         return estimate
+    if min(estimate.low, estimate.mean, estimate.high) <= 0:
+        return estimate
     wanted = 1 - (1 - CONFIDENCE) / comparisons
     wider = _t_quantile(wanted, estimate.n - 1) / _t_quantile(CONFIDENCE, estimate.n - 1)
     low, high = (

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
+from argosy.report.numbers import UNIT
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.setups import Setup
 from argosy.report.runs.stragglers import Straggler
@@ -33,6 +34,7 @@ from argosy.report.summary.parts import (
     Speed,
     StallSummary,
     SweptPoint,
+    Unit,
     Unread,
     UsageSummary,
 )
@@ -138,6 +140,8 @@ class ExperimentSummary:
     """None where no earlier report has other runs of it."""
     sweep: Annotated[SweptPoint | None, Field(exclude_if=lambda point: point is None)] = None
     """Only of a combination of a sweep."""
+    unit: Unit = UNIT
+    """What its throughput counts a second, in the plural, wherever a name here speaks of samples."""
 
 
 @dataclass(frozen=True)
@@ -197,6 +201,8 @@ class RunSummary:
     slower: float = 1.0
     attempt: str | None = None
     """The attempt that was measured, `JOB.RESTART`: runs may share a job (`resources.same_allocation`)."""
+    unit: Unit = UNIT
+    """As that of its experiment."""
 
     @property
     def counts_to(self) -> str:

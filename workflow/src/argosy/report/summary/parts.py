@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from argosy.report.numbers import UNIT
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.setups import Difference
 from argosy.report.statistics.estimates import Estimate
@@ -24,6 +25,7 @@ def _ratio(estimate: Estimate) -> Estimate:
 
 Size = Annotated[int, Field(ge=1, lt=1 << 31)]
 Speed = Annotated[float, Field(gt=0, lt=1e30)]
+Unit = Annotated[str, Field(pattern="^[A-Za-z-]{1,30}$")]
 PositiveEstimate = Annotated[Estimate, AfterValidator(_positive)]
 RatioEstimate = Annotated[Estimate, AfterValidator(_ratio)]
 
@@ -295,6 +297,8 @@ class PredictionSummary:
     misses: list[int]
     asked_node_hours: float | None
     nodes_within: int | None
+    unit: Unit = UNIT
+    """As that of the experiment."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from argosy.report.numbers import UNIT
 from argosy.report.runs.measurements import ALLREDUCES_ALONE, Measurement, Point, measurements
 from argosy.report.runs.scaling import PointScaling, scaling, without_interval
 from argosy.report.runs.setups import NamedSetup, inputs_digest
@@ -204,6 +205,7 @@ def _experiment(
         sizes=[_size(runs, point, of_point) for point, of_point in states.items()],
         advice=advise(points),
         sweep=found.sweeps.get(named.experiment),
+        unit=next((run.unit for run in runs if run.samples_per_s), UNIT),
     )
 
 
@@ -319,6 +321,7 @@ def _runs(
                 not_finite=odd.get(key, []),
                 long_steps=long.get(key),
                 stragglers=list(tables.stragglers.get(key, ())),
+                unit=run.unit if run else UNIT,
             )
         )
     return summaries

@@ -10,6 +10,7 @@ from typing import Any
 
 from argosy.report import sizes
 from argosy.report.drawing import Drawing
+from argosy.report.numbers import singular
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.study_tables import StudyTables
 from argosy.report.sizes import Size
@@ -114,7 +115,7 @@ def scaling_table(experiment: ExperimentSummary, currency: str | None = None) ->
     points = experiment.points
     of = [point.costs for point in points if point.costs]
     charged = " or as charged" if any(one.charged_node_hours for one in of) else ""
-    said = f"; costs per million samples, steps only{charged}" if of else ""
+    said = f"; costs per million {experiment.unit}, steps only{charged}" if of else ""
     return Table(
         [
             *scaling.columns(experiment, partial(answer.advised, experiment)),
@@ -186,7 +187,14 @@ _OF_POINTS: Sequence[Callable[[PointSummary], Iterator[Quantity]]] = (
 
 
 def quantities(experiment: ExperimentSummary) -> Iterator[tuple[Size, Quantity]]:
-    """Yield the rows of summary.csv, each with its size."""
+    """Yield the rows of summary.csv, each with its size, in the experiment's unit."""
+    unit, one = experiment.unit, singular(experiment.unit)
+    for size, (name, of, value) in _quantities(experiment):
+        told = name.replace("samples", unit).replace("_sample", f"_{one}")
+        yield size, (told, of.replace("samples", unit), value)
+
+
+def _quantities(experiment: ExperimentSummary) -> Iterator[tuple[Size, Quantity]]:
     for point in experiment.points:
         yield from ((point, each) for of in _OF_POINTS for each in of(point))
     for found in experiment.stalls:

@@ -154,7 +154,7 @@ def cost_column(
     return column(points, heading, lambda one: estimate(of(one.costs)) if one.costs else UNKNOWN)
 
 
-CAPTION = "Price over time for a million samples; the line joins sizes that no other beats in both."
+CAPTION = "Price over time for a million {unit}; the line joins sizes that no other beats in both."
 
 
 def priced(experiment: ExperimentSummary) -> list[PointSummary]:
@@ -209,12 +209,14 @@ def drawings(experiment: ExperimentSummary, currency: str | None) -> Iterator[Dr
     points = priced(experiment)
     if not currency or len(points) < 2:
         return
+    unit = experiment.unit
     said = "; ".join(
         f"{size(experiment, point)} {number(_hours(point))} hours, {number(_price(point))} {currency}"
         for point in points
     )
-    text = f"Chart of price over hours of {experiment.experiment} for a million samples: {said}."
-    yield Drawing("costs", "scaling", CAPTION, text, finished(_chart(experiment, currency)))
+    text = f"Chart of price over hours of {experiment.experiment} for a million {unit}: {said}."
+    caption = CAPTION.format(unit=unit)
+    yield Drawing("costs", "scaling", caption, text, finished(_chart(experiment, currency)))
 
 
 def _hours(point: PointSummary) -> float:
@@ -261,21 +263,22 @@ def much_between_steps(experiment: ExperimentSummary) -> list[str]:
 def methods(summary: Summary) -> Iterator[str]:
     """Yield what costs are of, and by which rates they were calculated."""
     if any(one.costs and one.throughput_samples_per_s for one in summary.points):
+        units = " or ".join(dict.fromkeys(each.unit for each in summary.experiments if each.points))
         yield (
-            "Hours and node-hours of a million samples cover steps in the steady state only. "
+            f"Hours and node-hours of a million {units} cover steps in the steady state only. "
             "Charged node-hours cover a whole job, with start, warm-up, validation and "
             "checkpoints; so does the price if they are known. Means of costs and energy are "
             "arithmetic, since bills add up."
         )
-        yield from _of_rates(summary.rates)
+        yield from _of_rates(summary.rates, units)
 
 
-def _of_rates(rates: Rates) -> Iterator[str]:
+def _of_rates(rates: Rates, units: str) -> Iterator[str]:
     """Yield by what prices, energy and carbon are calculated."""
     if rates.price_per_node_hour is not None:
         yield f"A node-hour costs {rates.price_per_node_hour} {rates.currency}."
     pue = f", times the site's PUE of {rates.pue}" if rates.pue else ""
-    yield f"Energy per million samples covers processors and GPUs{pue}."
+    yield f"Energy per million {units} covers processors and GPUs{pue}."
     if rates.carbon_g_per_kwh is not None:
         yield f"Carbon is counted as {rates.carbon_g_per_kwh} g of CO₂ per kWh."
     if rates.source:

@@ -91,7 +91,7 @@ def _base_sentence(experiment: ExperimentSummary, base: PointSummary) -> str:
     )
     verb = "gives" if base.nodes == 1 else "give"
     return (
-        f"{size(experiment, base)} {verb} {number(rate.mean)} samples per second ({spread})."
+        f"{size(experiment, base)} {verb} {number(rate.mean)} {experiment.unit} per second ({spread})."
         f"{sizes.lost(experiment, base)}"
     )
 
@@ -150,7 +150,7 @@ def columns(
     experiment: ExperimentSummary, marks: Callable[[PointSummary], Sequence[str]]
 ) -> list[Column]:
     """Return throughput, speed-up and efficiency of each size; `marks` are words on a size."""
-    points = experiment.points
+    points, unit = experiment.points, experiment.unit
     nodes, ranks = size_columns(points)
     marked = [
         replace(cell, value=point.nodes, marks=tuple(marks(point)))
@@ -162,7 +162,13 @@ def columns(
         column(
             points, "Runs", lambda one: sizes.counted(experiment, one), terminal="n", paper="Runs"
         ),
-        column(points, "Samples/s", _rate, terminal="samples/s", paper="Samples/s"),
+        column(
+            points,
+            f"{unit.capitalize()}/s",
+            _rate,
+            terminal=f"{unit}/s",
+            paper=f"{unit.capitalize()}/s",
+        ),
         column(
             points,
             "Speed-up",

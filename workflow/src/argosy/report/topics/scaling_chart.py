@@ -61,7 +61,7 @@ QUANTITIES = (
     Quantity(
         name="throughput",
         of=lambda point: point.throughput_samples_per_s,
-        title="samples per second",
+        title="{unit} per second",
         caption="Throughput, 95 % intervals; dashed: ideal.",
         has_runs=True,
         is_relative=False,
@@ -111,7 +111,7 @@ def _drawing(
     bottom, top = _ends(means, runs, curve) if is_log else (0.0, _top(means, curve))
     frame = Frame(
         unit="nodes" if by_nodes else "ranks",
-        title=quantity.title,
+        title=quantity.title.format(unit=experiment.unit),
         axis_format=quantity.axis_format,
         sizes=sizes,
         top=top,
@@ -204,7 +204,7 @@ def _text(
     dots = [_dot(experiment, point, quantity) for point in points]
     curve = [f"a curve for the {fitted}"] if fitted else []
     beside = size_names.listed(["a dashed line for the ideal", *curve])
-    of = f"the {quantity.title} of {experiment.experiment}"
+    of = f"the {quantity.title.format(unit=experiment.unit)} of {experiment.experiment}"
     return f"Line chart of {of}: {'; '.join(dots)}; and {beside}."
 
 

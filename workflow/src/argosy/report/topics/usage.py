@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from argosy.report.numbers import NONE, count, number, percent
+from argosy.report.numbers import NONE, count, number, percent, singular
 from argosy.report.runs.study_tables import StudyTables
 from argosy.report.statistics.estimates import (
     Estimate,
@@ -238,6 +238,7 @@ def tables(experiment: ExperimentSummary, rates: Rates) -> Iterator[Table]:
     def used(heading: str, text: Callable[[UsageSummary], str]) -> Column:
         return column(points, heading, lambda one: text(one.usage) if one.usage else NONE)
 
+    one = singular(experiment.unit)
     carbon = [column(points, "kg of CO₂ per million", _carbon)]
     yield Table(
         [
@@ -249,11 +250,11 @@ def tables(experiment: ExperimentSummary, rates: Rates) -> Iterator[Table]:
             used("GPU memory", lambda one: _bytes(one.gpu_memory_bytes_max)),
             used("CPU energy", lambda one: _joules(one.cpu_energy_j)),
             used("GPU energy", lambda one: _joules(one.gpu_energy_j)),
-            used("Per sample", _joules_per_sample),
+            used(f"Per {one}", _joules_per_sample),
             *(carbon if rates.carbon_g_per_kwh is not None else []),
         ],
         "Means over runs; memory: maximum; network: both directions of a node; energy: the whole "
-        "job, per sample in the steady state.",
+        f"job, per {one} in the steady state.",
         f"Resource usage of {experiment.experiment}",
         folded="Resource usage",
     )

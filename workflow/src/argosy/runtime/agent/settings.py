@@ -6,10 +6,11 @@ import ipaddress
 import os
 import re
 from dataclasses import dataclass, replace
-from typing import Mapping, Pattern
+from typing import Mapping, Pattern, Sequence
 
 from ..contract import layout
 from ..contract.run import RunSpec, read_run
+from ..contract.throughput import GROUPS, NUMBER, Throughput, throughput_of
 
 _REQUIRED = (
     "ARGOSY_RUN_DIR",
@@ -53,7 +54,7 @@ class Settings:
     start_timeout: float
     run: RunSpec
     throughput: Pattern[str] | None = None
-    """Its one group is the number of samples per second."""
+    """Its one group, or the one that is named `number`, is the number that `printed` explains."""
     resume: str = ""
     """The checkpoint to go on from, a folder below `checkpoints`; empty at a fresh start."""
     nvml: str = ""
@@ -67,6 +68,23 @@ class Settings:
     in_container: bool = False
     echo: bool = False
     """Whether what ranks print is also said by the agent: somebody looks at the terminal."""
+
+    @property
+    def ranks(self) -> int:
+        """The ranks of the whole job."""
+        return self.nodes * self.ranks_per_node
+
+    @property
+    def printed(self) -> Throughput | None:
+        """What the numbers are that ranks print."""
+        return throughput_of(self.run.throughput)
+
+    @property
+    def searched_ranks(self) -> Sequence[int]:
+        """The ranks of this node whose lines are searched for numbers."""
+        begin = self.node * self.ranks_per_node
+        own = range(begin, begin + self.ranks_per_node)
+        return [rank for rank in (self.printed or Throughput("")).ranks(self.ranks) if rank in own]
 
     @property
     def has_master(self) -> bool:
@@ -178,9 +196,16 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         in_container=bool(environ.get("ARGOSY_ENGINE")),
         echo=environ.get("ARGOSY_ECHO") == "1",
         run=_on_this_host(run, environ),
-        throughput=_throughput(os.path.join(run_dir, layout.RUN), run.throughput),
+        throughput=_throughput(os.path.join(run_dir, layout.RUN), throughput_of(run.throughput)),
     )
     rank_environment(settings, 0, MeetingPoint())
+    if settings.printed:
+        try:
+            settings.printed.ranks(settings.ranks)
+        except ValueError as error:
+            raise SettingsError(
+                f"{os.path.join(run_dir, layout.RUN)}: throughput: {error}"
+            ) from None
     return settings
 
 
@@ -256,14 +281,16 @@ def _read_run(run_dir: str, attempt: str) -> RunSpec:
         raise SettingsError(f"{path}: {error}") from None
 
 
-def _throughput(path: str, text: str | None) -> Pattern[str] | None:
-    if text is None:
+def _throughput(path: str, printed: Throughput | None) -> Pattern[str] | None:
+    if printed is None:
         return None
     try:
-        pattern = re.compile(text)
+        pattern = re.compile(printed.pattern)
     except re.error as error:
         raise SettingsError(f"{path}: throughput: not a regular expression: {error}") from None
-    if pattern.groups != 1:
+    names = set(pattern.groupindex)
+    has_names = len(names) == pattern.groups and NUMBER in names and names <= set(GROUPS)
+    if pattern.groups != 1 and not has_names:
         raise SettingsError(
             f"{path}: throughput has {pattern.groups} groups: put one around the samples per second"
         )

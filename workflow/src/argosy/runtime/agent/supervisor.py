@@ -53,7 +53,10 @@ class Supervisor:
         self._events = EventQueue()
         self._console = Console(sys.stdout.fileno(), self._trouble)
         self._status = StatusFile(settings)
-        self._printed = PrintedThroughput(settings, self._trouble)
+        self._printed = {
+            rank: PrintedThroughput(settings, rank, self._trouble)
+            for rank in settings.searched_ranks
+        }
         self._ranks = Ranks(settings, guard, OpenFiles())
         self._channel = Channel(
             settings,
@@ -61,7 +64,7 @@ class Supervisor:
             heard=self._events.put,
             lost=lambda failure, seen: self._events.put(HeadLostEvent(failure, seen)),
             trouble=self._trouble,
-            accept=lambda: self._ranks.left_unfinished() or self._printed.failure(),
+            accept=self._ranks.left_unfinished,
         )
         self._telemetry = telemetry_of(settings, self._console.say)
         self._watch = NodeWatch(found=self._events.put)
@@ -78,6 +81,7 @@ class Supervisor:
         self._alone = False
         self._started = False
         self._ended = False
+        self._unmeasured: Failure | None = None
         self._outcome: Outcome | None = None
 
     def run(self) -> int:
@@ -230,7 +234,11 @@ class Supervisor:
                 own = (head, self._settings.head_port)
                 ListenerWatch((head, port), own, self._trouble).start()
             self._ranks.start(
-                meeting, self._console, self._trouble, self._printed.search, self._watch.open()
+                meeting,
+                self._console,
+                self._trouble,
+                {rank: printed.search for rank, printed in self._printed.items()},
+                self._watch.open(),
             )
             self._watch_links()
         except StartError as error:
@@ -264,6 +272,9 @@ class Supervisor:
         # Output that could not be written must be known before the node counts as ended well.
         while (event := self._events.get(0)) is not None:
             self._take(event)
+        self._unmeasured = next(
+            filter(None, (each.failure() for each in self._printed.values())), None
+        )
         self._ended = True
         self._tell()
 
@@ -328,6 +339,7 @@ class Supervisor:
             stall=self._watch.stall,
             missing=self._watch.missing,
             finished=self._ranks.finished if self._started else (),
+            unmeasured=self._unmeasured,
         )
 
     def _update_status(self) -> None:

@@ -1,5 +1,7 @@
 """The names of the files of a run's folder, their schema version and their limits (docs/run-folder.md)."""
 
+import re
+
 SCHEMA_VERSION = 2
 """Of each JSON file of a run, and of the header of records."""
 MOST_NODES = 1 << 20
@@ -32,7 +34,6 @@ TIME_LIMIT = "time-limit"
 JOB_LOG = "job.log"
 
 TIMELINE = "timeline.json"
-PRINTED = "printed.jsonl"
 WARNED = "warned"
 CHECKPOINT = "checkpoint.json"
 STEPS_SUFFIX = ".steps"
@@ -77,6 +78,15 @@ def rank_log(rank: int) -> str:
 def rank_steps(rank: int) -> str:
     """Return the name of the file of a rank's steps."""
     return f"rank-{rank}{STEPS_SUFFIX}"
+
+
+PRINTED = re.compile(r"printed(?:-([0-9]{1,9}))?\.jsonl")
+"""Names of such files as `printed` returns; without a number it is rank 0's."""
+
+
+def printed(rank: int) -> str:
+    """Return the name of the file of the throughput that a rank prints."""
+    return f"printed-{rank}.jsonl" if rank else "printed.jsonl"
 
 
 def rank_lines(rank: int) -> str:

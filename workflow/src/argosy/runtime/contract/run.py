@@ -9,6 +9,7 @@ from typing import Any, Callable, Mapping
 
 from . import layout
 from .files import read_object, try_object
+from .throughput import throughput_of
 
 _DIGEST = re.compile("sha256:[0-9a-f]{64}")
 _BELOW = 1 << 31
@@ -86,8 +87,8 @@ class RunSpec:
     launcher: str | None
     rank_environment: Mapping[str, str]
     """Variables of the ranks, as format strings."""
-    throughput: str | None
-    """A regular expression; its one group is the number of samples per second."""
+    throughput: str | Mapping[str, Any] | None
+    """A regular expression; its one group is the samples per second of the job. Or a `Throughput`."""
     time_limit_s: float | None
     checkpoints: CheckpointPlan | None
     variant: Variant | None
@@ -211,6 +212,11 @@ def _paths(value: Any) -> tuple[str, ...]:
     return paths
 
 
+def _throughput(value: Any) -> str | Mapping[str, Any]:
+    throughput_of(value)
+    return _text(value) if isinstance(value, str) else dict(value)
+
+
 def _variables(value: Any) -> Mapping[str, str]:
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
         raise ValueError("not a map of strings")
@@ -290,7 +296,7 @@ _OPTIONAL: dict[str, Callable[[Any], Any]] = {
     "runtime": _one_of("container", "native"),
     "launcher": _text,
     "rank_environment": _variables,
-    "throughput": _text,
+    "throughput": _throughput,
     "time_limit_s": _seconds,
     "checkpoints": _checkpoints,
     "variant": _variant,

@@ -113,12 +113,28 @@ def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
     series = dict(zip(names, cycle(SERIES), strict=False))
     rows = [*_rows(experiment, entries)]
     said = "; ".join(f"{row['date']} {row['series']} {row['said']}" for row in rows)
-    text = f"Line chart of the samples per second of {experiment.experiment} over time: {said}."
-    yield Drawing("history", "history", _CAPTION, text, finished(_chart(rows, series)), series)
+    text = f"Line chart of the {experiment.unit} per second of {experiment.experiment} over time: {said}."
+    yield Drawing(
+        "history",
+        "history",
+        _CAPTION,
+        text,
+        finished(_chart(rows, series, experiment.unit)),
+        series,
+    )
 
 
-def _chart(rows: Sequence[dict[str, Any]], series: dict[str, str]) -> dict[str, Any]:
+def _chart(rows: Sequence[dict[str, Any]], series: dict[str, str], unit: str) -> dict[str, Any]:
     """Return throughput over the date of each report's first run."""
+    told = tooltip(
+        series="size",
+        date="first run",
+        said=f"{unit} per second",
+        interval="95 % interval",
+        n="runs",
+        commit="commit",
+        image="image",
+    )
     return {
         "params": [{"name": "shown", "value": [*series]}],
         "data": {"values": [*rows]},
@@ -146,21 +162,10 @@ def _chart(rows: Sequence[dict[str, Any]], series: dict[str, str]) -> dict[str, 
             },
             {
                 "mark": {"type": "point", "filled": True, "size": 55, "opacity": 1},
-                "encoding": _y("y") | {"tooltip": _TOLD},
+                "encoding": _y("y") | {"tooltip": told},
             },
         ],
     }
-
-
-_TOLD = tooltip(
-    series="size",
-    date="first run",
-    said="samples per second",
-    interval="95 % interval",
-    n="runs",
-    commit="commit",
-    image="image",
-)
 
 
 def _y(field: str) -> dict[str, Any]:

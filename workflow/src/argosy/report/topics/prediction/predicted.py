@@ -262,10 +262,13 @@ def prediction_of(
     answers = known if isinstance(known, Refused) else prediction_summary(known, asked, rates)
     if not isinstance(answers, Refused) or collectives or experiment in found.allreduces:
         return answers
-    by_law = extrapolation([run for run in found.runs if run.experiment == experiment])
+    runs = [run for run in found.runs if run.experiment == experiment]
+    by_law = extrapolation(runs)
     if isinstance(by_law, Refused):
         return Refused(f"{answers.reason} {by_law.reason}")
     summary = extrapolation_summary(by_law, asked, rates)
     return replace(
-        summary, notes=[*summary.notes, f"No prediction by the network: {answers.reason}"]
+        summary,
+        notes=[*summary.notes, f"No prediction by the network: {answers.reason}"],
+        unit=next(run.unit for run in runs if run.samples_per_s),
     )

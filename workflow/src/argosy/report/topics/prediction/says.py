@@ -27,7 +27,7 @@ def answers(found: PredictionSummary) -> list[str]:
     if found.misses:
         return said
     if found.nodes_within is None:
-        return [*said, f"No number of nodes trains so many samples within {budget}."]
+        return [*said, f"No number of nodes trains so many {found.unit} within {budget}."]
     one = next(one for one in found.points if one.nodes == found.nodes_within)
     hours, told = one.hours.mean, ""
     if one.error is not None:
@@ -122,20 +122,23 @@ def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
 def _text(found: PredictionSummary) -> str:
     """Return what the chart says, for a reader who does not see it."""
     compared = [
-        f"{count(point.nodes, 'node')} {number(point.samples_per_s.mean)} samples/s predicted, "
+        f"{count(point.nodes, 'node')} {number(point.samples_per_s.mean)} {found.unit}/s predicted, "
         f"{number(point.measured_samples_per_s)} measured"
         for point in found.points
         if point.measured_samples_per_s is not None
     ]
     last = found.points[-1]
-    farthest = f"{count(last.nodes, 'node')} {number(last.samples_per_s.mean)} samples/s predicted"
+    farthest = (
+        f"{count(last.nodes, 'node')} {number(last.samples_per_s.mean)} {found.unit}/s predicted"
+    )
     said = compared if last.measured_samples_per_s is not None else [*compared, f"up to {farthest}"]
     listed = "; ".join(said)
     return f"Line chart of throughput: {listed}. The table of the prediction has all sizes."
 
 
 def _chart(found: PredictionSummary) -> dict[str, Any]:
-    """Return samples a second over the nodes, both on logarithmic axes."""
+    """Return the throughput over the nodes, both on logarithmic axes."""
+    unit = found.unit
     nodes = [point.nodes for point in found.points]
     area = {"type": "area", "opacity": 0.2}
     dot = {"type": "point", "filled": True, "size": 55, "opacity": 1}
@@ -153,10 +156,10 @@ def _chart(found: PredictionSummary) -> dict[str, Any]:
             }
         },
         "layer": [
-            _layer(PREDICTED, area, "low", y=_y("low"), y2={"field": "high"}),
-            _layer(PREDICTED, {"type": "line"}, y=_y(PREDICTED)),
-            _layer(PREDICTED, small, y=_y(PREDICTED), tooltip=_TOLD),
-            _layer(MEASURED, dot, y=_y(MEASURED), tooltip=_TOLD),
+            _layer(PREDICTED, area, "low", y=_y("low", unit), y2={"field": "high"}),
+            _layer(PREDICTED, {"type": "line"}, y=_y(PREDICTED, unit)),
+            _layer(PREDICTED, small, y=_y(PREDICTED, unit), tooltip=_TOLD),
+            _layer(MEASURED, dot, y=_y(MEASURED, unit), tooltip=_TOLD),
         ],
     }
 
@@ -178,11 +181,11 @@ def _layer(
     }
 
 
-def _y(field: str) -> dict[str, Any]:
+def _y(field: str, unit: str) -> dict[str, Any]:
     return {
         "field": field,
         "type": "quantitative",
-        "title": "samples/s",
+        "title": f"{unit}/s",
         "scale": {"type": "log", "nice": True},
         "axis": {"tickCount": 5},
     }
@@ -222,8 +225,8 @@ def table(experiment: str, found: PredictionSummary, currency: str | None) -> Ta
         else "Extrapolated by the universal law from throughputs alone"
     )
     return Table(
-        [*_predicted(points), *_costs(points, currency)],
-        f"{how}; hours and node-hours are for {number(found.samples, 6)} samples. Intervals "
+        [*_predicted(points, found.unit), *_costs(points, currency)],
+        f"{how}; hours and node-hours are for {number(found.samples, 6)} {found.unit}. Intervals "
         "describe a future run.",
         f"Prediction for {experiment}",
         "prediction",
@@ -233,15 +236,15 @@ def table(experiment: str, found: PredictionSummary, currency: str | None) -> Ta
     )
 
 
-def _predicted(points: Sequence[PredictedPoint]) -> list[Column]:
+def _predicted(points: Sequence[PredictedPoint], unit: str) -> list[Column]:
     def mean(page: str, of: Callable[[PredictedPoint], Estimate], terminal: str) -> Column:
         return column(points, page, lambda one: number(of(one).mean), terminal=terminal)
 
     return [
         column(points, "Nodes", lambda one: str(one.nodes), terminal="nodes", paper="Nodes"),
         column(points, "Ranks", lambda one: str(one.ranks), paper="Ranks"),
-        column(points, "", lambda one: estimate(one.samples_per_s), paper="Samples/s"),
-        mean("Samples/s", lambda one: one.samples_per_s, "samples/s"),
+        column(points, "", lambda one: estimate(one.samples_per_s), paper=f"{unit.capitalize()}/s"),
+        mean(f"{unit.capitalize()}/s", lambda one: one.samples_per_s, f"{unit}/s"),
         column(
             points, "Interval", lambda one: interval(one.samples_per_s), terminal="95 %\ninterval"
         ),

@@ -81,6 +81,7 @@ class Coordinator:
         self._clock = self._swept = time.monotonic()
         self._sightings: list[Sighting] = []
         self._finished: list[Finished] = []
+        self._unmeasured: Failure | None = None
         self._cancelled: float | None = None
         self._signalled: float | None = None
         self._warned = False
@@ -188,6 +189,7 @@ class Coordinator:
         if report.signalled and self._signalled is None:
             self._signalled = self._clock
         self._finished += [each for each in report.finished if each not in self._finished]
+        self._unmeasured = self._unmeasured or report.unmeasured
         self._hangs.note(report, self._clock)
         for failure in report.failures:
             self._see(failure, self._clock)
@@ -212,7 +214,7 @@ class Coordinator:
         elif all(node.ended for node in self._nodes) and self._interrupted:
             self._outcome = Outcome(INTERRUPTED)
         elif all(node.ended for node in self._nodes):
-            failure = self._accept()
+            failure = self._accept() or self._unmeasured
             self._outcome = Outcome(FAILED if failure else COMPLETED, failure)
 
     def _order(self) -> Order:

@@ -1,4 +1,4 @@
-"""What a run is done for: throughput printed by rank 0, or steps recorded by it."""
+"""What a run is done for: throughput that ranks print, or steps that they record."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ import os
 import re
 import time
 from dataclasses import replace
-from typing import Sequence
+from typing import Match, Sequence
 
 from ...contract import layout
 from ...contract.files import open_regular, try_object, write_all
 from ...contract.steps import NoStepsError, read_steps
+from ...contract.throughput import TIMES, Throughput
 from ..coordination.failure import Failure
 from ..files import open_for_append, write_cause
 from ..settings import Settings
 from .number_kinds import NumberKinds
 from .output import Trouble
-from .printed_numbers import NoNumberError, rate_of, record, refused, unsearched
+from .printed_numbers import NoNumberError, number_of, rate_of, record, refused, unsearched
 from .searched_text import needed_text, shown
 
 # Throughput stands in short lines; a search in very long ones could take for ever (characters).
 _LONGEST_LINE = 4096
 _MOST_LISTED = 1000
 """Matches without a number, and lines that are not searched, that are written down; all are counted."""
+_LONGEST_SHOWN = 100
+_DIGIT = re.compile(rb"[0-9]")
 _CONTROLS = bytes([*range(9), *range(11, 32), 127])
 _COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
 
@@ -32,41 +35,46 @@ _NO_STEPS = (
     "or give the experiment a 'throughput' pattern"
 )
 _NO_MATCH = (
-    "the program ended well, but the experiment's 'throughput' pattern {pattern} matched none of the "
-    "{lines} lines of rank 0{unsearched}; see {log}"
+    "the program ended well, but the experiment's 'throughput' {pattern} matched none of the "
+    "{lines} lines of rank {rank}{unsearched}{last}; see {log}"
 )
 _NOTHING_DONE = (
-    "the program ended well, but all {numbers} numbers that the experiment's 'throughput' pattern "
+    "the program ended well, but all {numbers} numbers that the experiment's 'throughput' "
     "{pattern} found are 0; see {log}"
 )
 _NO_NUMBER = (
-    "the program ended well, but {count} of the {matches} matches of the experiment's 'throughput' pattern "
+    "the program ended well, but {count} of the {matches} matches of the experiment's 'throughput' "
     "{pattern} hold no readable number, so the run has no throughput. Not a number: "
     "{found}; put the whole number, and nothing else, into its group"
 )
 _CUT = (
-    "the experiment's 'throughput' pattern {pattern} captures {found}: only a part of the number, so the "
+    "the experiment's 'throughput' {pattern} captures {found}: only a part of the number, so the "
     "throughput is wrong ({count} of {matches} matches); put the whole number into its group, with its "
     "sign, thousands, exponent, and k, M or G"
 )
 _TWO_KINDS = (
-    "the experiment's 'throughput' pattern {pattern} finds two kinds of numbers, so the run has no "
+    "the experiment's 'throughput' {pattern} finds two kinds of numbers, so the run has no "
     "throughput: {one} and {other}; include words that only one kind has"
 )
 
 
 class PrintedThroughput:
-    """Looks for the run's throughput pattern in lines and writes printed.jsonl."""
+    """Looks for the run's throughput pattern in a rank's lines and writes printed.jsonl."""
 
-    def __init__(self, settings: Settings, trouble: Trouble) -> None:
+    def __init__(self, settings: Settings, rank: int, trouble: Trouble) -> None:
+        self._rank = rank
+        self._printed = settings.printed or Throughput("")
+        self._share = self._printed.share(settings.nodes, settings.ranks)
         self._pattern = settings.throughput
         self._needed = needed_text(self._pattern) if self._pattern else b""
-        self._path = printed_path(settings)
+        self._path = printed_path(settings, rank)
         self._trouble = trouble
         self._file: int | None = None
         self._settings = settings
         self._lines = self._long_lines = self._matches = self._refused = self._zeros = 0
         self._no_number: NoNumberError | None = None
+        self._last = b""
+        """The last line with a number, as long as there is no match."""
         self._kinds = NumberKinds()
 
     def search(self, lines: list[bytes]) -> None:
@@ -74,6 +82,8 @@ class PrintedThroughput:
         if self._pattern is None or not lines:
             return
         self._lines += sum(map(bool, map(bytes.strip, lines)))
+        if not self._matches:
+            self._last = next(filter(_has_number, reversed(lines)), self._last)
         text = b"".join(lines)
         has_controls = _has_controls(text)
         if has_controls and b"\x1b" in text:
@@ -94,7 +104,7 @@ class PrintedThroughput:
 
     def failure(self) -> Failure | None:
         """Return the failure of a job whose ranks ended well without a measurement, or with a wrong one."""
-        has_steps = steps_recorded(self._settings)
+        has_steps = _holds_steps(self._settings.steps_file(self._rank))
         cause = "" if has_steps else self._unread() or self._mixed() or self._nothing()
         return Failure(self._settings.node, None, cause, time.time()) if cause else None
 
@@ -111,17 +121,26 @@ class PrintedThroughput:
             self._matches += 1
             at = time.monotonic()
             try:
-                rate = rate_of(match)
+                rate = self._rate(match)
             except NoNumberError as problem:
                 if self._is_listed(problem):
                     records.append(refused(match, at))
                 continue
             self._zeros += rate == 0
             rates.append((match, rate))
-            records.append(record(rate, at))
+            records.append(record(rate * self._share, at))
         if rates:
             self._kinds.note(rates)
         return records
+
+    def _rate(self, match: Match[str]) -> float:
+        """Return the rate that a match tells, of a rank, a node or the job. Raises NoNumberError."""
+        number, named = rate_of(match), match.groupdict()
+        times = number_of(match, match.re.groupindex[TIMES]) if named.get(TIMES) else 1.0
+        try:
+            return self._printed.per_second(number, named, times)
+        except ZeroDivisionError:
+            raise NoNumberError("0, which is a time") from None
 
     def _is_listed(self, problem: NoNumberError) -> bool:
         """Note a match without a number, and return whether it is written down."""
@@ -142,21 +161,31 @@ class PrintedThroughput:
         return self._say(_TWO_KINDS, one=groups[0], other=groups[1]) if groups else ""
 
     def _nothing(self) -> str:
-        measured = something_else_measured(self._settings) or measured_before(self._settings)
+        settings, rank = self._settings, self._rank
+        measured = _holds(settings.lines_file(rank), "collective") or _before(settings, rank)
         if self._zeros < self._matches or measured:
             return ""
-        if self._settings.throughput is None:
+        if settings.throughput is None:
             return _NO_STEPS
-        log = f"logs/{self._settings.attempt}/ranks/rank-0.log"
+        log = f"logs/{settings.attempt}/ranks/{layout.rank_log(rank)}"
         if self._matches:
             return self._say(_NOTHING_DONE, numbers=self._matches, log=log)
         unsearched = f" ({self._long_lines} of them, over 4 KiB, were not searched)"
         unsearched = unsearched if self._long_lines else ""
-        return self._say(_NO_MATCH, lines=self._lines, unsearched=unsearched, log=log)
+        last = f"; the last one with a number is {self._last_line()!r}" if self._last else ""
+        words = {"lines": self._lines, "rank": rank, "last": last, "log": log}
+        return self._say(_NO_MATCH, unsearched=unsearched, **words)
+
+    def _last_line(self) -> str:
+        texts = (text.strip() for text in shown(self._last.decode("utf-8", "replace").rstrip("\n")))
+        found = [text for text in texts if text]
+        return found[-1][:_LONGEST_SHOWN] if found else ""
 
     def _say(self, sentence: str, **words: object) -> str:
-        pattern = self._settings.throughput
-        return sentence.format(pattern=repr(pattern.pattern if pattern else ""), **words)
+        name, pattern = self._printed.format, self._printed.pattern
+        return sentence.format(
+            pattern=f"format {name}" if name else f"pattern {pattern!r}", **words
+        )
 
     def _write(self, records: Sequence[str]) -> None:
         if not records:
@@ -174,19 +203,13 @@ def _has_controls(text: bytes) -> bool:
     return len(text.translate(None, _CONTROLS)) < len(text)
 
 
-def printed_path(settings: Settings) -> str:
-    """Return where the printed throughput is written."""
-    return os.path.join(settings.records, layout.PRINTED)
+def _has_number(line: bytes) -> bool:
+    return len(line) <= _LONGEST_LINE and bool(_DIGIT.search(line))
 
 
-def steps_recorded(settings: Settings) -> bool:
-    """Return whether rank 0 recorded a step."""
-    return _holds_steps(settings.steps_file(0))
-
-
-def something_else_measured(settings: Settings) -> bool:
-    """Return whether rank 0 recorded an operation of all ranks, alone."""
-    return _holds(settings.lines_file(0), "collective")
+def printed_path(settings: Settings, rank: int) -> str:
+    """Return where the throughput is written that a rank prints."""
+    return os.path.join(settings.records, layout.printed(rank))
 
 
 def _holds_steps(path: str) -> bool:
@@ -213,8 +236,8 @@ def _kind(line: str) -> object:
     return record.get("kind") if isinstance(record, dict) else None
 
 
-def measured_before(settings: Settings) -> bool:
-    """Return whether an attempt measured something that this one goes on from.
+def _before(settings: Settings, rank: int) -> bool:
+    """Return whether a rank measured something in an attempt that this one goes on from.
 
     An attempt that was interrupted after its last step leaves nothing to the next one.
     """
@@ -222,7 +245,7 @@ def measured_before(settings: Settings) -> bool:
     while attempt and attempt not in seen:
         seen.add(attempt)
         earlier = replace(settings, attempt=attempt)
-        if _holds(printed_path(earlier), "printed") or _holds_steps(earlier.steps_file(0)):
+        if _holds(printed_path(earlier, rank), "printed") or _holds_steps(earlier.steps_file(rank)):
             return True
         attempt = _continued(os.path.join(earlier.attempt_dir, layout.CLAIM))
     return False

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Dict, List, Match, NamedTuple, Sequence, Tuple
 
+from .printed_numbers import group_of
+
 _LEAST_RATIO = 1.25
 """Of the groups' medians; what is nearer is one kind as far as a mean minds."""
 _APART = 0.95
@@ -85,7 +87,7 @@ class NumberKinds:
         self._lines[len(matches)] = self._lines.get(len(matches), 0) + 1
         names = set()
         for place, (match, number) in enumerate(matches):
-            start, end = match.span(1)
+            start, end = match.span(group_of(match))
             until = len(match.string) if place == last else matches[place + 1][0].start()
             before = self._words(match.string[begin:start])
             form = self._form((place, before, self._words(match.string[end:until])), match)
@@ -170,7 +172,7 @@ def _words(text: str) -> Words:
 
 
 def _text(match: Match[str]) -> str:
-    start, end = match.span(1)
+    start, end = match.span(group_of(match))
     begin = max(0, start - _LONGEST_TEXT // 2)
     return " ".join(match.string[begin : end + _LONGEST_TEXT // 2].split())
 

@@ -13,6 +13,8 @@ import re
 import unicodedata
 from typing import Dict, Match
 
+from ...contract.throughput import NUMBER
+
 _MINUS = "\u2212\u2010\u2011\u2012\u2013\ufe63\uff0d"
 _ODD = "\u00bd"
 """Stands for a character with a numeric value that is no digit: `½`, `²`."""
@@ -236,18 +238,24 @@ class NoNumberError(Exception):
         self.cut = cut
 
 
-def number_of(match: Match[str]) -> float:
-    """Return the number in the match's one group, if the group holds the whole of it.
+def group_of(match: Match[str]) -> int:
+    """Return the group with the number: the one of that name, else the only one."""
+    return match.re.groupindex.get(NUMBER, 1)
+
+
+def number_of(match: Match[str], group: int | None = None) -> float:
+    """Return the number in a match's group, `group_of` by default, if the group holds the whole of it.
 
     Raises:
         NoNumberError: there is none, or the pattern takes a part of one.
     """
-    text = match.group(1)
-    if text and _is_plain(match, text):
+    group = group_of(match) if group is None else group
+    text = match.group(group)
+    if text and _is_plain(match, text, group):
         return float(text)
     if text is None:
         raise NoNumberError(f"nothing in {_shown(match, *match.span())}")
-    start, end = match.span(1)
+    start, end = match.span(group)
     start += len(text) - len(text.lstrip())
     text = text.strip()
     if text and is_part(match.string, start, start + len(text)):
@@ -263,8 +271,8 @@ def number_of(match: Match[str]) -> float:
         raise NoNumberError(text or f"nothing in {_shown(match, start, end)}") from None
 
 
-def _is_plain(match: Match[str], text: str) -> bool:
-    line, (start, end) = match.string, match.span(1)
+def _is_plain(match: Match[str], text: str, group: int) -> bool:
+    line, (start, end) = match.string, match.span(group)
     return bool(
         _PLAIN_NUMBER.fullmatch(text)
         and (start == 0 or _PLAIN_BEFORE.fullmatch(line, max(0, start - 2), start))
@@ -273,7 +281,7 @@ def _is_plain(match: Match[str], text: str) -> bool:
 
 
 def rate_of(match: Match[str]) -> float:
-    """Return the throughput in a match's group: a number that is finite and not negative.
+    """Return the rate or the time in a match's group: a number that is finite and not negative.
 
     Raises:
         NoNumberError: there is none.
@@ -281,7 +289,7 @@ def rate_of(match: Match[str]) -> float:
     rate = number_of(match)
     if 0 <= rate < math.inf:
         return rate
-    raise NoNumberError(f"{match.group(1).strip()}, which is not a throughput")
+    raise NoNumberError(f"{match.group(group_of(match)).strip()}, which is not a throughput")
 
 
 def record(rate: float, at: float) -> str:

@@ -76,9 +76,9 @@ class Rank:
         self.pump: OutputPump | None = None
 
     def attach(
-        self, console: Console, trouble: Trouble, seen: Callable[[list[bytes]], None]
+        self, console: Console, trouble: Trouble, seen: Callable[[list[bytes]], None] | None
     ) -> None:
-        """Pass on the output; `seen` gets the lines of rank 0."""
+        """Pass on the output; `seen` gets its lines."""
         assert self.process.stdout
         rank = self.status.rank
         self.pump = OutputPump(
@@ -87,7 +87,7 @@ class Rank:
             self.log,
             console=console if self._settings.echo else None,
             trouble=trouble,
-            lines_seen=seen if rank == 0 else None,
+            lines_seen=seen,
         )
         self.process.stdout.close()
         self.pump.start()
@@ -125,7 +125,8 @@ class Rank:
     @property
     def printed_file(self) -> str:
         """Where the throughput is written that it prints; empty: it is not looked for."""
-        return printed_path(self._settings) if self.number == 0 else ""
+        is_searched = self.number in self._settings.searched_ranks
+        return printed_path(self._settings, self.number) if is_searched else ""
 
     @property
     def words(self) -> int:

@@ -94,10 +94,13 @@ class Ranks:
         meeting: MeetingPoint,
         console: Console,
         trouble: Trouble,
-        seen: Callable[[list[bytes]], None],
+        seen: Mapping[int, Callable[[list[bytes]], None]],
         environment: Mapping[str, str],
     ) -> None:
-        """Start them all, with `environment` besides. Raises StartError; those before it then run."""
+        """Start them all, with `environment` besides; `seen` gets the lines of some.
+
+        Raises StartError; those before it then run.
+        """
         if self._settings.run.timeline and self._settings.node == 0:
             # Horovod itself would make it for everybody to read.
             with contextlib.suppress(OSError):
@@ -108,7 +111,7 @@ class Ranks:
             self._open_files.give_back(rank.process.pid)
             self._guard.add(rank.process.pid)
             self._ranks.append(rank)
-            rank.attach(console, trouble, seen)
+            rank.attach(console, trouble, seen.get(rank.number))
 
     def collect_ended(self) -> list[Rank]:
         """Reap whatever has ended; returns the ranks among it."""

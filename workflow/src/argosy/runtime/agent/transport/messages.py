@@ -22,7 +22,8 @@ class Report:
     for that, to be continued. `quiet`: seconds since a rank of it gave a sign of life; `pace`: the
     median of their steps in seconds; `looked`: the number of the last look at them, which found
     `places`; `stall` and `missing`: whom Horovod misses, in words and by number; `finished`: ranks that
-    ended with exit code 0 while others may go on.
+    ended with exit code 0 while others may go on; `unmeasured`: what is wrong with what this node's ranks
+    printed, which counts if all ranks end well.
     """
 
     node: int
@@ -40,6 +41,7 @@ class Report:
     missing: tuple[int, ...] = ()
     finished: tuple[Finished, ...] = ()
     signalled: bool = False
+    unmeasured: Failure | None = None
 
     def encode(self) -> bytes:
         """Return the report as JSON."""
@@ -47,6 +49,7 @@ class Report:
             "failures": [each.message() for each in self.failures],
             "places": [each.message() for each in self.places],
             "finished": [asdict(each) for each in self.finished],
+            "unmeasured": self.unmeasured and self.unmeasured.message(),
         }
         return _encode({**vars(self), **lists})
 
@@ -71,6 +74,7 @@ class Report:
                 stall=str(content["stall"]),
                 missing=tuple(int(each) for each in content["missing"]),
                 finished=tuple(Finished.from_message(each) for each in content["finished"]),
+                unmeasured=content["unmeasured"] and Failure.from_message(content["unmeasured"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a report: {error!r}") from None
