@@ -11,7 +11,6 @@ from argosy_images.engines.choice import one_starts
 from argosy_images.engines.models import APPTAINER, ENGINES, Bind, Container
 from argosy_images.store.store import Store
 
-
 pytestmark = pytest.mark.container
 
 PROGRAM = """
@@ -65,5 +64,5 @@ def test_what_cannot_be_covered_is_refused(
     inside = Container(
         project_store.root(torch_digest), ["true"], binds=[Bind(tmp_path, "/results")]
     )
-    with pytest.raises(ArgosyError, match="no such mount point; .*RUN mkdir -p /results"):
+    with pytest.raises(ArgosyError, match=r"no such mount point; .*RUN mkdir -p /results"):
         contained(project_store, inside)

@@ -36,7 +36,8 @@ def test_all_but_outputs_and_argosy_s_own_is_shown(output: Path, project: Path) 
     assert not [*show(str(output), str(project), "/workloads", asked)]
     assert shown(output) == {
         **{name: f"/workloads/{name}" for name in (".git", "configs", "train.py", "runs/a")},
-        **{"runs": None, "runs/b": None},
+        "runs": None,
+        "runs/b": None,
     }
     (output / "runs/b/mine").write_text("")
     (output / "train.log").symlink_to("/workloads/other")

@@ -67,7 +67,7 @@ def show_project(run_dir: str, run: RunSpec, project: str) -> int:
     try:
         # They are mounted there.
         for path in outputs:
-            if path[0] == "/":
+            if path.startswith("/"):
                 working_folder.make_folder(output, path)
         if shown := run.shown_project(project):
             for said in working_folder.show(output, project, shown, outputs):

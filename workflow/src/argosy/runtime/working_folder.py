@@ -1,8 +1,8 @@
 """The working directory of a program: the run's `output`, in which links show the files of the project.
 
-A program then reads `configs/base.yaml` as if it ran in its project, and what it writes is the run's. A link
-stands for each entry of the project, except those that the experiment names as `outputs`. Links are there
-while an attempt runs: whoever copies the folder afterwards must not copy the project.
+A program then reads `configs/base.yaml` as if it ran in its project, and what it writes is the run's. A
+link stands for each entry of the project, except those that the experiment names as `outputs`. Links are
+there while an attempt runs: whoever copies the folder afterwards must not copy the project.
 
 Programs of earlier attempts may have put anything there, so no link is followed on the way to a name.
 """
@@ -90,7 +90,7 @@ def _hide(folder: int, seen: str, outputs: _Paths) -> None:
 
 
 def _parts(outputs: Iterable[str]) -> _Paths:
-    return frozenset(tuple(path.split("/")) for path in outputs if path[0] != "/")
+    return frozenset(tuple(path.split("/")) for path in outputs if not path.startswith("/"))
 
 
 def _below(outputs: _Paths, name: str) -> _Paths:

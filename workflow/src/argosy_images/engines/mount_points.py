@@ -1,8 +1,8 @@
 """Mount points that an image lacks.
 
-Engines would make them in the image, which nobody may change, or refuse them. So the folder in which one is
-missing is covered by a private one, which has it, beside links to the image's own entries. Those are mounted
-once more elsewhere, before they are covered.
+Engines would make them in the image, which nobody may change, or refuse them. So the folder in which one
+is missing is covered by a private one, which has it, beside links to the image's own entries. Those are
+mounted once more elsewhere, before they are covered.
 """
 
 import stat

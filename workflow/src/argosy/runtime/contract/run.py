@@ -205,11 +205,7 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def _paths(value: Any) -> tuple[str, ...]:
-    if value == []:
-        return ()
-    if "" in (paths := _texts(value)):
-        raise ValueError("an empty path")
-    return paths
+    return () if value == [] else _texts(value)
 
 
 def _throughput(value: Any) -> str | Mapping[str, Any]:

@@ -85,8 +85,9 @@ def _unrun() -> str:
 def workdir(settings: Settings) -> str | None:
     """Return the folder in which a rank starts; None: where its agent did.
 
-    Without a container it is the run's `output` if the run names outputs. In a container that is the run's `output`: the image is read-only. An image's own WORKDIR counts where
-    it can be written to, or holds what the command names by a relative path.
+    Without a container it is the run's `output` where the experiment names outputs. In a container it is,
+    since the image is read-only. An image's own WORKDIR counts where it can be written to, or holds what
+    the command names by a relative path.
     """
     if not settings.in_container:
         return None if settings.run.outputs is None else settings.output
