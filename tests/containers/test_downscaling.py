@@ -192,6 +192,6 @@ def test_a_training_without_its_data_is_refused(python: Run, weather: Path, data
     shutil.copytree(weather, data / "broken")
     (data / "broken/predictors-1985.nc").write_bytes(b"no data")
     refused(python, "broken", "broken/predictors-1985.nc: cannot be read as NetCDF")
-    refused(python, "empty", "empty: holds no predictors-<year>.nc on ")
+    refused(python, "empty", "empty: contains no predictors-<year>.nc on ")
     refused(python, "weather", "8 years are there and 8 are held out: none", "--held-out", "8")
     refused(python, "weather", "the loss is nan; lower --learning-rate", "--learning-rate", "1e30")

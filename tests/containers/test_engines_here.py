@@ -192,4 +192,4 @@ def test_the_sites_word_counts(
     put_broken_crun_first(tmp_path / "bin", monkeypatch)
     done = run_program(project, noted, torch_digest, tmp_path, "--engine", "crun")
     assert done.returncode == 2
-    assert "crun did not start the container; images.engine in the site's site.yaml" in done.stderr
+    assert "crun did not start the container; images.engine in site.yaml" in done.stderr

@@ -19,7 +19,7 @@ READ_ONLY = (
     'mount -o remount,bind,ro "$ARGOSY_STORE" && exec "$@"'
 )
 CONTAINERFILE = "FROM docker.io/library/debian:bookworm-slim\nRUN echo inside > /made\n"
-CANNOT = "but the store is read-only here: run it where you can write to it"
+CANNOT = "but the store is read-only here: run the command on a host that can write to it"
 
 
 class Project:

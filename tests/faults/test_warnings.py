@@ -174,7 +174,7 @@ def test_one_that_ends_with_0_a_while_after_the_warning(job: Any, saves: bool) -
     warned(one, within=60)
     verdict = one.verdict()
     assert verdict.returncode == (75 if saves else 0), one.outputs()
-    assert ("whether it was done, or stopped early, is not known" in verdict.stdout) == (not saves)
+    assert ("it is unknown whether it was done or stopped early" in verdict.stdout) == (not saves)
 
 
 RECORDS = """

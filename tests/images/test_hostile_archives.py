@@ -154,10 +154,10 @@ def test_a_sparse_file_of_a_few_bytes_fills_no_disk(
     assert made.stat().st_size == 1 << 20 <= made.stat().st_blocks * 512
     # An archive itself holds none: nobody would read it to its end.
     host.file.write_bytes(make(TERABYTES) + bytes(2 * BLOCK))
-    assert host.take() == f"{host.file}: it holds a sparse file, which only layers may"
+    assert host.take() == f"{host.file}: it contains a sparse file, which only layers may have"
     # Neither does one that is compressed as a whole.
     host.file.write_bytes(gzip.compress(make(TERABYTES) + bytes(2 * BLOCK)))
-    assert "it holds a sparse file" in host.take()
+    assert "it contains a sparse file" in host.take()
 
 
 def test_holes_of_many_files_are_counted_together(
@@ -180,7 +180,7 @@ def test_a_list_of_holes_without_end_comes_to_one(
     endless = sparse_old_begin() + (bytes(504) + b"\1" + bytes(7)) * 60
     host.refuses_layer(endless, "a sparse file of more than 1,000 pieces")
     nonsense = sparse_without_end()[: -len("999999\n1\n0\n")]
-    host.refuses_layer(nonsense + b"1" * 5000, "without the places of its pieces")
+    host.refuses_layer(nonsense + b"1" * 5000, "without a map of its pieces")
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_a_list_of_holes_without_end_comes_to_one(
 def test_pieces_of_a_sparse_file_lie_one_after_the_other(host: Host, places: str) -> None:
     records = [("GNU.sparse.map", places), ("GNU.sparse.size", "90")]
     layer = pax(records) + header("a", size=9) + padded(b"123456789") + bytes(2 * BLOCK)
-    host.refuses_layer(layer, "it holds a sparse file that cannot be read")
+    host.refuses_layer(layer, "it contains a sparse file that cannot be read")
 
 
 def test_content_that_is_left_out_is_not_read_for_ever(host: Host) -> None:
@@ -200,7 +200,7 @@ def test_content_that_is_left_out_is_not_read_for_ever(host: Host) -> None:
             why = "20 TiB do not fit" if size == TERABYTES else "unexpected end of data"
             host.refuses_layer(began, why)
     whole = header("a", b"D", TERABYTES) + bytes(2 * BLOCK)
-    host.refuses_layer(whole, "of a kind that layers do not hold")
+    host.refuses_layer(whole, "of a kind that layers cannot contain")
     host.file.write_bytes(gzip.compress(whole))
     assert "'a': 20 TiB do not fit" in host.take()
 
@@ -218,7 +218,7 @@ def test_headers_in_a_chain_are_refused(host: Host, kind: bytes) -> None:
     for number in (members.MOST_CHAINED + 1, 5000):
         layer = chained(kind, number) + bytes(2 * BLOCK)
         host.refuses_layer(
-            layer, f": it holds more than {members.MOST_CHAINED} headers for one file"
+            layer, f": it contains more than {members.MOST_CHAINED} headers for one file"
         )
         # So they are in the archive around it.
         host.file.write_bytes(layer)
@@ -235,7 +235,7 @@ def test_headers_for_all_members_do_not_add_up(host: Host) -> None:
 def test_members_without_end_come_to_one(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(members, "MOST_MEMBERS", 1000)
     removed = b"".join(header(f".wh.{number}") for number in range(1001))
-    host.refuses_layer(removed + bytes(2 * BLOCK), "it holds more than 1,000 files")
+    host.refuses_layer(removed + bytes(2 * BLOCK), "it contains more than 1,000 files")
 
 
 @pytest.mark.parametrize("size", ["-1", "-1024"])

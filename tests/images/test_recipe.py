@@ -462,8 +462,8 @@ def test_a_dockerfile_is_read_where_there_is_no_containerfile(folder: Path) -> N
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("FROM localhost/image\n", 1, "localhost/image: images that need each other, in a circle"),
-        ("FROM a\nCOPY --from=localhost/image b c\n", 2, "localhost/image: images that need each"),
+        ("FROM localhost/image\n", 1, "localhost/image: these images need each other"),
+        ("FROM a\nCOPY --from=localhost/image b c\n", 2, "localhost/image: these images need each"),
         (
             "\nFROM Upper/case\n",
             2,
@@ -496,7 +496,7 @@ def test_what_cannot_be_planned_is_named_by_line(
     ids=["a list", "a variable", "an argument", "a command"],
 )
 def test_what_nests_too_deep_is_one_line(folder: Path, line: str) -> None:
-    assert "nests too deep" in refused(folder, f"FROM scratch\n{line}\n")
+    assert "nested too deeply" in refused(folder, f"FROM scratch\n{line}\n")
 
 
 def test_a_circle_of_images_is_named_where_it_closes(folder: Path) -> None:
@@ -504,7 +504,7 @@ def test_a_circle_of_images_is_named_where_it_closes(folder: Path) -> None:
     other.mkdir()
     (other / "Containerfile").write_text("FROM base\nCOPY --from=localhost/image a b\n")
     message = refused(folder, "FROM localhost/other\n")
-    assert message.startswith(f"{other / 'Containerfile'}:2: localhost/image: images that need")
+    assert message.startswith(f"{other / 'Containerfile'}:2: localhost/image: these images need")
 
 
 # COPY and ADD.

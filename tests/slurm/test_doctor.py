@@ -453,7 +453,7 @@ def test_a_job_that_no_waiting_helps_is_given_up_at_once(workspace: ClusterWorks
     found = complaint(examine(workspace, "--wait", "90s", command=held))
     assert time.monotonic() - began < 60
     assert (found["check"], found["verdict"]) == ("nodes cpu", "wrong")
-    assert "the account's budget does not suffice" in found["evidence"]
+    assert "the account's budget is too small" in found["evidence"]
     assert workspace.slurm.run("squeue", "-h", "-n", "argosy-doctor-main-cpu").stdout == ""
 
 

@@ -63,9 +63,13 @@ def until(driver: "subprocess.Popen[str]", words: str) -> str:
 @pytest.mark.parametrize(
     ("change", "qos", "words"),
     [
-        ("MaxSubmitJobs=1", "", "as many as the account allows a user (AssocMaxSubmitJobLimit)"),
-        ("MaxSubmitJobsPerUser=1", "long", "QoS allows a user (QOSMaxSubmitJobPerUserLimit)"),
-        ("GrpSubmitJobs=1", "long", "this QoS in the queue are as many as it allows (QOSGrpSubmit"),
+        (
+            "MaxSubmitJobs=1",
+            "",
+            "have reached the account's limit per user (AssocMaxSubmitJobLimit)",
+        ),
+        ("MaxSubmitJobsPerUser=1", "long", "QoS's limit per user (QOSMaxSubmitJobPerUserLimit)"),
+        ("GrpSubmitJobs=1", "long", "this QoS in the queue have reached its limit (QOSGrpSubmit"),
     ],
 )
 def test_other_jobs_fill_the_limit(
@@ -108,7 +112,7 @@ def test_a_job_that_no_limit_ever_lets_run(limited: ClusterWorkspace) -> None:
     edit_site(limited, options__qos="long")
     driver = limited.drive("--argosy-poll-seconds", "1")
     output = until(driver, "waiting will not help")
-    assert "exceeds your limit of the QoS; ask for less" in output
+    assert "exceeds your limit of the QoS; request less" in output
     status, told = limited.run(BIN / "argosy", "status")
     assert status == 0 and "exceeds your limit of the QoS" in told
     driver.send_signal(signal.SIGINT)

@@ -76,7 +76,7 @@ def hide(folder: Path | str) -> Callable[[ClusterWorkspace], AbstractContextMana
 @pytest.mark.parametrize(
     ("broken", "words"),
     [
-        (hide("results"), ["results/ has to lie on a file system that all nodes share"]),
+        (hide("results"), ["results/ must be on a file system that all nodes share"]),
         (hide(PROGRAMS), ["start-node.sh: No such file or directory"]),
     ],
     ids=["results", "programs"],

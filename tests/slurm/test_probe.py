@@ -219,7 +219,7 @@ def test_an_account_that_jobs_do_not_have_by_themselves(
     }
     text = (study.path / "slurm/kestrel/site.yaml").read_text()
     assert "partition closed is DOWN" in text
-    assert re.search(r"partition theirs is left out, as it takes none: .*account", text)
+    assert re.search(r"partition theirs is left out, since it accepts none: .*account", text)
     run_there(study)
 
 
@@ -343,7 +343,7 @@ def test_nodes_that_take_no_jobs(workspace: ClusterWorkspace) -> None:
         ("sacctmgr", "echo 'Access denied' >&2; exit 1", 0, ""),
         ("scontrol", "sleep 1000", 2, "no answer for 20 s"),
         ("scontrol", "echo 'Unable to contact slurm controller' >&2; exit 1", 2, "sinfo"),
-        ("sbatch", "echo 'no job here today' >&2; exit 1", 0, "takes no job of yours"),
+        ("sbatch", "echo 'no job here today' >&2; exit 1", 0, "accepts no job of yours"),
     ],
 )
 def test_commands_that_do_not_answer(

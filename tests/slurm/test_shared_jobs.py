@@ -107,7 +107,7 @@ def test_sizes_of_a_repeat_are_measured_in_one_job_on_the_same_nodes(
     assert "Nothing to be done" in finish(study)
     assert len(submitted(study)) == 2
     page = " ".join((study.path / "results/testbed/report.html").read_text().split())
-    assert "2 jobs held several runs each, one after another on the same nodes" in page
+    assert "2 jobs contained several runs each, one after another on the same nodes" in page
     status, output = study.run(BIN / "argosy", "status")
     assert status == 0
     assert output.count("completed") >= 6, output
@@ -143,7 +143,7 @@ def test_the_table_tells_those_whose_turn_is_to_come_from_the_one_that_runs(
     status, output = study.run(BIN / "argosy", "status")
     assert status == 0
     assert "3 runs, 1 running, 2 pending" in output
-    assert output.count("its job runs; others that share it come first") == 2, output
+    assert output.count("its job starts other runs first") == 2, output
     printed = study.end(driver)
     assert driver.returncode == 0, printed
     assert "2 pending (its turn in job" in printed, printed

@@ -94,7 +94,7 @@ def test_sizes_and_numbers_have_a_bound(top: Path) -> None:
         reading.read_bytes(top / "large", top, 10)
     for number in range(11):
         (top / "a" / f"{number}").touch()
-    with pytest.raises(NotReadError, match="holds more than 10 entries"):
+    with pytest.raises(NotReadError, match="contains more than 10 entries"):
         [*reading.entries(top / "a", top, 10)]
 
 

@@ -28,7 +28,7 @@ def test_values_and_merged_keys(tmp_path: Path) -> None:
         (b"a: &a [*a]\n", "Circular"),
         (b"a: " + b"9" * 5000, "cannot be read"),
         (b"a: 2026-02-30\n", "cannot be read"),
-        (b"[" * 100_000, "too deep"),
+        (b"[" * 100_000, "too deeply"),
         (b"\xff\xfe\x00\x80", "is not UTF-8"),
         (b"a: !!python/object:os.system {}", "is not YAML"),
         (b"a: \x01", "is not YAML"),
@@ -57,7 +57,7 @@ def test_aliases_of_aliases_are_not_written_out(tmp_path: Path, width: int) -> N
     path = tmp_path / "site.yaml"
     path.write_text("\n".join(lines))
     with pytest.raises(
-        ArgosyError, match="holds more than 1,000,000 values, with aliases expanded"
+        ArgosyError, match="contains more than 1,000,000 values, with aliases expanded"
     ):
         read_yaml(path)
 

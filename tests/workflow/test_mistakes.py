@@ -54,7 +54,7 @@ def test_a_program_that_fails_after_many_words(workspace: Workspace) -> None:
     assert last[41:43] == ["", "1 run failed:"]
     assert last[43].startswith(f"  fails/{RUN}: rank 0 (node 0, {HOST}): ")
     assert last[43].endswith(f": exit code 1: a reason; see {name}")
-    assert last[44:] == ["Report of the runs there are: results/local/report.html"]
+    assert last[44:] == ["Report of the completed runs: results/local/report.html"]
     assert (workspace.path / "results/local/report.html").is_file()
 
 

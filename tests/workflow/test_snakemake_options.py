@@ -155,7 +155,7 @@ def test_another_executor_is_refused_before_anything_is_done(finished: Workspace
     status, output = finished.snakemake("--executor", "local", "--quiet", "host")
     assert status != 0
     (said,) = [line for line in output.splitlines() if "executor" in line]
-    assert said.endswith("leave out --executor, or say --executor argosy"), output
+    assert said.endswith("remove --executor, or write --executor argosy"), output
     assert "Traceback" not in output and "RuleException" not in output, output
     succeed(finished, "--quiet", "host")
     assert jobs_of(finished, RUNS[0]) == before + 1

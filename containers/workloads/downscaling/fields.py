@@ -50,7 +50,7 @@ def years_of(folder):
         int(found[1]) for name in names if (found := re.fullmatch(r"predictors-(\d+)\.nc", name))
     )
     if not years:
-        raise SystemExit(f"{folder}: holds no predictors-<year>.nc on {socket.gethostname()}")
+        raise SystemExit(f"{folder}: contains no predictors-<year>.nc on {socket.gethostname()}")
     missing = sorted({*range(years[0], years[-1] + 1)} - {*years})
     if missing:
         raise SystemExit(f"{folder}: predictors-{missing[0]}.nc is missing between other years")

@@ -132,7 +132,7 @@ def test_other_files_are_told_from_this_image(
 ) -> None:
     path, _, _ = pack(own, image)
     with pytest.raises(
-        ArgosyError, match=r"holds another image, sha256:.*; run: argosy image pack"
+        ArgosyError, match=r"contains another image, sha256:.*; run: argosy image pack"
     ):
         read_index(path, "sha256:other", REMEDY)
     with pytest.raises(ArgosyError, match=f"is not packed for the nodes; run: {REMEDY}"):

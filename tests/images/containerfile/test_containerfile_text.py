@@ -130,7 +130,7 @@ def test_not_every_pair_of_signs_begins_a_here_document(text: str) -> None:
     ("text", "line", "message"),
     [
         ("FROM a\nRUN <<EOF\none\n EOF\n", 2, "the here-document <<EOF does not end"),
-        ("FROM a\n\nRUN [1]\n", 3, "[1]: a list holds strings in double quotes"),
+        ("FROM a\n\nRUN [1]\n", 3, "[1]: a list may contain only strings in double quotes"),
         ("# syntax=a\n# escape=x\nFROM a\n", 2, "escape=x: it is either \\ or `"),
         ("FROM a\n \\\n", 2, "nothing follows this \\: take it away"),
     ],

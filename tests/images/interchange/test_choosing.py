@@ -82,8 +82,8 @@ def test_of_several_images_one_is_named(layout: Layout) -> None:
     a, b = layout.image("a"), layout.image("b")
     entries = (named(a, "app:1"), named(named(b, "2"), "docker.io/library/app:2", CONTAINERD))
     said = layout.refused(*entries)
-    assert "it must hold one image for linux/" in said
-    assert "it holds: app:1, 2" in said
+    assert "it must contain one image for linux/" in said
+    assert "it contains: app:1, 2" in said
     assert f"argosy image import {layout.place}:app:1 NAME" in said
     for name in ("2", "docker.io/library/app:2"):
         assert layout.taken(*entries, wanted=name) == "b"
@@ -105,7 +105,7 @@ def test_of_variants_the_one_that_all_nodes_run_is_taken(layout: Layout) -> None
     assert layout.taken(named(index, "app:1")) == layout.taken(index) == "a"
     assert layout.taken(*(named(one, "app:1") for one in variants)) == "a"
     said = layout.refused(*variants[:2])
-    assert f"it holds: an image for linux/{architecture()}/v3, " in said
+    assert f"it contains: an image for linux/{architecture()}/v3, " in said
 
 
 def test_what_is_no_image_for_this_machine_is_passed_over(layout: Layout) -> None:
@@ -122,7 +122,7 @@ def test_what_is_no_image_for_this_machine_is_passed_over(layout: Layout) -> Non
     assert layout.taken(layout.blob({"manifests": [*others, b, on(a)]})) == "a"
     # The first without a machine, where there is none that says it is for this one.
     assert layout.taken(layout.blob({"manifests": [*others, b, a]})) == "b"
-    assert "it holds: an image for linux/s390x" in layout.refused(*others)
+    assert "it contains: an image for linux/s390x" in layout.refused(*others)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_docker_s_list_may_name_one_image_twice_or_several(tmp_path: Path) -> No
     several = (("a", ["app:1", "app:latest"]), ("b", ["app:2"]))
     assert take(*several, wanted="app:latest").layers[0].member == "a.tar"
     assert take(*several, wanted="app:2").layers[0].member == "b.tar"
-    with pytest.raises(ArgosyError, match="it holds: app:1, app:2"):
+    with pytest.raises(ArgosyError, match="it contains: app:1, app:2"):
         take(*several)
 
 

@@ -54,8 +54,8 @@ def with_lock(bundle: Path, lock: bytes, name: str = "x") -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("name", "comment", "said"),
     [
-        ("a" * 300, None, "holds a file named"),
-        ("/".join(["folder"] * 800), None, "holds a file named"),
+        ("a" * 300, None, "contains a file named"),
+        ("/".join(["folder"] * 800), None, "contains a file named"),
         ("x", b"argosy bundle " + b"1" * 5000 + b" sha256:" + b"0" * 64, "not an Argosy bundle"),
         (
             "x",

@@ -138,7 +138,7 @@ def test_names_that_lead_elsewhere(bundle: Path, tmp_path: Path, name: str) -> N
     work = tmp_path / "work"
     work.mkdir()
     hostile = forged(work / "hostile.zip", {**contents(bundle), name: b"planted"})
-    with pytest.raises(ArgosyError, match="holds a file named"):
+    with pytest.raises(ArgosyError, match="contains a file named"):
         unpack(hostile, work / "project")
     assert [path.name for path in work.iterdir()] == ["hostile.zip"]
     assert [path.name for path in tmp_path.iterdir()] == ["work"]

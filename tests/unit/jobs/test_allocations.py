@@ -107,8 +107,8 @@ def test_a_site_whose_jobs_hold_one_run_says_so(project: Project) -> None:
     with pytest.raises(ArgosyError) as refused:
         planned(project, runs(), "vista")
     assert str(refused.value) == (
-        "slurm/vista/site.yaml: same_allocation: false: a job of this site holds one run; remove "
-        "experiments.study.resources.same_allocation"
+        "slurm/vista/site.yaml: same_allocation: false: a job of this site can contain only one "
+        "run; remove experiments.study.resources.same_allocation"
     )
 
 

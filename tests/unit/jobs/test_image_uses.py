@@ -40,7 +40,7 @@ def test_from_so_many_nodes_on_that_use_the_image_in_place(
     assert bool(found) is said
     if nodes == 1000 and said:
         assert found == (
-            "study/nodes1000: 1000 nodes will load the image from the shared file system, by some 16.0 "
+            "study/nodes1000: 1000 nodes will load the image from the shared file system, with about 16.0 "
             "million calls at once; `images.stage: node` or `memory` in the site's site.yaml makes that a "
             "few hundred for each node (docs/images.md)"
         )

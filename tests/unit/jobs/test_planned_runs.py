@@ -225,7 +225,7 @@ def test_a_result_of_another_version_is_left_and_named(project: Project, version
     before = json.dumps({**verdict().content(), "schema_version": version})
     (folder / "result.json").write_text(before)
     said = (
-        rf"result\.json: its schema_version is {version}, .* written by Argosy .*: use that version"
+        rf"result\.json: its schema_version is {version}; .* written by Argosy .*: use that version"
     )
     with pytest.raises(ArgosyError, match=said):
         planned(project, runs(repeats=1))

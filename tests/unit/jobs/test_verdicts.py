@@ -146,7 +146,7 @@ def test_a_script_that_started_no_node_is_settled_with_its_own_word(run_dir: Pat
         (State.TIMEOUT, "the time limit was reached; raise resources.time"),
         (State.OUT_OF_MEMORY, "raise resources.memory_per_rank"),
         (State.NODE_FAIL, "a node failed"),
-        (State.PREEMPTED, "make room for another job"),
+        (State.PREEMPTED, "another job preempted it"),
         (State.CANCELLED, "it was cancelled"),
     ],
 )

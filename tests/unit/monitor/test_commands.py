@@ -38,7 +38,7 @@ def project(fake: FakeStudy) -> Path:
         (("logs", "local/", "--rank", "1", "--job"), "give at most one of --rank, --node, --job"),
         (
             ("logs", "local/"),
-            "digits/nodes1-ranks1-repeat1: there is no log: it has not been started",
+            "digits/nodes1-ranks1-repeat1: no log: the run has not started",
         ),
         (
             ("records", "local/"),

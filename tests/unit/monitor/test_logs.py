@@ -117,7 +117,7 @@ def test_before_the_job_has_a_log_slurms_is_printed(fake: FakeStudy, noted: bool
 
 def test_a_missing_log_is_a_mistake_that_names_those_there_are(fake: FakeStudy) -> None:
     run = fake.plan()
-    with pytest.raises(ArgosyError, match="there is no log: it has not been started"):
+    with pytest.raises(ArgosyError, match="no log: the run has not started"):
         Log(run.path).print(io.BytesIO())
     starts(run, "7.0")
     expected = "there is no log of rank-9 yet; there are job, node-0, rank-0"

@@ -68,8 +68,8 @@ def test_models_as_good_in_as_many_steps(tmp_path: Path) -> None:
     same = accurate(tmp_path / "b", 0.97, 0.9600004)
     [experiment] = compare({"a": here, "b": same}).experiments
     assert findings(experiment, "a")[1] == (
-        "At each common size, models reach the same test accuracy in as many steps, to the "
-        "digits of single precision."
+        "At each common size, models reach the same test accuracy in as many steps, "
+        "within single precision."
     )
     longer = accurate(tmp_path / "c", 0.97, 0.96, steps=31)
     [experiment] = compare({"a": here, "c": longer}).experiments

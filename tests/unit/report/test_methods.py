@@ -72,7 +72,7 @@ def test_jobs_are_shared_by_runs_that_asked_for_it_and_by_no_others(tmp_path: Pa
     results = tmp_path / "site"
     runs = [completed(results, nodes=nodes) for nodes in (1, 2)]
     said = " ".join(methods(summary_of(results)))
-    assert "number of independent jobs" in said and "held several runs" not in said
+    assert "number of independent jobs" in said and "contained several runs" not in said
     for run in runs:
         path = run.path / "provenance.json"
         told = json.loads(path.read_text()) | {
@@ -80,7 +80,7 @@ def test_jobs_are_shared_by_runs_that_asked_for_it_and_by_no_others(tmp_path: Pa
         }
         path.write_text(json.dumps(told))
     said = " ".join(methods(summary_of(results)))
-    assert "1 job held several runs each" in said and "independent jobs" not in said
+    assert "1 job contained several runs each" in said and "independent jobs" not in said
 
 
 def blocks(results: Path, repeats: int, apart_s: float) -> str:

@@ -56,7 +56,7 @@ def test_zeros_before_the_start_are_warm_up_and_said() -> None:
     found = by_time([0.0, 0.0, *[100.0] * 20])
     assert found.samples_per_s == pytest.approx(100)
     assert found.warm_up is not None
-    assert (found.warm_up.steps, found.warm_up.reason[:32]) == (
+    assert (found.warm_up.steps, found.warm_up.reason[:34]) == (
         2,
         "its first 2 printed numbers are 0;",
     )
@@ -66,7 +66,7 @@ def test_zeros_before_the_start_are_warm_up_and_said() -> None:
     ("rates", "said"),
     [
         ([0.0, 0.0], "it printed only 0 as throughput"),
-        ([100.0, 0.0, 100.0], "1 of its 3 printed numbers are 0"),
+        ([100.0, 0.0, 100.0], "1 of its 3 printed numbers are zeros"),
         (([100.0] * 10 + [400.0] * 4) * 3, "of two kinds, 30 around 100 and 12 around 400"),
         ([150.0, 150.0, 300.0] * 8, "around 150 and"),
     ],

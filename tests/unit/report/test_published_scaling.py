@@ -77,7 +77,7 @@ def test_three_sizes_are_too_few_to_extrapolate(tmp_path: Path) -> None:
     found = studied(tmp_path / "site", rates)
     assert found.prediction is None
     assert found.no_prediction
-    assert "needs 4 numbers of ranks, and there are 3" in found.no_prediction
+    assert "needs 4 different numbers of ranks, but there are 3" in found.no_prediction
 
 
 def test_all_numbers_of_nodes_are_tried_for_an_answer(tmp_path: Path) -> None:

@@ -89,8 +89,8 @@ def test_few_repeats_or_others_are_no_pairs() -> None:
 @pytest.mark.parametrize(
     ("starts_h", "reason"),
     [
-        ((0.0, 0.1, 1.3, 1.4), "it was measured at other hours"),
-        ((1.3, 1.4, 0.0, 0.1), "it was measured at other hours"),
+        ((0.0, 0.1, 1.3, 1.4), "it was measured at other hours than the base"),
+        ((1.3, 1.4, 0.0, 0.1), "it was measured at other hours than the base"),
         ((0.0, 1.3, 0.1, 1.4), None),
         ((0.0, 0.1, 0.2, 0.3), None),
     ],
@@ -116,7 +116,7 @@ def test_sizes_of_other_days_have_a_ratio_and_no_interval() -> None:
     ]
     two = [replace(run, started_unix_s=day_s) for run in runs(2, 198.0, 199.0)]
     _, found = scaling(one + two)
-    assert found.no_interval == "it was measured on other days"
+    assert found.no_interval == "it was measured on other days than the base"
     assert found.throughput.low is not None
     assert (found.speed_up.low, found.efficiency.high, found.detectable) == (None, None, None)
     assert found.speed_up.mean == pytest.approx(1.985, abs=0.01)
@@ -125,9 +125,13 @@ def test_sizes_of_other_days_have_a_ratio_and_no_interval() -> None:
 @pytest.mark.parametrize(
     ("base_days", "other_days", "reason"),
     [
-        ([1, 1, 1, 2], [2, 2, 2], "it was mostly measured on other days"),
-        ([1, 1, 1, 1], [2, 2, 2, 1], "it was mostly measured on other days"),
-        ([1, 1, 1, 1, 2, 2, 2, 2], [2, 2, 2, 2], "it was mostly measured on other days"),
+        ([1, 1, 1, 2], [2, 2, 2], "it was mostly measured on other days than the base"),
+        ([1, 1, 1, 1], [2, 2, 2, 1], "it was mostly measured on other days than the base"),
+        (
+            [1, 1, 1, 1, 2, 2, 2, 2],
+            [2, 2, 2, 2],
+            "it was mostly measured on other days than the base",
+        ),
         ([1, 1, 1, 2, 2], [1, 1, 1, 2], None),
         ([1, 1, 1, 2, 2, 2], [1, 1, 1, 2, 2, 2], None),
         ([1, 2, 3], [1, 2, 3], None),

@@ -188,7 +188,7 @@ def test_a_full_limit_is_waited_for_without_a_job_of_the_study(tools: Path, run_
     scheduler.submit([run_dir])
     status = scheduler.poll()[run_dir]
     assert status.state is State.WAITING
-    assert "as many as the account allows a user (AssocMaxSubmitJobLimit)" in status.reason
+    assert "have reached the account's limit per user (AssocMaxSubmitJobLimit)" in status.reason
     sbatch(tools, "echo 101")
     scheduler.poll()
     assert job_ids(run_dir) == ["101"]

@@ -335,8 +335,9 @@ def test_the_queue_says_what_to_do_where_waiting_does_not_help() -> None:
         for number in range(7, 12)
     ]
     assert describe_queue(statuses, "scancel") == (
-        "jobs: 5 requeued (launch failed requeued held 5); waiting will not help jobs 7, 8, 9 and 2 more: "
-        "a node failed to start it, and Slurm holds it; `scontrol release` it, or give up by `scancel`"
+        "jobs: 5 requeued (launch failed requeued held 5); waiting will not help jobs 7, 8, 9 "
+        "and 2 more: a node failed to start it, so Slurm holds it; release it with `scontrol "
+        "release`, or give up by `scancel`"
     )
 
 

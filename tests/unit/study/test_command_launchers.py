@@ -43,12 +43,12 @@ def refused(command: str, *, ranks: int = 2, variables: tuple[str, ...] = ()) ->
 def test_a_launcher_of_ranks_is_refused(command: str) -> None:
     said = refused(command, ranks=1)
     assert said.startswith("command: srun: the command is started on every node already")
-    assert "leave srun and its options out" in said
+    assert "remove srun and its options" in said
 
 
 @pytest.mark.parametrize("name", ["mpirun", "mpiexec", "horovodrun", "ibrun", "aprun", "orterun"])
 def test_each_launcher_of_ranks_is_known(name: str) -> None:
-    assert f"leave {name} and its options out" in refused(f"{name} -np 4 python3 x.py")
+    assert f"remove {name} and its options" in refused(f"{name} -np 4 python3 x.py")
 
 
 @pytest.mark.parametrize("name", ["sbatch", "salloc"])

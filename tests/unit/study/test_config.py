@@ -157,7 +157,7 @@ def test_a_number_without_a_unit_is_refused(written: str, message: str) -> None:
             ("torch-cpu", "'a/-.tar'"),
             "experiments.digits.image: names no image: write a folder of containers/",
         ),
-        (("torch-cpu", '"a\\n.tar"'), "image: holds characters that cannot be printed"),
+        (("torch-cpu", '"a\\n.tar"'), "image: contains characters that cannot be printed"),
         (("'a b; $(rm -rf /)'", "'a b"), "experiments.digits.command: cannot be split into words"),
         (
             ("scale:", "needs: {time: 2m}\n    scale:"),
@@ -180,7 +180,7 @@ def test_a_number_without_a_unit_is_refused(written: str, message: str) -> None:
         ),
         (
             ("scale:", "environment: {A B: c}\n    scale:"),
-            "a variable's name has letters, digits and '_'",
+            "a variable's name may contain letters, digits and '_'",
         ),
         (
             ("scale:", "environment: {ARGOSY_NODE: 0}\n    scale:"),
@@ -188,7 +188,7 @@ def test_a_number_without_a_unit_is_refused(written: str, message: str) -> None:
         ),
         (
             ("scale:", 'environment: {LINES: "a\\nb"}\n    scale:'),
-            "experiments.digits.environment.LINES: holds characters that cannot be printed",
+            "experiments.digits.environment.LINES: contains characters that cannot be printed",
         ),
         (
             ("scale:", "environment: {DEBUG: true}\n    scale:"),

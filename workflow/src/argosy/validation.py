@@ -104,7 +104,7 @@ Mebibytes = Annotated[
 def printable(value: str) -> str:
     """Refuse what no variable can hold, and what would break a line of a file."""
     if not value.isprintable():
-        raise ValueError("holds characters that cannot be printed")
+        raise ValueError("contains characters that cannot be printed")
     return value
 
 

@@ -60,7 +60,7 @@ def parse_yaml(text: str, name: str) -> Any:
         raise ArgosyError(f"{name}: is nested too deeply") from None
     # An impossible date, a number of thousands of digits, or a wrong tag.
     except (ValueError, TypeError, AttributeError, KeyError) as problem:
-        raise ArgosyError(f"{name}: holds a value that cannot be read: {problem}") from None
+        raise ArgosyError(f"{name}: contains a value that cannot be read: {problem}") from None
     return value
 
 
@@ -87,7 +87,7 @@ def _check_size(text: str, name: str) -> None:
             raise RecursionError
         if opened[-1][1] > _MOST_VALUES:
             raise ArgosyError(
-                f"{name}: holds more than {_MOST_VALUES:,} values, with aliases expanded"
+                f"{name}: contains more than {_MOST_VALUES:,} values, with aliases expanded"
             )
 
 

@@ -170,7 +170,7 @@ def read_object(path: Path, top: Path, most: int = SMALL_BYTES) -> dict[str, Any
     """
     found = json_of(read_bytes(path, top, most))
     if not isinstance(found, dict):
-        raise ValueError("it holds no JSON object")
+        raise ValueError("it contains no JSON object")
     return found
 
 
@@ -221,7 +221,7 @@ def entries(path: Path, top: Path, most: int = MOST_ENTRIES) -> Iterator[os.DirE
         with os.scandir(folder) as found:
             for number, entry in enumerate(found):
                 if number >= most:
-                    raise NotReadError(path, f"holds more than {most:,} entries")
+                    raise NotReadError(path, f"contains more than {most:,} entries")
                 yield entry
     finally:
         os.close(folder)

@@ -161,8 +161,8 @@ def _run_by(
 def _named_does_not_start(engine: str) -> ArgosyError:
     return ArgosyError(
         f"{engine} did not start the container",
-        "images.engine in the site's site.yaml names it: "
-        "remove it, or run `argosy image engines` on such a node to see what works there",
+        "images.engine in site.yaml names this engine: remove the key, or run `argosy image "
+        "engines` on such a node to see the working engines",
     )
 
 

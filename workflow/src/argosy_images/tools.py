@@ -200,7 +200,7 @@ class Tools:
             reason = "" if found else self._fetch_package(package or program, say)
         found = found or self.find(program)
         if not found:
-            reason = reason or "its package does not hold it"
+            reason = reason or "its package does not contain it"
             raise ArgosyError(
                 f"{program} is missing and cannot be installed from here ({reason}): ask the site for the "
                 f"package '{package or program}'{_brought_by(program)}, or put the program on PATH"

@@ -118,14 +118,24 @@ def test_runs_without_throughput_are_left_out() -> None:
         (LINEAR, [4, 4], [1.0, 1.0], "The fit needs 2 different sizes, but there are 1."),
         (USL, [1, 2, 4, 8], [None] * 4, "No run has a throughput."),
         (USL, [], [], "No run has a throughput."),
-        (USL, [1, 2, 4, 8], [1.0, 0.0, 3.0, 4.0], "A throughput is not a positive number."),
+        (
+            USL,
+            [1, 2, 4, 8],
+            [1.0, 0.0, 3.0, 4.0],
+            ("One of the throughputs is not a positive number."),
+        ),
         (
             USL,
             [1, 2, 4, 8],
             [1.0, float("nan"), 3.0, 4.0],
-            "A throughput is not a positive number.",
+            "One of the throughputs is not a positive number.",
         ),
-        (USL, [0, 2, 4, 8], [1.0, 2.0, 3.0, 4.0], "A size is a number of ranks, 1 or more."),
+        (
+            USL,
+            [0, 2, 4, 8],
+            [1.0, 2.0, 3.0, 4.0],
+            ("One of the sizes is not a number of ranks (1 or more)."),
+        ),
     ],
 )
 def test_refusals(law: Law, sizes: list[float], rates: list[float | None], reason: str) -> None:

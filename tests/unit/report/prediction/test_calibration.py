@@ -131,8 +131,8 @@ def test_what_no_slow_network_explains_is_in_the_residuals(two_nodes_s: float) -
     ("measured_s", "reason"),
     [
         ({2: 0.1}, "A calibration needs the step time of one node."),
-        ({1: 0.0}, "A step time is not a positive number."),
-        ({1: 0.1, 2: float("nan")}, "A step time is not a positive number."),
+        ({1: 0.0}, "One of the step times is not a positive number."),
+        ({1: 0.1, 2: float("nan")}, "One of the step times is not a positive number."),
         ({1: 1e-3}, "One node's communication alone takes longer than its measured step."),
     ],
 )

@@ -148,15 +148,15 @@ TIMES = hierarchical_times()
         ),
         (
             [*TIMES, AllreduceTime(8, 2, 1, 0.0)],
-            "A time of an allreduce, or its bytes, is not a positive number.",
+            "The time or size of an allreduce is not a positive number.",
         ),
         (
             [*TIMES, AllreduceTime(8, 2, 1, float("nan"))],
-            "A time of an allreduce, or its bytes, is not a positive number.",
+            "The time or size of an allreduce is not a positive number.",
         ),
         (
             [*TIMES, AllreduceTime(0, 2, 1, 1.0)],
-            "A time of an allreduce, or its bytes, is not a positive number.",
+            "The time or size of an allreduce is not a positive number.",
         ),
     ],
 )

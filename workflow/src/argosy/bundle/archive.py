@@ -248,12 +248,12 @@ class BundleReader:
     def _checked_members(self) -> dict[str, zipfile.ZipInfo]:
         infos = self._archive.infolist()
         if len(infos) > MOST_FILES:
-            raise ArgosyError(f"{self.title}: holds more than {MOST_FILES:,} files")
+            raise ArgosyError(f"{self.title}: contains more than {MOST_FILES:,} files")
         members: dict[str, zipfile.ZipInfo] = {}
         for info in infos:
             # ZipFile cuts names at a NUL.
             if info.orig_filename != info.filename or not is_safe(info.filename.removesuffix("/")):
-                raise ArgosyError(f"{self.title}: holds a file named {info.orig_filename!r}")
+                raise ArgosyError(f"{self.title}: contains a file named {info.orig_filename!r}")
             if info.is_dir():
                 continue
             if info.compress_type not in _METHODS:
@@ -261,7 +261,7 @@ class BundleReader:
                     f"{self.title}: {info.filename!r} uses an unsupported compression method"
                 )
             if info.filename in members:
-                raise ArgosyError(f"{self.title}: holds two files named {info.filename!r}")
+                raise ArgosyError(f"{self.title}: contains two files named {info.filename!r}")
             members[info.filename] = info
         return members
 
@@ -297,7 +297,7 @@ class BundleReader:
     def _read_small(self, name: str) -> bytes:
         member = self._members.get(name)
         if member is None:
-            raise ArgosyError(f"{self.title}: holds no {name}")
+            raise ArgosyError(f"{self.title}: contains no {name}")
         if member.file_size > MOST_TEXT_BYTES:
             raise ArgosyError(f"{self.title}: {name} is larger than {amount(MOST_TEXT_BYTES)}")
         return b"".join(self._chunks(name))

@@ -150,7 +150,7 @@ def _check_lock(bundle: BundleReader, image: BundledImage, unpacked: Path) -> No
     if (lock.name, lock.digest) != (image.name, image.digest):
         raise ArgosyError(f"{bundle.title}: its lock of {image.name} names another image")
     if image.archive is not None and image.archive not in bundle.digests:
-        raise ArgosyError(f"{bundle.title}: holds no {image.archive}")
+        raise ArgosyError(f"{bundle.title}: contains no {image.archive}")
 
 
 def _put_in_place(names: Sequence[str], unpacked: Path, folder: Path) -> None:
@@ -181,7 +181,7 @@ def _take_image(
     taken = import_image(store, work, archive, image.name)
     if taken.digest != image.digest:
         raise ArgosyError(
-            f"{bundle.title}: {image.archive} holds the image {taken.digest}, but its lock names "
-            f"{image.digest}"
+            f"{bundle.title}: {image.archive} contains the image {taken.digest}, but its lock "
+            f"names {image.digest}"
         )
     return True

@@ -188,10 +188,10 @@ def image_prune(
     ] = None,
     keep: Annotated[
         str | None,
-        typer.Option(help="Remove the least recently used, down to this size (e.g. 20G)."),
+        typer.Option(help="Remove least recently used images, down to this size (e.g. 20G)."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only list what would be removed.")
+        bool, typer.Option("--dry-run", help="Only list the images and steps to remove.")
     ] = False,
 ) -> None:
     """Remove images and cached steps that no image.lock names and no run uses.

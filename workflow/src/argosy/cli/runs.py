@@ -153,7 +153,7 @@ def records(
 
 
 def why(run: Annotated[str, typer.Argument(help=RUN_HELP)]) -> None:
-    """Print what a run's result depends on, and why the run would be measured again."""
+    """Print the inputs of a run's result, and why the run would be measured again."""
     from argosy.cli.site_names import require_project
     from argosy.jobs.planning import Project
     from argosy.monitor.sites import find_run

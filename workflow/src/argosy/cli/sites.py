@@ -16,7 +16,7 @@ def list_sites(
         bool, typer.Option("--json", help="Print the sites as JSON (docs/commands.md).")
     ] = False,
 ) -> None:
-    """List this project's sites: operator, GPUs and what is left to fill in."""
+    """List this project's sites: operator, GPUs and the keys to fill in."""
     from dataclasses import asdict
 
     from argosy.cli.output import show, show_json

@@ -31,7 +31,8 @@ def check_network(
             yield wrong(
                 check,
                 f"{site_file}: host_suffix: {lost[0]}{site.host_suffix} has no address",
-                "write the suffix that `getent hosts` knows, or leave it out and name `interface`",
+                "write a suffix that `getent hosts` finds, or remove host_suffix and set "
+                "`interface`",
             )
             return
     ways = ways_of(looks)
@@ -62,7 +63,7 @@ def _network_finding(site: Site, looks: tuple[NodeLook, ...], over: Sequence[Way
     problems = [look.meeting.problem for look in looks if look.meeting.problem]
     # Missing looks are reported elsewhere.
     if problems and len(looks) == looks[0].nodes:
-        return wrong(check, problems[0], "logs/ has to lie on a file system that nodes share")
+        return wrong(check, problems[0], "logs/ must be on a file system that nodes share")
     if not over:
         return unknown(
             check, f"{site.interface} is not on all nodes; names of nodes lead elsewhere"
@@ -188,8 +189,8 @@ def check_nodes(site_file: str, place: Place, looked: Looked, interface: str) ->
 
 def _remedy_without_looks(place: Place) -> str:
     return (
-        f"see {place.folder}, where its script and its log lie. The project, with logs/ and results/, "
-        "has to lie on a file system that all nodes share and can write to"
+        f"see {place.folder}, which contains its script and its log. The project, with logs/ and "
+        "results/, must be on a file system that all nodes share and can write to"
     )
 
 
@@ -257,8 +258,8 @@ def _paths(looks: tuple[NodeLook, ...]) -> Iterator[Finding]:
             yield wrong(
                 "files",
                 f"on {look.node} {', '.join(lacking)}",
-                "the project, its results and the store (ARGOSY_STORE) must lie on a file system that "
-                "all nodes share",
+                "the project, its results and the store (ARGOSY_STORE) must be on a file system "
+                "that all nodes share",
             )
             return
 
@@ -269,8 +270,8 @@ def _environment(looks: tuple[NodeLook, ...]) -> Iterator[Finding]:
             yield wrong(
                 "environment",
                 f"on {look.node} {sys.executable} does not run",
-                "Argosy's environment (.venv), and the Python that it was made with, must lie where "
-                "nodes see them",
+                "Argosy's environment (.venv), and the Python that it was made with, must be in "
+                "a folder that nodes see",
             )
             return
 

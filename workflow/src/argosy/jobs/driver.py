@@ -61,8 +61,8 @@ def _profiles(arguments: Sequence[str]) -> Iterator[Path]:
 
 
 OTHER_EXECUTOR = (
-    "runs are started by Snakemake's executor argosy, and this snakemake has another one: "
-    "leave out --executor, or say --executor argosy"
+    "runs are started by Snakemake's executor argosy, and this snakemake has another one: remove "
+    "--executor, or write --executor argosy"
 )
 
 THIS_PROCESS = "/proc/self"

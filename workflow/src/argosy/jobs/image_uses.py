@@ -24,9 +24,10 @@ def crowd(run_dirs: Iterable[Path]) -> str:
     if largest is None or (calls := sizes[largest] * CALLS_PER_NODE) <= MOST_CALLS:
         return ""
     return (
-        f"{'/'.join(largest.parts[-2:])}: {sizes[largest]} nodes will load the image from the shared file "
-        f"system, by some {calls / 1e6:.1f} million calls at once; `images.stage: node` or `memory` "
-        "in the site's site.yaml makes that a few hundred for each node (docs/images.md)"
+        f"{'/'.join(largest.parts[-2:])}: {sizes[largest]} nodes will load the image from the "
+        f"shared file system, with about {calls / 1e6:.1f} million calls at once; `images.stage: "
+        "node` or `memory` in the site's site.yaml makes that a few hundred for each node "
+        "(docs/images.md)"
     )
 
 

@@ -48,7 +48,7 @@ def allocation_of(run: Run, site: Site) -> str | None:
     experiment = run.variant.of if run.variant else run.native_of or run.experiment
     if not site.same_allocation:
         raise ArgosyError(
-            "same_allocation: false: a job of this site holds one run",
+            "same_allocation: false: a job of this site can contain only one run",
             f"remove experiments.{run.asked_as}.resources.same_allocation",
         )
     return f"{experiment}/allocation-repeat{run.repeat}"

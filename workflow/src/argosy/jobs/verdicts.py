@@ -24,7 +24,7 @@ ENDED_FROM_OUTSIDE = {
     State.TIMEOUT: "the time limit was reached; raise resources.time, or let the program save checkpoints",
     State.OUT_OF_MEMORY: "it ran out of memory; raise resources.memory_per_rank",
     State.NODE_FAIL: "a node failed",
-    State.PREEMPTED: "it had to make room for another job",
+    State.PREEMPTED: "another job preempted it",
     State.CANCELLED: "it was cancelled",
 }
 """Why a job ended without a verdict of its own; of other endings its log has to tell."""

@@ -146,7 +146,10 @@ def _describe_rules(errors: Iterable[JobError]) -> Iterator[str]:
         if not error.message:
             lines = [line for log in error.logs for line in _last_error(Path(log))]
             where = f"; see {error.logs[0]}" if error.logs else ""
-            yield f"The rule {error.rule} failed: {lines[0] if lines else 'no error is noted'}{where}"
+            yield (
+                f"The rule {error.rule} failed: "
+                f"{lines[0] if lines else 'no error was recorded'}{where}"
+            )
             yield from (f"    {line}" for line in lines[1:])
 
 
@@ -191,7 +194,7 @@ def describe(failed: Sequence[Failed], report: Path) -> Iterator[str]:
             f"slurm/{report.parent.name}/site.yaml keeps jobs away from it"
         )
     if report.is_file():
-        yield f"Report of the runs there are: {report}"
+        yield f"Report of the completed runs: {report}"
 
 
 def bad_host(failed: Sequence[Failed], site: Path) -> str:

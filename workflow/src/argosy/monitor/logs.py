@@ -178,7 +178,7 @@ class Log:
         run = RunFolder(self._folder)
         job = newest_job(run, None)
         if job is None:
-            return f"{name}: there is no log: it has not been started"
+            return f"{name}: no log: the run has not started"
         there = sorted({path.stem for path in run.log_files(job.attempt or "-")})
         has = f"; there are {some(there)}" if there else ""
         return f"{name}: there is no log of {JOB if self._kind == ALL else self._kind} yet{has}"

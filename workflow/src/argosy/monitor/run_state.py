@@ -138,7 +138,7 @@ def _with_verdict(run: RunFolder, spec: RunSpec, verdict: Verdict, has_queue: bo
     if state is RunState.COMPLETED and not is_regular(run.path / "result.json", run.site):
         note = "its result.json is gone; the next snakemake puts it back, or measures again"
     if state is RunState.INTERRUPTED:
-        note = note or "ended early, to go on from its last checkpoint; snakemake continues it"
+        note = note or "ended early; snakemake continues it from its last checkpoint"
     return RunView(
         run.path.parent.name, run.path.name, state,
         job=label(verdict.attempt) if has_queue else "",
@@ -156,7 +156,7 @@ def _waiting(run: RunFolder, job: NewestJob, cluster: ClusterState) -> RunView:
     note = reason.meaning
     state = OF_QUEUE[listed.state] if listed else RunState.PENDING
     if state is RunState.RUNNING:
-        state, note = RunState.PENDING, "its job runs; others that share it come first"
+        state, note = RunState.PENDING, "its job starts other runs first"
     if listed and listed.start and listed.start > cluster.now:
         note += f"{'; ' if note else ''}expected in {span(listed.start - cluster.now)}"
     return RunView(

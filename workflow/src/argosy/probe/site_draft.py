@@ -61,7 +61,7 @@ def _of_first(look: NodeLook, has_gpus: bool) -> Iterator[str]:
     if sys.executable not in [path for path, _, _ in pythons]:
         yield (
             f"Argosy's environment does NOT run there ({sys.executable}): it, and the Python that it was "
-            "made with, must lie where nodes see them"
+            "made with, must be in a folder that nodes see"
         )
     if has_gpus and not look.gpus:
         yield "a job that was given a GPU saw none"

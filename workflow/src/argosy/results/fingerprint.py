@@ -71,7 +71,7 @@ def _attempts(folder: Path, top: Path) -> list[str]:
     except FileNotFoundError:
         return []
     if len(names) > _MOST_ATTEMPTS:
-        raise NotReadError(folder, f"holds more than {_MOST_ATTEMPTS:,} folders")
+        raise NotReadError(folder, f"contains more than {_MOST_ATTEMPTS:,} folders")
     return names
 
 

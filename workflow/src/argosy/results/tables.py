@@ -399,4 +399,4 @@ def _check_table(database: duckdb.DuckDBPyConnection, path: Path) -> None:
         "DESCRIBE FROM read_parquet($path, hive_partitioning = false)", {"path": literal(path)}
     )
     if {row[0]: row[1] for row in described.fetchall()} != COLUMNS[path.stem]:
-        raise ResultsError(f"{path}: its columns are not those of this table", remedy)
+        raise ResultsError(f"{path}: its columns do not match this table", remedy)

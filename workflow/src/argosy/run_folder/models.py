@@ -273,7 +273,7 @@ def read_object(path: Path, top: Path) -> dict[str, Any]:
         ) from problem
     if not isinstance(found, dict) or "schema_version" not in found:
         raise RunFolderError(
-            f"{path}: holds no JSON object with a schema_version; move its run folder away"
+            f"{path}: contains no JSON object with a schema_version; move its run folder away"
         )
     check_version(path, top, found["schema_version"])
     if found.get("runtime") == "udocker":

@@ -43,9 +43,9 @@ refuse() {
 }
 
 if [ -n "${ARGOSY_RECORDS:-}" ] && ! [ -d "$ARGOSY_RECORDS" ]; then
-    refuse "it does not see $ARGOSY_RECORDS, which the job's first node has made: results/ has to lie on a file system that all nodes share"
+    refuse "it does not see $ARGOSY_RECORDS, which the job's first node has made: results/ must be on a file system that all nodes share"
 elif [ -n "${ARGOSY_RECORDS:-}" ] && ! [ -w "$ARGOSY_RECORDS" ]; then
-    refuse "it may not write to $ARGOSY_RECORDS: results/ has to lie on a file system that all nodes can write to"
+    refuse "it may not write to $ARGOSY_RECORDS: results/ must be on a file system that all nodes can write to"
 fi
 if ! command -v -- "$1" >/dev/null; then
     refuse "it cannot run $1, by which Argosy was started where the job was planned: Argosy's environment (.venv) and the Python that it was made with have to lie where compute nodes see them"

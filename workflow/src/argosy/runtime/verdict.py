@@ -36,8 +36,8 @@ NODE_FAILURE = "node failure"
 _AT_ONCE = 2.0
 _CRASHED = "it crashed, or was started again"
 _UNSEEN = (
-    "whether its ranks met is not known: connections between them were too short to be seen, or their "
-    "processes could not be looked at"
+    "it is unknown whether its ranks met: their connections were too short to be seen, or their "
+    "processes could not be observed"
 )
 
 
@@ -315,8 +315,8 @@ def remarks_on(reports: Sequence[NodeReport]) -> list[str]:
     left = {f"rank {rank}": s for report in reports for rank, s in report.unproven.items()}
     if left:
         remarks.append(
-            f"{_first([*left])} ended with 0, {min(left.values()):.0f} s after a warning that it handles "
-            "by itself: whether it was done, or stopped early, is not known"
+            f"{_first([*left])} ended with 0, {min(left.values()):.0f} s after a warning that it "
+            "handles by itself: it is unknown whether it was done or stopped early"
         )
     return remarks
 

@@ -71,7 +71,7 @@ class JobRequest:
         if not str(self.folder).isprintable():
             # A line break would end the option's comment, and the rest would run as shell.
             raise ArgosyError(
-                f"{str(self.folder)!r}: move the project: its path holds control characters"
+                f"{str(self.folder)!r}: move the project: its path contains control characters"
             )
         for folder, remedy in self.site.absent_folders.items():
             if self.folder.is_relative_to(folder):

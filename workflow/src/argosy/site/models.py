@@ -234,7 +234,7 @@ def read_site(folder: Path) -> Site:
         content = read_yaml(path)
         if open_keys := ", ".join(keys_to_fill_in(content)):
             raise ArgosyError(
-                f"{path}: fill in {open_keys}: they still hold `{TO_FILL_IN}`",
+                f"{path}: fill in {open_keys}: they still contain `{TO_FILL_IN}`",
                 "docs/porting.md lists the commands that print these values",
             )
         return Site.model_validate(content, context=AS_WRITTEN)

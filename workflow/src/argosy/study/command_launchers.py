@@ -78,8 +78,7 @@ def refuse_launchers(words: Sequence[str], variables: Iterable[str], ranks: int)
         if name in SUBMITTERS:
             raise ValueError(
                 f"command: {name}: the command runs in a job that Argosy submits: remove {name} "
-                "and its options; resources, and options in the site's site.yaml, set the job's "
-                "requests"
+                "and its options; set the job's requests by resources, or by options in site.yaml"
             )
         if name not in WORKER_STARTERS or ranks == 1 or by_variables:
             continue

@@ -135,7 +135,9 @@ def image_or_source(value: str) -> str:
 def variable_name(value: str) -> str:
     """Accept the name of a variable that is nobody else's."""
     if not VARIABLE.fullmatch(value):
-        raise ValueError("a variable's name has letters, digits and '_', and begins with no digit")
+        raise ValueError(
+            "a variable's name may contain letters, digits and '_', and may not begin with a digit"
+        )
     if value.startswith("ARGOSY_"):
         raise ValueError("variables that begin with ARGOSY_ are Argosy's own")
     return value
@@ -589,8 +591,9 @@ class Config(Model):
             ):
                 name = image_name(one.image)
                 raise ValueError(
-                    f"experiments.{experiment}.image: {one.image} and {named[name]} would both be named "
-                    f"{name}; import one of them under another name (argosy image import), and write that"
+                    f"experiments.{experiment}.image: {one.image} and {named[name]} would both be "
+                    f"named {name}; import one of them under another name (argosy image import), "
+                    "and use that name"
                 )
         return self
 

@@ -108,7 +108,9 @@ def read_index(path: Path, image: str, remedy: str) -> Index:
             f"run: {remedy}",
         )
     if content["image"] != image:
-        raise ArgosyError(f"{path}: holds another image, {content['image'][:19]}", f"run: {remedy}")
+        raise ArgosyError(
+            f"{path}: contains another image, {content['image'][:19]}", f"run: {remedy}"
+        )
     folders = (Folder(*fields) for fields in content["folders"])
     frames = (Frame(**fields) for fields in content["frames"])
     return Index(image, content["size"], tuple(folders), tuple(frames))

@@ -219,7 +219,9 @@ class _Planner:
         places = (beside, *(other.resolve() / name for other in self._others))
         folder = next((place for place in places if _path(place).is_file()), beside)
         if folder in (*self._above, self._folder.resolve()):
-            raise self._error(entry, f"{reference}: images that need each other, in a circle")
+            raise self._error(
+                entry, f"{reference}: these images need each other (circular dependency)"
+            )
         if not _path(folder).is_file():
             raise self._error(
                 entry,

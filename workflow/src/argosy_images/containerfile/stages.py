@@ -58,8 +58,8 @@ def _from(source: Source, raw: Instruction) -> From:
     if not _ALIAS.fullmatch(alias) or alias in _RESERVED:
         raise source.error(
             raw.line,
-            f"{words[2]} cannot be a stage's name: it begins with a letter, has letters, digits and "
-            f"_ . - and is none of {', '.join(_RESERVED)}",
+            f"{words[2]} cannot be a stage's name: it must begin with a letter, contain only "
+            f"letters, digits and _ . -, and be none of {', '.join(_RESERVED)}",
         )
     return From(*_entry(raw), words[0], alias, flags.get("platform"))
 
@@ -323,8 +323,8 @@ def _refuse_other_stages(containerfile: Containerfile) -> None:
             if found and found.number >= stage.number:
                 raise containerfile.source.error(
                     line,
-                    f"the stage {name} begins at line {found.begin.line}: a stage can only use those "
-                    "above it, or stages would go round in a circle",
+                    f"the stage {name} begins at line {found.begin.line}: a stage can only use "
+                    "earlier stages",
                 )
 
 

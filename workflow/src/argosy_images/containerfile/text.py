@@ -194,9 +194,7 @@ def _json(source: Source, line: int, value: str) -> tuple[str, ...] | None:
     except ValueError:
         return None
     if not all(isinstance(word, str) for word in parsed):
-        raise source.error(
-            line, f"{value}: a list holds strings in double quotes, and nothing else"
-        )
+        raise source.error(line, f"{value}: a list may contain only strings in double quotes")
     return tuple(parsed)
 
 

@@ -109,7 +109,7 @@ def _check_container(container: Container) -> None:
             )
         if container.engine not in OWN_ENGINES and ":" in f"{bind.source}{bind.target}":
             raise ArgosyError(
-                f"{bind.source}: {container.engine} cannot mount a path that holds a colon"
+                f"{bind.source}: {container.engine} cannot mount a path that contains a colon"
             )
 
 

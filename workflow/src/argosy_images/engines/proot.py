@@ -80,7 +80,7 @@ def command(
     ]
     for mount in mounts:
         if ":" in f"{mount.source}{mount.target}":
-            raise ArgosyError(f"{mount.source}: proot cannot mount a path that holds a colon")
+            raise ArgosyError(f"{mount.source}: proot cannot mount a path that contains a colon")
     readable, writable = (
         [str(mount.source) for mount in mounts if mount.writable is right]
         for right in (False, True)

@@ -106,7 +106,7 @@ def import_from_registry(
 def _importing(store: Store, name: str, say: Say) -> Iterator[_Import]:
     """Make a folder to work in while nobody else changes the image."""
     if not NAME.fullmatch(name):
-        raise ArgosyError(f"{name!r}: a name consists of letters, digits and . _ -")
+        raise ArgosyError(f"{name!r}: a name may contain only letters, digits and . _ -")
     sweep()
     with store.changing(name), store.workspace(name) as work:
         yield _Import(store, work, name, say)

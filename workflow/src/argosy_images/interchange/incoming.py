@@ -69,7 +69,8 @@ def chosen(
     source = shlex.quote(f"{archive.title}:{names[0]}") if names else ""
     which = f"an image {wanted!r}" if wanted else "one image"
     raise ArgosyError(
-        f"{archive.title}: it must hold {which} for linux/{architecture()}; it holds: {some(there)}",
+        f"{archive.title}: it must contain {which} for linux/{architecture()}; it contains: "
+        f"{some(there)}",
         f"name one: argosy image import {source} NAME" if source else "",
     )
 

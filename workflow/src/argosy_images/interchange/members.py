@@ -68,12 +68,12 @@ class Tar(tarfile.TarFile):
             tarfile.ReadError: when it is one too many, or cannot be.
         """
         if member.size < 0:
-            raise tarfile.ReadError("it holds a header with a negative size")
+            raise tarfile.ReadError("it contains a header with a negative size")
         if member.type not in _HEADERS:
             self._chained = self._chained_bytes = 0
             self._members += 1
             if self._members > MOST_MEMBERS:
-                raise ExcessError(f"it holds more than {MOST_MEMBERS:,} files")
+                raise ExcessError(f"it contains more than {MOST_MEMBERS:,} files")
             return
         self._chained += 1
         self._chained_bytes += member.size
@@ -83,9 +83,9 @@ class Tar(tarfile.TarFile):
             max(self._chained_bytes, member.size) > LONGEST_HEADER
             or self._global_bytes > MOST_GLOBAL
         ):
-            raise ExcessError("it holds a header that is too long")
+            raise ExcessError("it contains a header that is too long")
         if self._chained > MOST_CHAINED:
-            raise ExcessError(f"it holds more than {MOST_CHAINED} headers for one file")
+            raise ExcessError(f"it contains more than {MOST_CHAINED} headers for one file")
 
 
 class LayerTar(Tar):
@@ -106,14 +106,14 @@ class Member(tarfile.TarInfo):
         member: Self = super()._proc_member(archive)  # type: ignore[misc]
         # PAX records may have changed it.
         if member.size < 0:
-            raise tarfile.ReadError("it holds a header with a negative size")
+            raise tarfile.ReadError("it contains a header with a negative size")
         is_sparse = member.sparse is not None or any(
             name.startswith("GNU.sparse.") for name in member.pax_headers
         )
         if is_sparse and not archive.takes_sparse:
-            raise ExcessError("it holds a sparse file, which only layers may")
+            raise ExcessError("it contains a sparse file, which only layers may have")
         if is_sparse and not _has_order(member):
-            raise tarfile.ReadError("it holds a sparse file that cannot be read")
+            raise tarfile.ReadError("it contains a sparse file that cannot be read")
         return member
 
     def _proc_sparse(self, archive: Tar) -> Self:
@@ -161,7 +161,7 @@ def _has_order(member: tarfile.TarInfo) -> bool:
 
 def _check_number(pieces: int) -> None:
     if pieces > MOST_PIECES:
-        raise ExcessError(f"it holds a sparse file of more than {MOST_PIECES:,} pieces")
+        raise ExcessError(f"it contains a sparse file of more than {MOST_PIECES:,} pieces")
 
 
 def _numbers(archive: Tar) -> Iterator[int]:
@@ -172,7 +172,7 @@ def _numbers(archive: Tar) -> Iterator[int]:
         while not lines:
             *lines, rest = (rest + _next_block(archive)).split(b"\n")
             if len(rest) > tarfile.BLOCKSIZE:
-                raise tarfile.ReadError("it holds a sparse file without the places of its pieces")
+                raise tarfile.ReadError("it contains a sparse file without a map of its pieces")
         yield int(lines.pop(0))
 
 

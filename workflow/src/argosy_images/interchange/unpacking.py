@@ -242,7 +242,7 @@ class _Unpacker:
         elif member.isreg():
             write(archive, member, place)
         else:
-            self._refuse(member, f"of a kind that layers do not hold ({member.type!r})")
+            self._refuse(member, f"of a kind that layers cannot contain ({member.type!r})")
         moment = moment_of(member)
         os.utime(place, ns=(moment, moment), follow_symlinks=False)
 

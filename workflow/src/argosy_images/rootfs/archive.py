@@ -135,8 +135,8 @@ def _members(diff: Path) -> Iterator[str]:
             if path.rpartition("/")[2].startswith(WHITEOUT):
                 # In a tar of a layer it would remove a file of the image: wherever it is opened.
                 raise ArgosyError(
-                    f"{path}: layers cannot hold names that begin with {WHITEOUT}, since "
-                    "these mark removed files",
+                    f"{path}: layers cannot contain names that begin with {WHITEOUT}, since these "
+                    "mark removed files",
                     "rename it, or remove it in the same step",
                 )
             yield path

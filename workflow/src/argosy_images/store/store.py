@@ -199,8 +199,8 @@ class Store:
     def read_only(self, why: str = "this changes the store") -> ArgosyError:
         """Return what to say where the store cannot be changed; `why` it has to be, in a clause."""
         return ArgosyError(
-            f"{self.path}: {why}, but the store is read-only here: run it where you can write to it, or "
-            f"set {self.VARIABLE} to another folder"
+            f"{self.path}: {why}, but the store is read-only here: run the command on a host that "
+            f"can write to it, or set {self.VARIABLE} to another folder"
         )
 
     @contextmanager

@@ -106,9 +106,9 @@ MUCH_LOST = 0.02
 Where the slowest one of 30 is lost, 91 of 100 intervals cover the truth (`make bench-coverage`)."""
 LOST = "runs that were lost may have been the slow ones"
 SLOWER = "runs slow down over time, so means depend on their length"
-OTHER_DAYS = "it was measured on other days"
-MOSTLY_OTHER_DAYS = "it was mostly measured on other days"
-OTHER_HOURS = "it was measured at other hours"
+OTHER_DAYS = "it was measured on other days than the base"
+MOSTLY_OTHER_DAYS = "it was mostly measured on other days than the base"
+OTHER_HOURS = "it was measured at other hours than the base"
 APART_S = 1800.0
 """Between the mean starts of two sizes whose runs do not take turns; machines are not the same then."""
 IN_TURNS = 0.25

@@ -19,8 +19,9 @@ def of_means(summary: Summary) -> Iterator[str]:
     yield f"n is {n}. Steps within a job are not independent of each other and give no interval."
     if shared:
         yield (
-            f"{count(shared, 'job')} held several runs each, one after another on the same nodes "
-            "(resources.same_allocation). Costs exclude nodes that waited while a smaller size ran."
+            f"{count(shared, 'job')} contained several runs each, one after another on the same "
+            "nodes (resources.same_allocation). Costs exclude nodes that waited while a smaller "
+            "size ran."
         )
     several = sum(len(one.runs_samples_per_s) > 1 for one in measured)
     alone = len(measured) - several
@@ -94,8 +95,8 @@ def _of_intervals(scattering: Sequence[PointSummary]) -> Iterator[str]:
         )
     if scattering:
         yield (
-            "The detectable difference is the smallest one that such runs show in 80 % of "
-            "studies (80 % power); smaller ones may go unnoticed."
+            "The detectable difference is the smallest difference that such runs show in 80 % of "
+            "studies (80 % power); smaller differences may go unnoticed."
         )
 
 

@@ -219,7 +219,7 @@ def tables(experiment: ExperimentSummary) -> Iterator[Table | str]:
             f"Stalls of {experiment.experiment}",
             "stalls",
             folded="Stalls of a step",
-            paper="shares of a step by what it waits for",
+            paper="shares of a step by cause of waiting",
         )
     for stalls in experiment.stalls:
         if stalls.refused:
@@ -265,7 +265,7 @@ def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
     colours = {name: _COLOURS[name] for name in names}
     chart = bars(rows, colours, PARTS_TOLD, order=ON_EACH_OTHER)
     chart["mark"] = bar(len({row["size"] for row in rows}))
-    of = f"{experiment.experiment} by what it waits for"
+    of = f"{experiment.experiment} by cause of waiting"
     yield parts_drawing("stalls", _CAPTION, of, chart, colours)
 
 

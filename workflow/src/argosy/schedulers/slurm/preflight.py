@@ -203,7 +203,7 @@ def _check(options: ScriptOptions, known: list[Partition], questions: _Questions
         raise ArgosyError(
             f"{options.keys('partition')}: Slurm would run {options.where} in the partition {given}: "
             f"the site sends jobs of {options.values['partition']} there",
-            f"name {given} there, if you want to measure its nodes",
+            f"set the partition to {given} if you want to measure its nodes",
         )
     if nodes := fewer_nodes(options, answer):
         raise ArgosyError(

@@ -16,7 +16,7 @@ _ACCOUNT = Reason("your other jobs fill your limit of the account")
 REASONS: tuple[tuple[str, Reason], ...] = (
     (r"Resources", Reason("waits for nodes to come free")),
     (r"Priority", Reason("other jobs have a higher priority")),
-    (r"BeginTime", Reason("not before its begin time, minutes after a requeue")),
+    (r"BeginTime", Reason("waits for its begin time (minutes after a requeue)")),
     (r"Dependency", Reason("waits for another job to end")),
     (r"DependencyNeverSatisfied", Reason("the job that it depends on failed", _STUCK)),
     (r"Reservation", Reason("waits for its reservation to begin")),
@@ -29,31 +29,40 @@ REASONS: tuple[tuple[str, Reason], ...] = (
     (r"Partition(Down|Inactive)", Reason("the partition is closed for now")),
     (
         r"PartitionNodeLimit",
-        Reason("asks for more or fewer nodes than the partition allows", _STUCK),
+        Reason("requests more or fewer nodes than the partition allows", _STUCK),
     ),
-    (r"PartitionTimeLimit", Reason("asks for more time than the partition allows", _STUCK)),
+    (r"PartitionTimeLimit", Reason("requests more time than the partition allows", _STUCK)),
     (r"PartitionConfig", Reason("requests more than the partition has", _STUCK)),
     (r"BadConstraints|BadConfig", Reason("no node has the requested resources", _STUCK)),
-    (r"JobHeldUser", Reason("held by its user; `scontrol release` lets it go", _STUCK)),
+    (r"JobHeldUser", Reason("held by its user; release it with `scontrol release`", _STUCK)),
     (r"JobHeldAdmin", Reason("held by the site; ask its support why", _STUCK)),
     (
         r"launch.failed.requeued.held",
-        Reason("a node failed to start it, and Slurm holds it; `scontrol release` it", _STUCK),
+        Reason(
+            "a node failed to start it, so Slurm holds it; release it with `scontrol release`",
+            _STUCK,
+        ),
     ),
-    (r"job.requeued.in.held.state", Reason("held; `scontrol release` lets it go", _STUCK)),
-    (r"(Account|QOS)NotAllowed", Reason("the partition does not take this account or QoS", _STUCK)),
-    (r"Invalid(Account|QOS)", Reason("no such account or QoS, or no longer", _STUCK)),
-    (r"(QOS|Assoc)Max\w*PerJob(Limit)?", Reason("one job may not have as much", _STUCK)),
-    (r"MaxMemPerLimit", Reason("one job may not have as much memory", _STUCK)),
-    (r"QOSMin\w*", Reason("asks for less than the QoS demands", _STUCK)),
-    (r"(QOS|Assoc)Max\w*PerNode(Limit)?", Reason("one node does not give as much", _STUCK)),
+    (r"job.requeued.in.held.state", Reason("held; release it with `scontrol release`", _STUCK)),
+    (
+        r"(Account|QOS)NotAllowed",
+        Reason("the partition does not accept this account or QoS", _STUCK),
+    ),
+    (
+        r"Invalid(Account|QOS)",
+        Reason("the account or QoS does not exist, or no longer exists", _STUCK),
+    ),
+    (r"(QOS|Assoc)Max\w*PerJob(Limit)?", Reason("exceeds the limit per job", _STUCK)),
+    (r"MaxMemPerLimit", Reason("exceeds the memory limit of a job", _STUCK)),
+    (r"QOSMin\w*", Reason("requests less than the QoS requires", _STUCK)),
+    (r"(QOS|Assoc)Max\w*PerNode(Limit)?", Reason("exceeds the limit per node", _STUCK)),
     (
         r"(QOS|Assoc)Grp\w*RunMinutes(Limit)?",
         Reason("running jobs have reserved the budget"),
     ),
     (
         r"(QOS|Assoc)Grp(\w*Minutes(Limit)?|WallLimit)",
-        Reason("the account's budget does not suffice", _STUCK),
+        Reason("the account's budget is too small", _STUCK),
     ),
     (r"QOSMax\w*", _QOS),
     (r"AssocMax\w*", _ACCOUNT),
@@ -61,14 +70,17 @@ REASONS: tuple[tuple[str, Reason], ...] = (
     (r"QOSGrp\w*", Reason("all jobs of this QoS together have reached their limit")),
     (r"AssocGrp\w*", Reason("all jobs of your account together have reached their limit")),
     (r"QOSUsageThreshold", Reason("your account has used too much lately for this QoS")),
-    (r"JobHoldMaxRequeue", Reason("requeued too often; `scontrol release` lets it go", _STUCK)),
+    (
+        r"JobHoldMaxRequeue",
+        Reason("requeued too often; release it with `scontrol release`", _STUCK),
+    ),
     (r"DeadLine", Reason("cannot end before its deadline", _STUCK)),
 )
 """JOB REASON CODES of squeue(1), by pattern; the first that fits the whole of Slurm's word."""
 
 ALONE: Mapping[Reason, Reason] = {
-    _QOS: Reason("exceeds your limit of the QoS; ask for less", _STUCK),
-    _ACCOUNT: Reason("exceeds your limit of the account; ask for less", _STUCK),
+    _QOS: Reason("exceeds your limit of the QoS; request less", _STUCK),
+    _ACCOUNT: Reason("exceeds your limit of the account; request less", _STUCK),
 }
 """The meaning of the same reasons if the user has no other job."""
 

@@ -10,21 +10,21 @@ from argosy.schedulers.slurm.options import ScriptOptions
 from argosy.schedulers.slurm.partitions import Node, in_partition
 
 FULL: tuple[tuple[str, str], ...] = (
-    (r"AssocMaxSubmit\w*", "your jobs in the queue are as many as the account allows a user"),
-    (r"QOSMaxSubmit\w*", "your jobs in the queue are as many as the QoS allows a user"),
+    (r"AssocMaxSubmit\w*", "your jobs in the queue have reached the account's limit per user"),
+    (r"QOSMaxSubmit\w*", "your jobs in the queue have reached the QoS's limit per user"),
     (
         r"AssocGrpSubmit\w*|MaxSubmitJobsPerAccount",
-        "the jobs of your account in the queue are as many as it allows",
+        "the jobs of your account in the queue have reached its limit",
     ),
-    (r"QOSGrpSubmit\w*", "the jobs of this QoS in the queue are as many as it allows"),
-    (r"maintenance reservation", "a maintenance is to come"),
+    (r"QOSGrpSubmit\w*", "the jobs of this QoS in the queue have reached its limit"),
+    (r"maintenance reservation", "a maintenance is planned"),
     (
         r"temporarily unable to accept job|unable to create job record|submissions disabled|"
         r"rate limit|try again (?:later|in (?:a|\d))|too (?:many|fast)[^.;]* submi|"
         r"too many (?:\w+ ){0,2}jobs|max(?:imum)? number of (?:\w+ )?jobs|limit of \d+ (?:\w+ )?jobs|"
         r"max(?:imum)? jobs?\b(?! (?:size|time|length|duration|memory|wall))|"
         r"jobs? limit (?:reached|exceeded)",
-        "Slurm takes no more jobs for now",
+        "Slurm accepts no more jobs for now",
     ),
 )
 """Temporary refusals, in the words of Slurm and of sites, with what to wait for."""
@@ -176,7 +176,7 @@ def _of_some_node_option(script: ScriptOptions, said: str) -> str:
     keys = f"Slurm refuses {script.where}: {said}"
     if not asked:
         return f"{script.size_keys()}: {keys}"
-    return f"{script.site_file}: {keys}: no nodes give all of {script.listed(asked)}"
+    return f"{script.site_file}: {keys}: no nodes have all of {script.listed(asked)}"
 
 
 def _keys(script: ScriptOptions, options: Iterable[str]) -> str:
@@ -191,8 +191,8 @@ def _in_the_sites_words(script: ScriptOptions, said: str) -> str:
     meant = [option for pattern, option in SITES_WORDS if re.search(pattern, said, re.IGNORECASE)]
     if meant:
         return (
-            f"{_keys(script, meant)}: Slurm refuses {script.where} with the site's own message, which "
-            f"speak of {', '.join(meant)}: {said}"
+            f"{_keys(script, meant)}: Slurm refuses {script.where} with the site's own message, "
+            f"which mentions {', '.join(meant)}: {said}"
         )
     asked = script.listed([option for option in script.values if option not in UNSAID])
     of_what = f"; the script asks for {asked}" if asked else ""

@@ -18,7 +18,7 @@ from argosy_common.reading import read_text
 CONFIG = ("scontrol", "show", "config")
 _VARIABLE = re.compile(r"(?:SLURM|SBATCH|SALLOC|SRUN|SQUEUE|SACCT|SINFO|SCANCEL|SCONTROL)_CLUSTERS")
 _OPTION = re.compile(r"^#SBATCH\s(?:.*\s)?(?:--cluster|-M).*$", re.MULTILINE)
-_REMEDY = "work on a login node of that cluster, or let SLURM_CONF name its slurm.conf"
+_REMEDY = "work on a login node of that cluster, or set SLURM_CONF to its slurm.conf"
 
 
 def cluster_name(patience: Patience) -> str:

@@ -240,12 +240,12 @@ def _account_words(
         return "not known"
     if not required:
         yours = f"; yours are {', '.join(accounts)}" if accounts else ""
-        return f"sbatch --test-only takes a job without one{yours}"
+        return f"sbatch --test-only accepts a job without one{yours}"
     if given:
         return "as it was given"
     others = [each for each in accounts if each != paying]
     more = f"; you also have {', '.join(others)}" if others else ""
-    return f"sacctmgr show assoc, taken by sbatch --test-only{more}"
+    return f"sacctmgr show assoc, accepted by sbatch --test-only{more}"
 
 
 class _Tests:
@@ -299,7 +299,8 @@ class _Tests:
         self.notes += [f"partition {name}: {said}" for name, said in refusals.items()]
         self.all_refused = True
         self._questions.unknown.append(
-            "account (sbatch --test-only takes no job of yours; why, is said for each partition below)"
+            "account (sbatch --test-only accepts no job of yours; see the reason for each "
+            "partition below)"
         )
         return list(queues), given, bool(given)
 
@@ -325,7 +326,7 @@ class _Tests:
                 found.append(replace(queue, gpus_only=True))
             else:
                 self.notes.append(
-                    f"partition {queue.name} is left out, as it takes none: {refused}"
+                    f"partition {queue.name} is left out, since it accepts none: {refused}"
                 )
         return found
 

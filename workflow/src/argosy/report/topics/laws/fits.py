@@ -242,9 +242,9 @@ def _refusal(law: Law, known: Sequence[tuple[float, float]]) -> Refused | None:
     if not known:
         return Refused("No run has a throughput.")
     if not all(size >= 1 and math.isfinite(size) for size, _ in known):
-        return Refused("A size is a number of ranks, 1 or more.")
+        return Refused("One of the sizes is not a number of ranks (1 or more).")
     if not all(rate > 0 and math.isfinite(rate) for _, rate in known):
-        return Refused("A throughput is not a positive number.")
+        return Refused("One of the throughputs is not a positive number.")
     distinct, wanted = len({size for size, _ in known}), law.unknowns + 1
     if distinct < wanted:
         return Refused(f"The fit needs {wanted} different sizes, but there are {distinct}.")

@@ -153,7 +153,7 @@ def fit_communication(
 
 def _refusal(times: Sequence[AllreduceTime], algorithms: int) -> Refused | None:
     if not all(_positive(time.seconds) and _positive(time.bytes) for time in times):
-        return Refused("A time of an allreduce, or its bytes, is not a positive number.")
+        return Refused("The time or size of an allreduce is not a positive number.")
     if algorithms > 1 and len({time.nodes * time.ranks_per_node for time in times}) < 2:
         return Refused("The fit needs allreduces over 2 different numbers of ranks.")
     if len(times) < FEWEST_TIMES:

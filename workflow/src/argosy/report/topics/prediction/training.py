@@ -192,7 +192,7 @@ def calibrate(
     if 1 not in measured_s:
         return Refused("A calibration needs the step time of one node.")
     if not all(0 < seconds < math.inf for seconds in measured_s.values()):
-        return Refused("A step time is not a positive number.")
+        return Refused("One of the step times is not a positive number.")
     unknown = unknown_networks(training, list(measured_s))
     if unknown:
         return unknown
