@@ -44,6 +44,7 @@ def test_a_node_names_itself_the_key_the_path_and_the_remedy(tmp_path: Path) -> 
         "link": "is a link to gone, which is not there",
         "fifo": "is no folder or file",
     }
+    assert "/data/a: a/b is not an absolute path" in check(("/data/a", "r", Path("a/b"))).stderr
     for name, said in wrong.items():
         done = check(*good, ("/data/c", "r", folder / name))
         assert (done.returncode, done.stdout) == (2, "")

@@ -15,7 +15,9 @@ while [ "$1" != -- ]; do
     target=$1 mode=$2 path=$3
     shift 3
     ARGOSY_DATA+="$target"$'\t'"$path"$'\n'
-    if ! [ -e "$path" ]; then
+    if [ "${path#/}" = "$path" ]; then
+        refuse "$target" "$path is not an absolute path"
+    elif ! [ -e "$path" ]; then
         if [ -L "$path" ]; then refuse "$target" "$path is a link to $(readlink -- "$path"), which is not there"; fi
         refuse "$target" "$path is not there"
     elif ! [ -d "$path" ] && ! [ -f "$path" ]; then
