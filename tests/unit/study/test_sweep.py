@@ -58,6 +58,8 @@ def test_forms_are_the_same_experiments() -> None:
     assert product == swept({"product": PRODUCT})
     both = [{"lr": lr, "batch": batch} for lr in PRODUCT["lr"] for batch in PRODUCT["batch"]]
     assert product == swept({"list": both})
+    turned = [*both[:1], *({"batch": each["batch"], "lr": each["lr"]} for each in both[1:])]
+    assert product == swept({"list": turned})
 
 
 def test_more_samples_and_names_change_no_earlier_ones() -> None:
@@ -129,7 +131,8 @@ def test_one_combination_or_all_can_be_selected() -> None:
             {},
             "train.sweep.lr: no such key; there are product, list",
         ),
-        ({"random": {"lr": [0, 1]}}, {}, "random and samples belong together"),
+        ({"random": {"lr": [0, 1]}}, {}, "are for random, which needs samples"),
+        ({"product": {"lr": [1]}, "seed": 3}, {}, "samples and seed are for random"),
         ({"random": {"lr": [0, 1, "log"]}, "samples": 2}, {}, "a logarithmic range begins above 0"),
         (
             {"random": {"lr": [1, 0]}, "samples": 2},

@@ -127,8 +127,9 @@ class Sweep(BaseModel):
         """Refuse several forms, keys of another form, and more combinations than can be run."""
         if sum(getattr(self, form) is not None for form in _FORMS) != 1:
             raise ValueError("give values by name, or one of product, list and random")
-        if (self.random is None) != (self.samples is None):
-            raise ValueError("random and samples belong together: give both or neither")
+        of_random = self.model_fields_set & {"samples", "seed"}
+        if (self.random is None and of_random) or (self.random and not self.samples):
+            raise ValueError("samples and seed are for random, which needs samples")
         if len({frozenset(point) for point in self.list or ()}) > 1:
             raise ValueError("list: each combination has the same names")
         if self.size > MOST_RUNS:
@@ -152,7 +153,7 @@ class Sweep(BaseModel):
     def points(self) -> tuple[dict[str, str], ...]:
         """The values of each combination, by name."""
         if self.list is not None:
-            return self.list
+            return tuple({name: point[name] for name in self.list[0]} for point in self.list)
         if self.product is not None:
             names, values = self.product.keys(), self.product.values()
             return tuple(dict(zip(names, each, strict=True)) for each in itertools.product(*values))
