@@ -156,3 +156,9 @@ def test_many_forms_are_compared_in_no_time() -> None:
     began = time.process_time()
     assert kinds(RATE, lines) == []
     assert time.process_time() - began < 20
+
+
+def test_the_first_state_of_a_bar_is_no_kind() -> None:
+    """It has no loss beside it yet, and its time is that of hardly any work."""
+    states = [f"{n}/9 [00:01<00:01, 60.{n}it/s, loss=0.{n}]" for n in range(2, 9)]
+    assert not kinds(r"([0-9.]+)it/s", ["1/9 [00:00<00:01, 426.29it/s]", *states])

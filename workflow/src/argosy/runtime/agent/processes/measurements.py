@@ -157,7 +157,9 @@ class PrintedThroughput:
         return self._say(sentence, found=found, count=self._refused, matches=self._matches)
 
     def _mixed(self) -> str:
-        groups = self._kinds.groups()
+        # Other formats find numbers of one kind.
+        is_clear = self._printed.format not in (None, "tqdm")
+        groups = [] if is_clear else self._kinds.groups()
         return self._say(_TWO_KINDS, one=groups[0], other=groups[1]) if groups else ""
 
     def _nothing(self) -> str:

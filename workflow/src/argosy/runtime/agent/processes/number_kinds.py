@@ -105,12 +105,18 @@ class NumberKinds:
         """Return the two kinds of numbers that there are, the smaller ones first; empty: all are of one."""
         every = [form for form in self._forms.values() if form.count]
         forms = _after_slow_start(every)
-        found = [pair for each in self._splits(forms) if (pair := _apart(*each))]
+        splits = [each for each in self._splits(forms) if not any(map(self._is_first, each))]
+        found = [pair for each in splits if (pair := _apart(*each))]
         if found:
             low, high = max(found, key=lambda pair: pair[1].mean / pair[0].mean)
             return [low, high]
         # However near their numbers are.
         return self._in_one_line(every) or self._in_turn(every)
+
+    def _is_first(self, forms: Sequence[_Form]) -> bool:
+        """Return whether it is the first number alone: the first state of a bar may say anything."""
+        [form, *others] = forms
+        return not others and form.last == 1 and self._noted > _FEWEST_LINES
 
     def _in_one_line(self, forms: Sequence[_Form]) -> List[Group]:
         """Return two kinds by two names in one line, or by as many numbers in each line."""
