@@ -24,6 +24,7 @@ READ_BY_OTHERS = {
     "argosy/runtime/agent/status.py: RankStatus.local_rank": "a field of status.json",
     "argosy/cli/commands.py: Command.": "called by typer",
     "argosy/cli/commands.py: Group.": "called by typer",
+    "argosy/notebook.py: read_results": "researchers' notebooks call it",
     "argosy/shipped/files.py: snakefile": "the Snakefile of a project includes it",
     "argosy/terminal.py: _Console.on_broken_pipe": "called by rich",
     "argosy_images/interchange/members.py: Member._proc_": "called by tarfile",

@@ -1,4 +1,4 @@
-"""`image: {from: …, python: requirements.txt}`: built without a Containerfile, anew when the list changes."""
+"""`image: {from: …, python: …}`: built without a Containerfile, again when the list changes."""
 
 import json
 import zipfile
