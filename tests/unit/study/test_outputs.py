@@ -62,7 +62,7 @@ def test_fixed_paths_need_a_container() -> None:
 
 def test_a_path_in_workloads_must_be_in_the_project(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").mkdir()
-    where, site = Target("local"), Site(scheduler="local")
+    where, site = Target("local"), Site(scheduler="local", interface="lo")
     assert plan_runs(Project(tmp_path), where, runs(["/workloads/checkpoints"]), {}, site)
     with pytest.raises(ArgosyError, match="/workloads/new: the project has no folder new"):
         plan_runs(Project(tmp_path), where, runs(["/workloads/new"]), {}, site)

@@ -347,7 +347,7 @@ class Experiment(Model):
             tuple[Output, ...],
             BeforeValidator(several),
             AfterValidator(separate_outputs),
-            one_or_several({"type": "string"}),
+            WithJsonSchema({"type": ["string", "array"], "items": {"type": "string"}}),
         ]
         | None
     ) = None
