@@ -24,7 +24,7 @@ from argosy_common.errors import ArgosyError
 def init(folder: Path, command: str = "python train.py") -> list[str]:
     """Make a project, as `argosy init --command` does."""
     program = Program.of_text(folder, command)
-    text = config_text({program.name: first_experiment(program, None)}, "--command")
+    text = config_text({program.name: first_experiment(program, "torch-cpu")}, "--command")
     return write_project(folder, {CONFIG: text})
 
 

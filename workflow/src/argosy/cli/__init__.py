@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from argosy import __version__
-from argosy.cli import images, results, runs, sites
+from argosy.cli import first_run, images, results, runs, sites
 from argosy.cli.commands import (
     CLUSTERS,
     IMAGES,
@@ -94,7 +94,7 @@ def of_all(
 
 for section, functions in {
     STUDY: (
-        *(runs.status, runs.logs, runs.records, runs.why),
+        *(first_run.run, runs.status, runs.logs, runs.records, runs.why),
         *(
             results.report,
             results.summary,

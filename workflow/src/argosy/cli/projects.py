@@ -5,7 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from argosy.cli.output import say, show
-from argosy.shipped.new_project import CONFIG, config_text, first_experiment, write_project
+from argosy.shipped.new_project import (
+    CONFIG,
+    DEFAULT_IMAGE,
+    config_text,
+    first_experiment,
+    write_project,
+)
 from argosy.shipped.program import Program
 from argosy.terminal import Listing
 
@@ -16,7 +22,9 @@ if TYPE_CHECKING:
 def init_by_command(command: str, image: str | None) -> None:
     """Make a project of the current folder for a command."""
     program = Program.of_text(Path.cwd(), command)
-    text = config_text({program.name: first_experiment(program, image)}, "--command")
+    text = config_text(
+        {program.name: first_experiment(program, image or DEFAULT_IMAGE)}, "--command"
+    )
     _print_written(write_project(Path.cwd(), {CONFIG: text}))
     say(f"next: look at {CONFIG}, then run: snakemake -n; snakemake")
 
@@ -34,10 +42,9 @@ def init_by_script(script: Path, site: str, image: str | None) -> None:
         show("\nNot taken:", _listing("why, and what to do", found.left))
     print()
     _print_written(written)
-    say(
-        f"next: look at {CONFIG} and slurm/{site}/site.yaml, then run: "
-        f"snakemake --profile slurm/{site} -n"
-    )
+    file = f"slurm/{site}/site.yaml"
+    lacks = "" if "\ninterface:" in found.site_files[file] else f"write `interface` into {file}, "
+    say(f"next: {lacks}look at it and at {CONFIG}, then run: snakemake --profile slurm/{site} -n")
 
 
 def _listing(heading: str, notes: "Sequence[Note]") -> Listing:

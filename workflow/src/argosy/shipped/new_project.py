@@ -79,10 +79,15 @@ def _remedy(name: str) -> str:
 
 
 def first_experiment(program: Program, image: str | None) -> dict[str, Any]:
-    """Return the keys of an experiment with a program that nothing else is known of."""
+    """Return the keys of an experiment with a program that nothing else is known of.
+
+    Args:
+        program: to start.
+        image: to run it in; None: without a container.
+    """
     launcher = program.launcher
     return {
-        "image": image or DEFAULT_IMAGE,
+        **({"image": image} if image else {"runtime": "native"}),
         "command": shlex.join(program.command),
         "launcher": launcher,
         "scale": {
@@ -93,6 +98,24 @@ def first_experiment(program: Program, image: str | None) -> dict[str, Any]:
         },
         "resources": {"cpus_per_rank": 1, "memory_per_rank": "2G", "time": "10m"},
         **({"environment": program.environment} if program.environment else {}),
+    }
+
+
+def once(
+    program: Program,
+    *,
+    image: str | None,
+    nodes: int,
+    ranks_per_node: int,
+    throughput: str | None,
+) -> dict[str, Any]:
+    """Return the keys of an experiment that runs a program once; without an image, natively."""
+    first = first_experiment(program, image)
+    scale = {"nodes": [nodes], "ranks_per_node": ranks_per_node, "repeats": 1}
+    return {
+        **first,
+        "scale": scale,
+        **({"throughput": throughput} if throughput else {}),
     }
 
 
@@ -108,10 +131,11 @@ def config_text(experiments: Mapping[str, Any], source: str) -> str:
     """
     content = {"experiments": dict(experiments)}
     parse_config(content, [Source(source, content)])
+    has_throughput = any("throughput" in each for each in experiments.values())
     text = yaml.safe_dump(content, sort_keys=False, width=1000, allow_unicode=True)
     return (
         "# The experiments of this project. Containers see this folder as /workloads.\n"
-        f"{text}{_THROUGHPUT}"
+        f"{text}{'' if has_throughput else _THROUGHPUT}"
     )
 
 
