@@ -284,18 +284,23 @@ class _Conversion:
     def _command(self, program: Program, launcher: str) -> list[str]:
         """Return the command; through a shell if it has variables."""
         marked = Program(self.project, self.launch.program, program.base).command
-        words = []
+        words, paths, has_variables = [], ["bash"], False
         for place, word in enumerate(marked):
             quoted = self._with_nodes(marked, place, launcher) or shell_word(
                 word, self.script, lambda part: self._of_rank(part, launcher)
             )
+            has_variables = has_variables or "${" in quoted.removeprefix(shlex.quote(word))
             if not quoted:
                 said = "ranks do not have this: write the value into the experiment's command"
                 self._leave(self.statement.line, self.script.restored(word), said)
-            words.append(quoted or shlex.quote(self.script.restored(word)))
-        line = " ".join(words)
-        if '"' in line and "${" in line:
-            return ["bash", "-c", f"exec {line}"]
+                quoted = shlex.quote(self.script.restored(word))
+            elif "/workloads/" in word and not is_open(word):
+                # Without a container it becomes the project's folder, so no shell may read it as text.
+                paths.append(word)
+                quoted = f'"${{{len(paths) - 1}}}"'
+            words.append(quoted)
+        if has_variables:
+            return ["bash", "-c", f"exec {' '.join(words)}", *(paths if len(paths) > 1 else [])]
         return [self.script.restored(word) for word in marked]
 
     def _with_nodes(self, words: list[str], place: int, launcher: str) -> str:
