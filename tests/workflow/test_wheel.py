@@ -118,7 +118,7 @@ def test_a_strangers_repository_needs_three_commands_and_one_edit(
     status, said = there.run(programs / "python", "-m", "snakemake", "-n")
     assert status == 0 and "Nothing to be done" in said
     status, said = there.run(programs / "argosy", "init", "--command", "python train.py")
-    assert status != 0 and "Snakefile: this file exists already" in said
+    assert status != 0 and "config/config.yaml: this file exists already" in said
 
 
 def test_an_installed_argosy_runs_a_study(workspace: Workspace, installed: Path) -> None:

@@ -1,6 +1,5 @@
 """`argosy init`, `argosy site add` and `argosy image eject` write files and overwrite none."""
 
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +7,30 @@ import pytest
 import yaml
 
 from argosy.shipped.files import SHIPPED
-from argosy.shipped.new_project import NewProject, add_site, eject_image
+from argosy.shipped.new_project import (
+    CONFIG,
+    add_site,
+    config_text,
+    eject_image,
+    first_experiment,
+    write_project,
+)
+from argosy.shipped.program import Program
 from argosy.study.models import Config
 from argosy.validation import AS_WRITTEN
 from argosy_common.errors import ArgosyError
 
 
+def init(folder: Path, command: str = "python train.py") -> list[str]:
+    """Make a project, as `argosy init --command` does."""
+    program = Program.of_text(folder, command)
+    text = config_text({program.name: first_experiment(program, "torch-cpu")}, "--command")
+    return write_project(folder, {CONFIG: text})
+
+
 def experiment(folder: Path, command: str) -> tuple[str, dict[str, Any]]:
     """Return the name and the keys of the experiment that is written for a command."""
-    NewProject(folder, shlex.split(command), "torch-cpu").write()
+    init(folder, command)
     content = yaml.safe_load((folder / "config/config.yaml").read_text())
     Config.model_validate(content, context=AS_WRITTEN)
     [(name, keys)] = content["experiments"].items()
@@ -62,13 +76,15 @@ def test_the_launcher_is_that_of_the_program(
         ),
         ("./src/run.py --fast", "run", "/workloads/src/run.py --fast"),
         ("mytool --steps 5", "training", "mytool --steps 5"),
+        # Not the names of folders of a site's results.
+        ("python figures.py", "figures-run", "python3 /workloads/figures.py"),
     ],
 )
 def test_paths_of_the_folder_are_those_in_the_container(
     tmp_path: Path, command: str, name: str, words: str
 ) -> None:
     (tmp_path / "src").mkdir()
-    for path in ("train.py", "src/run.py", "my train.py"):
+    for path in ("train.py", "src/run.py", "my train.py", "figures.py"):
         (tmp_path / path).touch()
     found, keys = experiment(tmp_path, command)
     assert (found, keys["command"]) == (name, words)
@@ -80,7 +96,7 @@ def test_a_workflow_that_is_there_is_left_alone(tmp_path: Path, name: str) -> No
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("mine\n")
     with pytest.raises(ArgosyError, match=f"{name}: this file exists already"):
-        NewProject(tmp_path, ["python", "train.py"], "torch-cpu").write()
+        init(tmp_path)
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [Path(name).name]
 
 
@@ -88,7 +104,7 @@ def test_other_files_are_kept(tmp_path: Path) -> None:
     (tmp_path / "slurm/local").mkdir(parents=True)
     (tmp_path / "slurm/local/site.yaml").write_text("mine\n")
     (tmp_path / ".gitignore").write_text("*.pt\n/results/\n")
-    written = NewProject(tmp_path, ["python", "train.py"], "torch-cpu").write()
+    written = init(tmp_path)
     assert written == [
         "Snakefile",
         "config/config.yaml",
@@ -100,9 +116,31 @@ def test_other_files_are_kept(tmp_path: Path) -> None:
     assert (tmp_path / ".gitignore").read_text() == ignored
 
 
+def test_a_gitignore_in_another_encoding_is_kept(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_bytes(b"caf\xe9\r\n/logs/")
+    assert ".gitignore" in init(tmp_path)
+    ignored = b"caf\xe9\r\n/logs/\n/.argosy\n/.snakemake/\n/results/\n/resources/\n"
+    assert (tmp_path / ".gitignore").read_bytes() == ignored
+
+
+def test_an_interrupted_start_goes_on(tmp_path: Path) -> None:
+    first = init(tmp_path)
+    assert init(tmp_path) == []
+    for name in ("config/config.yaml", "slurm/local/site.yaml"):
+        (tmp_path / name).unlink()
+    assert init(tmp_path) == ["config/config.yaml", "slurm/local/site.yaml"]
+    assert all((tmp_path / name).is_file() for name in first)
+
+
+def test_a_command_that_would_be_refused_makes_no_project(tmp_path: Path) -> None:
+    with pytest.raises(ArgosyError, match=r"--command: experiments.*srun and its options out"):
+        init(tmp_path, "srun python train.py")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_empty_command_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ArgosyError, match="--command: is empty"):
-        NewProject(tmp_path, [], "torch-cpu").write()
+        init(tmp_path, "")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from argosy import __version__
-from argosy.cli import images, results, runs, sites
+from argosy.cli import first_run, images, results, runs, sites
 from argosy.cli.commands import (
     CLUSTERS,
     IMAGES,
@@ -33,22 +33,37 @@ app = Commands(
 
 def init(
     command: Annotated[
-        str, typer.Option(help="The command of the training, such as 'python train.py --lr 1e-3'.")
-    ],
-    image: Annotated[str, typer.Option(help="The image to run it in.")] = "torch-cpu",
+        str | None,
+        typer.Option(help="The command of the training, such as 'python train.py --lr 1e-3'."),
+    ] = None,
+    script: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="SCRIPT", help="Your batch script, which is read and never run."
+        ),
+    ] = None,
+    image: Annotated[
+        str | None, typer.Option(help="The image to run it in (default: torch-cpu).")
+    ] = None,
+    site: Annotated[
+        str, typer.Option(help="With --from, the name of the cluster's folder in slurm/.")
+    ] = "mycluster",
 ) -> None:
-    """Turn the current folder into a project: add the files that Snakemake needs, and overwrite none."""
-    import shlex
+    """Turn the current folder into a project: add the files that Snakemake needs, and overwrite none.
 
-    from argosy.shipped.new_project import NewProject
+    --from makes an experiment and a cluster of your batch script, and lists what became of each line.
+    """
+    from argosy.cli.projects import init_by_command, init_by_script
 
-    try:
-        words = shlex.split(command)
-    except ValueError as problem:
-        raise ArgosyError(f"--command: cannot be split into words: {problem}") from None
-    for name in NewProject(Path.cwd(), words, image).write():
-        print(f"wrote {name}")
-    say("next: look at config/config.yaml, then run: snakemake -n; snakemake")
+    if script and command is None:
+        init_by_script(script, site, image)
+    elif command is not None and not script:
+        init_by_command(command, image)
+    else:
+        raise ArgosyError(
+            "argosy init: give --command or --from, and not both",
+            "argosy init --command 'python train.py', or: argosy init --from job.sbatch",
+        )
 
 
 def setup() -> None:
@@ -79,7 +94,7 @@ def of_all(
 
 for section, functions in {
     STUDY: (
-        *(runs.status, runs.logs, runs.records, runs.why),
+        *(first_run.run, runs.status, runs.logs, runs.records, runs.why),
         *(
             results.report,
             results.summary,

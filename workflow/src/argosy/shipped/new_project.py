@@ -3,15 +3,17 @@
 import re
 import shlex
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import yaml
 
 from argosy.shipped.files import SHIPPED
+from argosy.shipped.program import Program
+from argosy.study.config import Source, parse_config
 from argosy_common.errors import ArgosyError, choices
-from argosy_common.files import write_text
+from argosy_common.files import replacing, write_text
 
 SNAKEFILE = """\
 # Argosy's workflow: image, runs, tables and report. `argosy --help` lists its commands.
@@ -27,125 +29,134 @@ rule project:
         rules.all.input,
     localrule: True
 """
+CONFIG = "config/config.yaml"
+DEFAULT_IMAGE = "torch-cpu"
 IGNORED = ("/.argosy", "/.snakemake/", "/results/", "/resources/", "/logs/")
 """Lines of .gitignore."""
 COPIED = ("profiles/default/config.yaml", "slurm/local/site.yaml")
 """Argosy's files that a project changes."""
-LAUNCHERS = {"horovod": r"\bhorovod\b", "torch": r"torch\.distributed|\blightning\b|\baccelerate\b"}
-"""Launchers, and what a program has that needs them."""
-_PYTHON = re.compile(r"python[\d.]*")
-_READ_BYTES = 1 << 20
+_THROUGHPUT = """\
+    # The report needs the samples per second. If the program prints them, remove the mark
+    # of the next line and write the pattern of its output, with one group.
+    # throughput: '([0-9.,]+) samples/s'
+"""
 
 
-@dataclass(frozen=True)
-class NewProject:
-    """A project to be.
+def write_project(folder: Path, own: Mapping[str, str]) -> list[str]:
+    """Write the files that a project lacks, and return their names.
 
     Args:
-        folder: of the program.
-        command: starts the program, with paths in this folder.
-        image: the folder of an image.
+        folder: of the project.
+        own: the project's own files by their names, such as its configuration.
+
+    Raises:
+        ArgosyError: if one of its own files, or the Snakefile, is there with another content.
     """
-
-    folder: Path
-    command: Sequence[str]
-    image: str
-
-    def write(self) -> list[str]:
-        """Write the files that the folder lacks, and return their names.
-
-        Raises:
-            ArgosyError: if the folder has a Snakefile or a configuration, or the command is empty.
-        """
-        texts = self._texts()
-        for name in ("Snakefile", "config/config.yaml"):
-            if (self.folder / name).exists():
-                raise ArgosyError(
-                    f"{self.folder / name}: this file exists already, and nothing is overwritten",
-                    "to add Argosy to a workflow see docs/as-a-module.md",
-                )
-        new = {name: text for name, text in texts.items() if not (self.folder / name).exists()}
-        for name, text in new.items():
-            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
-            write_text(self.folder / name, text)
-        return [*new, *self._ignore()]
-
-    def _texts(self) -> dict[str, str]:
-        copied = {name: (SHIPPED / name).read_text(encoding="utf-8") for name in COPIED}
-        return {"Snakefile": SNAKEFILE, "config/config.yaml": self._config(), **copied}
-
-    def _config(self) -> str:
-        if not self.command:
+    own = {"Snakefile": SNAKEFILE, **own}
+    for name, text in own.items():
+        path = folder / name
+        # A file that is the same was written before an earlier call was interrupted.
+        if path.exists() and not (path.is_file() and path.read_bytes() == text.encode()):
             raise ArgosyError(
-                "--command: is empty", "name the program: 'python train.py --lr 1e-3'"
+                f"{path}: this file exists already, and nothing is overwritten", _remedy(name)
             )
-        launcher = self._launcher()
-        experiment: dict[str, object] = {
-            "image": self.image,
-            "command": shlex.join(self._words()),
-            "launcher": launcher,
-            "scale": {
-                "kind": "strong",
-                "nodes": [1] if launcher == "plain" else [1, 2],
-                "ranks_per_node": 1,
-                "repeats": 3,
-            },
-            "resources": {"cpus_per_rank": 1, "memory_per_rank": "2G", "time": "10m"},
-        }
-        if "-m" in self.command:
-            experiment["environment"] = {"PYTHONPATH": "/workloads"}
-        text = yaml.safe_dump({"experiments": {self.name: experiment}}, sort_keys=False, width=1000)
+    copied = {name: (SHIPPED / name).read_text(encoding="utf-8") for name in COPIED}
+    new = {name: text for name, text in {**own, **copied}.items() if not (folder / name).exists()}
+    for name, text in new.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write_text(folder / name, text)
+    return [*new, *_ignore(folder)]
+
+
+def _remedy(name: str) -> str:
+    if name == "Snakefile":
         return (
-            "# The experiments of this project. Containers see this folder as /workloads.\n"
-            f"{text}"
-            "    # The report needs the samples per second. If the program prints them, remove the mark\n"
-            "    # of the next line and write the pattern of its output, with one group.\n"
-            "    # throughput: '([0-9.,]+) samples/s'\n"
+            "docs/as-a-module.md adds Argosy to a workflow that is there; else move the file away"
         )
+    if name == CONFIG:
+        return "add an experiment to it, for example by: argosy run -- python train.py"
+    return "choose another name: --site NAME"
 
-    @property
-    def name(self) -> str:
-        """The name of the experiment: that of the program."""
-        stems = [PurePosixPath(word).stem for word in self.command if self._is_here(word)]
-        name = re.sub(r"[^A-Za-z0-9._-]+", "-", (stems or ["training"])[0]).strip("-._")
-        return name[:64] or "training"
 
-    def _words(self) -> list[str]:
-        """Return the command as a container has it."""
-        first, *others = map(self._inside, self.command)
-        return ["python3" if _PYTHON.fullmatch(first) else first, *others]
+def first_experiment(program: Program, image: str | None) -> dict[str, Any]:
+    """Return the keys of an experiment with a program that nothing else is known of.
 
-    def _inside(self, word: str) -> str:
-        return f"/workloads/{PurePosixPath(word)}" if self._is_here(word) else word
+    Args:
+        program: to start.
+        image: to run it in; None: without a container.
+    """
+    launcher = program.launcher
+    return {
+        **({"image": image} if image else {"runtime": "native"}),
+        "command": shlex.join(program.command),
+        "launcher": launcher,
+        "scale": {
+            "kind": "strong",
+            "nodes": [1] if launcher == "plain" else [1, 2],
+            "ranks_per_node": 1,
+            "repeats": 3,
+        },
+        "resources": {"cpus_per_rank": 1, "memory_per_rank": "2G", "time": "10m"},
+        **({"environment": program.environment} if program.environment else {}),
+    }
 
-    def _is_here(self, word: str) -> bool:
-        """Return whether a word names a file or folder in this folder, and not the folder itself."""
-        path = PurePosixPath(word)
-        is_below = bool(path.parts) and not path.is_absolute() and ".." not in path.parts
-        return is_below and (self.folder / path).exists()
 
-    def _launcher(self) -> str:
-        """Return the launcher of the program that the command names; `plain` if none is recognised."""
-        programs = (self.folder / word for word in self.command if self._is_here(word))
-        for path in programs:
-            if path.is_file():
-                with path.open("rb") as file:
-                    text = file.read(_READ_BYTES).decode("utf-8", "replace")
-                for launcher, pattern in LAUNCHERS.items():
-                    if re.search(pattern, text):
-                        return launcher
-        return "plain"
+def once(
+    program: Program,
+    *,
+    image: str | None,
+    nodes: int,
+    ranks_per_node: int,
+    throughput: str | None,
+) -> dict[str, Any]:
+    """Return the keys of an experiment that runs a program once; without an image, natively."""
+    first = first_experiment(program, image)
+    scale = {"nodes": [nodes], "ranks_per_node": ranks_per_node, "repeats": 1}
+    return {
+        **first,
+        "scale": scale,
+        **({"throughput": throughput} if throughput else {}),
+    }
 
-    def _ignore(self) -> list[str]:
-        """Add what Argosy makes to .gitignore, and return the file's name if it changed."""
-        path = self.folder / ".gitignore"
-        there = path.read_text(encoding="utf-8") if path.is_file() else ""
-        new = [line for line in IGNORED if line not in there.splitlines()]
-        if not new:
-            return []
-        end = "" if there.endswith("\n") or not there else "\n"
-        write_text(path, there + end + "\n".join(new) + "\n")
-        return [path.name]
+
+def config_text(experiments: Mapping[str, Any], source: str) -> str:
+    """Return the text of a configuration.
+
+    Args:
+        experiments: by their names.
+        source: what they come from, for messages.
+
+    Raises:
+        ArgosyError: if the configuration would be refused.
+    """
+    content = {"experiments": dict(experiments)}
+    parse_config(content, [Source(source, content)])
+    has_throughput = any("throughput" in each for each in experiments.values())
+    text = yaml.safe_dump(content, sort_keys=False, width=1000, allow_unicode=True)
+    return (
+        "# The experiments of this project. Containers see this folder as /workloads.\n"
+        f"{text}{'' if has_throughput else _THROUGHPUT}"
+    )
+
+
+def site_profile(name: str) -> str:
+    """Return the text of the Snakemake profile of a site."""
+    template = SHIPPED / "slurm/mycluster/config.yaml"
+    return template.read_text(encoding="utf-8").replace("mycluster", name)
+
+
+def _ignore(folder: Path) -> list[str]:
+    """Add what Argosy makes to .gitignore, and return the file's name if it changed."""
+    path = folder / ".gitignore"
+    there = path.read_bytes() if path.is_file() else b""
+    lines = there.splitlines()
+    new = [line.encode() for line in IGNORED if line.encode() not in lines]
+    if not new:
+        return []
+    end = b"" if there.endswith(b"\n") or not there else b"\n"
+    with replacing(path) as temporary:
+        temporary.write_bytes(there + end + b"\n".join(new) + b"\n")
+    return [path.name]
 
 
 def add_site(project: Path, name: str) -> list[Path]:

@@ -1,0 +1,115 @@
+"""`argosy run`: a first run of a command, with all files that it needs."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from argosy.cli.output import say
+from argosy_common.errors import ArgosyError, choices
+
+
+def run(
+    command: Annotated[
+        list[str],
+        typer.Argument(metavar="-- COMMAND...", help="The program, such as: -- python train.py"),
+    ],
+    *,
+    nodes: Annotated[int, typer.Option(metavar="N", help="Number of nodes.")] = 1,
+    ranks_per_node: Annotated[int, typer.Option(metavar="N", help="Ranks of each node.")] = 1,
+    site: Annotated[
+        str | None, typer.Option(help="A folder of slurm/ (default: config.yaml's, or local).")
+    ] = None,
+    image: Annotated[
+        str | None, typer.Option(help="The image to run it in (default: torch-cpu).")
+    ] = None,
+    native: Annotated[bool, typer.Option("--native", help="Run it without a container.")] = False,
+    throughput: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Regular expression with one group: the printed samples per second.",
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the experiment (default: the program's).")
+    ] = None,
+) -> None:
+    """Run a command once, and show its result; its experiment is kept in config/config.yaml.
+
+    A folder without a project becomes one, as by `argosy init`. The exit status is that of snakemake.
+    """
+    from argosy.cli.results import summary
+    from argosy.shipped.new_project import DEFAULT_IMAGE, once
+    from argosy.shipped.program import Program
+
+    if native and image:
+        raise ArgosyError("argosy run: give --image or --native, and not both")
+    project = Path.cwd()
+    program = Program(project, command, project)
+    experiment = once(
+        program,
+        image=None if native else image or DEFAULT_IMAGE,
+        nodes=nodes,
+        ranks_per_node=ranks_per_node,
+        throughput=throughput,
+    )
+    added, where = _prepare(project, name or program.name, experiment, site)
+    status = _snakemake(where, added)
+    if status == 0:
+        summary(where)
+    raise typer.Exit(status)
+
+
+def _prepare(
+    project: Path, name: str, experiment: dict[str, object], site: str | None
+) -> tuple[str, str]:
+    """Write the files that are missing; return the names of the experiment and of its site."""
+    from argosy.shipped.new_experiment import add_experiment
+    from argosy.shipped.new_project import CONFIG, config_text, write_project
+    from argosy.site.models import LOCAL
+    from argosy.site.overview import site_names
+    from argosy.yaml_file import parse_yaml, read_yaml
+    from argosy_common.files import write_text
+
+    config = project / CONFIG
+    is_new = not config.is_file()
+    if is_new:
+        text, added = config_text({name: experiment}, "argosy run"), name
+    else:
+        read_yaml(config)
+        before = config.read_bytes().decode()
+        added, text = add_experiment(before, Path(CONFIG), name, experiment)
+    where = site or str(parse_yaml(text, CONFIG).get("site", LOCAL))
+    known = site_names(Path("slurm"))
+    if where not in (LOCAL, *known):
+        raise ArgosyError(
+            f"slurm/{where}/site.yaml: there is no such site", choices([LOCAL, *known], where)
+        )
+    if is_new or not (project / "Snakefile").exists():
+        for written in write_project(project, {CONFIG: text} if is_new else {}):
+            say(f"wrote {written}")
+    if not is_new and text != before:
+        write_text(config, text)
+        say(f"added experiments.{added} to {CONFIG}")
+    return added, where
+
+
+def _snakemake(site: str, experiment: str) -> int:
+    """Run snakemake for an experiment; return its exit status."""
+    profile = Path("slurm", site)
+    command = [
+        *(sys.executable, "-m", "snakemake", "--quiet", "host", "progress", "reason"),
+        *(["--profile", str(profile)] if (profile / "config.yaml").is_file() else []),
+        *("--config", f"site={json.dumps(site)}", f"only=[{json.dumps(experiment)}]"),
+    ]
+    # Ctrl-C goes to Snakemake as well, which cancels its jobs; this process waits for it.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    process = subprocess.Popen(command)
+    signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    status = process.wait()
+    return 128 - status if status < 0 else status

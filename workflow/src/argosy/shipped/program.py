@@ -1,0 +1,103 @@
+"""A program in a project's folder, as an experiment starts it: its command, launcher and name."""
+
+import os
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from argosy.shipped.files import workloads_folder
+from argosy.study.models import experiment_name
+from argosy_common.errors import ArgosyError
+
+LAUNCHERS = {"horovod": r"\bhorovod\b", "torch": r"torch\.distributed|\blightning\b|\baccelerate\b"}
+"""Launchers, and what a program has that needs them."""
+_PYTHON = re.compile(r"python[\d.]*")
+_OPTION = re.compile(r"(--?[\w-]+=)(.+)")
+_READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program and its arguments.
+
+    Args:
+        project: the folder of the project.
+        words: of the command.
+        base: the folder where relative paths in the command begin.
+    """
+
+    project: Path
+    words: Sequence[str]
+    base: Path
+
+    @classmethod
+    def of_text(cls, project: Path, command: str) -> "Program":
+        """Split a command as a shell would. Raises ArgosyError."""
+        try:
+            words = shlex.split(command)
+        except ValueError as problem:
+            raise ArgosyError(f"--command: cannot be split into words: {problem}") from None
+        if not words:
+            raise ArgosyError(
+                "--command: is empty", "name the program: 'python train.py --lr 1e-3'"
+            )
+        return cls(project, words, project)
+
+    @property
+    def name(self) -> str:
+        """The name of the experiment: that of the program."""
+        stems = [path.stem for path in self._paths]
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", (stems or [""])[0]).strip("-._")[:60]
+        try:
+            return experiment_name(name or "training")
+        except ValueError:
+            return f"{name}-run"
+
+    @property
+    def command(self) -> list[str]:
+        """The words as a container has them."""
+        first, *others = map(self._in_container, self.words)
+        return ["python3" if _PYTHON.fullmatch(first) else first, *others]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that it needs."""
+        return {"PYTHONPATH": "/workloads"} if "-m" in self.words else {}
+
+    @property
+    def launcher(self) -> str:
+        """The launcher that a program of the command needs; `plain` if none is recognised."""
+        for path in self._paths:
+            if path.is_file():
+                with path.open("rb") as file:
+                    text = file.read(_READ_BYTES).decode("utf-8", "replace")
+                for launcher, pattern in LAUNCHERS.items():
+                    if re.search(pattern, text):
+                        return launcher
+        return "plain"
+
+    @property
+    def _paths(self) -> list[Path]:
+        """The files and folders that the command names, and the module of `python -m`."""
+        words = list(self.words)
+        if "-m" in words[1:-1]:
+            module = words[words.index("-m") + 1].replace(".", "/")
+            words += [f"{module}.py", f"{module}/__main__.py"]
+        return [self.base / word for word in words if self._inside(word)]
+
+    def _in_container(self, word: str) -> str:
+        option = _OPTION.fullmatch(word)
+        name, path = option.groups() if option else ("", word)
+        inside = self._inside(path)
+        return f"{name}/workloads/{inside}" if inside else word
+
+    def _inside(self, word: str) -> str:
+        """Return the path of a file or folder in /workloads; empty if a word names none, or the folder."""
+        if not word or word[:1] == "-" or "\0" in word:
+            return ""
+        folder = os.path.normpath(workloads_folder(self.project))
+        path = os.path.normpath(self.base / word)
+        is_below = path.startswith(f"{folder}/") and Path(path).exists()
+        return os.path.relpath(path, folder) if is_below else ""
