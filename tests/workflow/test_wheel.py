@@ -1,6 +1,8 @@
 """What is installed from a wheel is what the checkout has, and runs a study."""
 
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -8,6 +10,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+import yaml
 from workspace import BIN, Workspace
 
 from argosy_images.store.store import Store
@@ -119,6 +122,51 @@ def test_a_strangers_repository_needs_three_commands_and_one_edit(
     assert status == 0 and "Nothing to be done" in said
     status, said = there.run(programs / "argosy", "init", "--command", "python train.py")
     assert status != 0 and "config/config.yaml: this file exists already" in said
+
+
+@pytest.mark.container
+def test_the_tutorial_runs_as_it_is_written(
+    installed: Path, project: Path, project_store: Store, tmp_path: Path
+) -> None:
+    page = (project / "docs/tutorial.md").read_text()
+    files = re.findall(r"^`([\w./]+)`:\n\n```\w*\n(.*?)^```", page, flags=re.M | re.S)
+    assert [name for name, _ in files] == ["train.py", "requirements.txt", "config/config.yaml"]
+    home = tmp_path / "repository"
+    home.mkdir()
+    for name, text in files[:2]:
+        (home / name).write_text(text)
+    programs = installed.parents[2] / "bin"
+    variables = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+    path = f"{programs}:{os.environ['PATH']}"
+    there = {"HOME": str(tmp_path), "PATH": path, "ARGOSY_STORE": str(project_store.path)}
+    study = Workspace(home, {**variables, **there})
+    commands = [
+        line
+        for block in re.findall(r"^```sh\n(.*?)^```", page, flags=re.M | re.S)
+        for line in block.splitlines()
+    ]
+    for command in commands:
+        status, said = study.run(*own_programs(programs, shlex.split(command)))
+        assert status == 0, f"{command}\n{said}"
+        if command.startswith("argosy init"):
+            made = yaml.safe_load((home / "config/config.yaml").read_text())
+            asked = yaml.safe_load(files[2][1])
+            # What the page tells to change is all that differs.
+            edited = {"image", "data", "throughput"}
+            for config in (made, asked):
+                [(_, experiment)] = config["experiments"].items()
+                for key in edited:
+                    experiment.pop(key, None)
+            assert made == asked
+            (home / "config/config.yaml").write_text(files[2][1])
+    assert "2 nodes" in said and (home / "results/local/report.html").is_file()
+
+
+def own_programs(programs: Path, words: list[str]) -> list[Path | str]:
+    """Return a command with the programs of an environment."""
+    if words[0] == "snakemake":
+        return [programs / "python", "-m", *words]
+    return [programs / words[0], *words[1:]]
 
 
 def test_an_installed_argosy_runs_a_study(workspace: Workspace, installed: Path) -> None:

@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from argosy.results.fingerprint import Listing
@@ -12,12 +12,14 @@ from argosy.run_folder.folder import by_number, in_order
 from argosy.run_folder.job_file import read_jobs
 from argosy.run_folder.models import (
     Claim,
+    DataFile,
     Experiment,
     Failure,
     Job,
     NodeStatus,
     Provenance,
     RunFolderError,
+    SeenData,
     Verdict,
     as_model,
     read_model,
@@ -41,6 +43,20 @@ class Attempt:
     verdict: Verdict | None
     nodes: tuple[NodeStatus, ...]
     claim: Claim | None = None
+    data: Mapping[str, SeenData] = field(default_factory=dict)
+
+    @property
+    def programs(self) -> dict[str, str]:
+        """Digests of what it was a measurement of: files of its program, and data that it only reads."""
+        if self.claim is None:
+            return {}
+        asked = (self.claim.run and self.claim.run.data) or {}
+        data = {
+            f"data {target}": seen.identity
+            for target, seen in self.data.items()
+            if seen.identity and target in asked and not asked[target].write
+        }
+        return {**self.claim.programs, **data}
 
     @property
     def state(self) -> str:
@@ -164,10 +180,9 @@ class MeasuredRun:
 
     @property
     def programs(self) -> dict[str, str]:
-        """Digests of the program's files; of one that changed while the run was continued, each in turn."""
-        by_name = {each.name: each.claim for each in self.attempts}
-        claims = [by_name.get(piece.attempt) for piece in self.pieces]
-        noted = [claim.programs for claim in claims if claim and claim.programs]
+        """Digests of program and data; of one that changed while the run was continued, each in turn."""
+        by_name = {each.name: each.programs for each in self.attempts}
+        noted = [found for piece in self.pieces if (found := by_name.get(piece.attempt))]
         names = sorted({name for programs in noted for name in programs})
         return {
             name: " then ".join(dict.fromkeys(programs.get(name, "none") for programs in noted))
@@ -248,6 +263,7 @@ def _read_attempt(listing: Listing, name: str) -> Attempt:
     nodes = [file for file in files if re.fullmatch(r"node-.*\.json", file)]
     attempt_dir, written = listing.path / "attempts" / name, listing.attempts.get(name, ())
     verdict, claim = attempt_dir / "verdict.json", attempt_dir / "claim.json"
+    data = attempt_dir / "data.json"
     return Attempt(
         name=name,
         verdict=read_model(verdict, top, Verdict) if verdict.name in written else None,
@@ -255,4 +271,5 @@ def _read_attempt(listing: Listing, name: str) -> Attempt:
             read_model(folder / node, top, NodeStatus) for node in sorted(nodes, key=by_number)
         ),
         claim=read_model(claim, top, Claim) if claim.name in written else None,
+        data=read_model(data, top, DataFile).data if data.name in written else {},
     )

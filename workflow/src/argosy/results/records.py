@@ -5,7 +5,7 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from argosy.results.lines import is_amount, is_whole, lines, name_files, open_re
 from argosy.results.measured_run import MeasuredRun
 from argosy.results.tables import fetch
 from argosy.run_folder.models import check_version
+from argosy.runtime.contract.layout import PRINTED
 from argosy_common.reading import json_of
 
 COLLECTIVE = {"bytes": "DOUBLE", "repetition": "DOUBLE"}
@@ -70,7 +71,9 @@ _LINES = lines(
     | LAYERS,
     _OF_FILE,
 )
-_PRINTED_LINES = lines({"kind": "VARCHAR", "at": "DOUBLE", "samples_per_second": "DOUBLE"}, {})
+_PRINTED_LINES = lines(
+    {"kind": "VARCHAR", "at": "DOUBLE", "samples_per_second": "DOUBLE"}, {"rank": "INTEGER"}
+)
 
 _OTHERS = f"""
 CREATE TABLE other_line AS
@@ -103,7 +106,7 @@ FROM other_line WHERE kind = 'metric'
 
 _PRINTED = f"""
 CREATE TABLE printed_line AS
-SELECT experiment, run_id, "at" AS monotonic_s, samples_per_second AS samples_per_s,
+SELECT experiment, run_id, rank, "at" AS monotonic_s, samples_per_second AS samples_per_s,
     coalesce(kind = 'printed' AND {is_amount("samples_per_second")}, false) AS is_good
 FROM {_PRINTED_LINES}
 """
@@ -111,7 +114,7 @@ FROM {_PRINTED_LINES}
 
 @dataclass(frozen=True)
 class RecordFile:
-    """A file of JSON Lines, and whose it is. `rank` is None for what node 0's agent wrote.
+    """A file of JSON Lines, and whose it is. `is_printed`: an agent wrote it of what the rank printed.
 
     `offset_s` turns the rank's monotonic seconds into seconds since the job started: those of a job
     that it continues are negative. What was done from `until_step` on, if given, a later job did again.
@@ -120,9 +123,10 @@ class RecordFile:
     path: str
     experiment: str
     run_id: str
-    rank: int | None
-    offset_s: float | None
+    rank: int
+    offset_s: float | None = None
     until_step: int | None = None
+    is_printed: bool = False
 
 
 @dataclass(frozen=True)
@@ -160,14 +164,14 @@ def record_files(run: MeasuredRun) -> Iterator[RecordFile]:
                 if not header.is_all:
                     offset_s = header.offset_s(run.result.started)
                     yield _record_file(run, path, int(rank[1]), offset_s, piece.until)
-            elif path.name == "printed.jsonl" and piece.until is None:
-                yield _record_file(run, path)
+            elif (rank := PRINTED.fullmatch(path.name)) and piece.until is None:
+                yield replace(_record_file(run, path, int(rank[1] or 0)), is_printed=True)
 
 
 def _record_file(
     run: MeasuredRun,
     path: Path,
-    rank: int | None = None,
+    rank: int,
     offset_s: float | None = None,
     until_step: int | None = None,
 ) -> RecordFile:
@@ -183,7 +187,7 @@ def name_records(
 
 def load_others(database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile]) -> None:
     """Fill the tables of what `files` hold besides steps, and `other_line` with all such lines."""
-    if more := [file for file in files if file.rank is not None]:
+    if more := [file for file in files if not file.is_printed]:
         database.execute(_OTHERS, name_records(database, more))
         database.execute(_METRICS)
         for query in (COLLECTIVES, LAYER_ROWS):
@@ -192,8 +196,8 @@ def load_others(database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile]
         database.execute(
             "CREATE TABLE other_line (experiment VARCHAR, run_id VARCHAR, kind VARCHAR)"
         )
-    if printed := [file for file in files if file.rank is None]:
-        database.execute(_PRINTED, name_records(database, printed))
+    if printed := [file for file in files if file.is_printed]:
+        database.execute(_PRINTED, name_files(database, {"rank": "INTEGER"}, printed))
         database.execute(
             "INSERT INTO printed BY NAME SELECT * EXCLUDE is_good FROM printed_line WHERE is_good"
         )

@@ -1,7 +1,7 @@
 """The rows of a run in the small tables, from the files that `measured_run` has read."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ from argosy.results.hidden_values import without_secrets
 from argosy.results.measured_run import NOT_FAILED, Attempt, MeasuredRun
 from argosy.run_folder.failures import describe_failure
 from argosy.run_folder.models import Failure
+from argosy.runtime.contract.throughput import throughput_of
 
 Row = dict[str, Any]
 
@@ -36,6 +37,7 @@ class Completeness:
 def run_row(run: MeasuredRun, found: Completeness) -> Row:
     """Return the row of the table `runs`."""
     current, ran = run.current, run.ran
+    printed = throughput_of(ran.throughput)
     return _key(run) | {
         "site": run.asked.site,
         "nodes": run.asked.nodes,
@@ -53,8 +55,10 @@ def run_row(run: MeasuredRun, found: Completeness) -> Row:
         "is_native": ran.is_native,
         "hardware": ran.hardware,
         "queue": ran.queue,
-        "throughput_pattern": ran.throughput,
-        "environment": json.dumps(without_secrets(ran.rank_environment), sort_keys=True),
+        "throughput_pattern": _as_text(ran.throughput),
+        "printed_unit": printed.unit if printed else None,
+        "printing_ranks": len(printed.ranks(run.ranks)) if printed else None,
+        "environment": json.dumps(without_secrets(_variables(run)), sort_keys=True),
         "own_variables": sorted(run.experiment.environment),
         "resources": json.dumps(run.experiment.resources, sort_keys=True),
         "state": run.state,
@@ -85,6 +89,13 @@ def run_row(run: MeasuredRun, found: Completeness) -> Row:
         "provenance": run.provenance,
         "files_fingerprint": run.listing.fingerprint,
     }
+
+
+def _as_text(throughput: str | Mapping[str, Any] | None) -> str | None:
+    """Return what names the measurement in a setup: a pattern, or all that is said of it."""
+    if throughput is None or isinstance(throughput, str):
+        return throughput
+    return json.dumps(throughput, sort_keys=True, ensure_ascii=False)
 
 
 def node_rows(run: MeasuredRun) -> Iterator[Row]:
@@ -128,6 +139,13 @@ def _telling_log(run: MeasuredRun, attempt: Attempt, failure: Failure) -> str | 
     logs = run.logs(attempt)
     names = (f"ranks/rank-{failure.rank}.log", f"node-{failure.node}.log", "job.log")
     return next((_in_results(run, attempt, name) for name in names if name in logs), None)
+
+
+def _variables(run: MeasuredRun) -> dict[str, str]:
+    """Return the ranks' variables, as format strings; the experiment's own without numbers of this run."""
+    own = run.experiment.environment.items()
+    doubled = {name: text.replace("{", "{{").replace("}", "}}") for name, text in own}
+    return {**run.ran.rank_environment, **doubled}
 
 
 def _hosts(attempt: Attempt) -> list[str | None]:

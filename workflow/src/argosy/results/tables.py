@@ -57,6 +57,8 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "hardware": "VARCHAR",
         "queue": "VARCHAR",
         "throughput_pattern": "VARCHAR",
+        "printed_unit": "VARCHAR",
+        "printing_ranks": "INTEGER",
         "environment": "VARCHAR",
         "own_variables": "VARCHAR[]",
         "resources": "VARCHAR",
@@ -104,7 +106,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "value_text": "VARCHAR",
         "at_s": "DOUBLE",
     },
-    "printed": _RUN | {"monotonic_s": "DOUBLE", "samples_per_s": "DOUBLE"},
+    "printed": _RUN | {"rank": "INTEGER", "monotonic_s": "DOUBLE", "samples_per_s": "DOUBLE"},
     "collectives": _RUN
     | {
         "name": "VARCHAR",
