@@ -102,7 +102,10 @@ try:
     FACTS = read_site(Path("slurm") / SITE)
     SYSTEM = find_batch_system(FACTS.scheduler, f"slurm/{SITE}/site.yaml")
     WHERE = Target(SITE, STUDY.hardware, STUDY.queue)
-    RUNS = {f"{run.experiment}/{run.run_id}": run for run in expand_runs(STUDY, FACTS.variables)}
+    RUNS = {
+        f"{run.experiment}/{run.run_id}": run
+        for run in expand_runs(STUDY, FACTS.variables)
+    }
     # The first to be submitted has the highest.
     PRIORITIES = {
         f"{run.experiment}/{run.run_id}": priority
