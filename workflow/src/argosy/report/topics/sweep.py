@@ -67,8 +67,8 @@ def _table(of: str, experiments: Sequence[ExperimentSummary], name: str) -> Tabl
             *(_column(rows, each, partial(metric_cell, each)) for each in metrics),
         ],
         f"Sweep of {of}: combinations on {name_among(planned, largest)}, the fastest first, with 95 % "
-        "intervals. "
-        "Chance favours the first of many: compare intervals before choosing.",
+        "intervals. A click on a heading sorts by another number. Chance favours the first of many: "
+        "compare intervals.",
         f"Sweep of {of}",
         name,
     )
