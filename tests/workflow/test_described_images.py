@@ -1,4 +1,4 @@
-"""`image: {from: …, python: requirements.txt}`: built without a Containerfile, anew when the list changes."""
+"""`image: {from: …, python: requirements.txt}`: built without a Containerfile, and anew after a change."""
 
 import json
 import zipfile
