@@ -169,3 +169,16 @@ def test_the_workflow_builds_by_a_job(builder: ClusterWorkspace, store: Store) -
     assert status == 0, output
     assert len(built_jobs(builder)) == 1
     assert_built(builder, store)
+
+
+def test_a_job_builds_an_image_that_the_configuration_describes(builder: ClusterWorkspace) -> None:
+    image = {"from": "tiny", "system": "libgl1"}
+    experiment = {"image": image, "launcher": "plain", "command": "none", "scale": {"nodes": [1]}}
+    builder.configure({"tiny": experiment}, site="testbed")
+    status, output = builder.run(BIN / "snakemake", "--profile", "slurm/testbed", "plan_runs")
+    # There is no apt-get in it.
+    assert status != 0 and "Traceback" not in output
+    # By the job's log, which is followed, and by the command.
+    *_, error = [line for line in output.splitlines() if line.startswith("error: image of")]
+    assert error.startswith("error: image of libgl1 upon tiny: resources/images/tiny-")
+    assert "RUN failed with exit status" in error and "(job " in error
