@@ -51,6 +51,7 @@ def test_keys_beside_a_format_replace_its_own() -> None:
     [
         ("hugingface", "did you mean huggingface?"),
         ({"format": "tqmd"}, "there is no tqmd; did you mean tqdm?"),
+        ({"format": "tqdm", "pattern": "(a)"}, "leave one of the two keys out"),
         ("(a)(b)", "needs exactly one group"),
         ("(?P<number>a)(b)", "of several, each has a name"),
         ("(?P<number>a)(?P<unit>b)", "of several, each has a name"),
