@@ -9,6 +9,8 @@ from typing import Any
 
 import step_files
 
+from argosy.runtime.contract import layout
+
 STARTED = 1_800_000_000.0
 PHASES = {"data": 0.1, "forward": 0.3, "backward": 0.4, "update": 0.1}
 """Shares of a step's time; the rest, a tenth, is in no phase."""
@@ -265,13 +267,13 @@ class RunFiles:
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (self.records(attempt) / f"telemetry-{node}.jsonl").write_text(text)
 
-    def printed(self, values: Sequence[float], attempt: str = "100.0") -> None:
+    def printed(self, values: Sequence[float], attempt: str = "100.0", rank: int = 0) -> None:
         lines = [
             {"kind": "printed", "samples_per_second": value, "at": 1000.0 + place}
             for place, value in enumerate(values)
         ]
         text = "".join(json.dumps(line) + "\n" for line in lines)
-        (self.records(attempt) / "printed.jsonl").write_text(text)
+        (self.records(attempt) / layout.printed(rank)).write_text(text)
 
 
 def _step(
@@ -306,6 +308,7 @@ def plan(
     hardware: str | None = None,
     queue: str | None = None,
     digest: str = "ab",
+    throughput: str | Mapping[str, Any] | None = None,
 ) -> RunFiles:
     """A run that was planned and not yet submitted."""
     run_id = f"nodes{nodes}-ranks{ranks_per_node}-repeat{repeat}"
@@ -327,7 +330,7 @@ def plan(
         "runtime": "native" if native else "container",
         "launcher": launcher,
         "rank_environment": {**(site_environment or {}), **(environment or {})},
-        "throughput": None,
+        "throughput": throughput,
         "time_limit_s": 600,
         **({"variant": variant} if variant else {}),
         **({"timeline": True} if timeline else {}),

@@ -11,6 +11,7 @@ from live_study import FakeStudy, ended_in, evenly, records, starts
 from study_files import RunFiles
 
 from argosy.monitor.progress import NO_PROGRESS, last_records, read_progress
+from argosy.runtime.contract.throughput import Throughput
 from argosy.schedulers.base import State
 
 
@@ -84,6 +85,17 @@ def test_a_program_that_prints_its_speed_is_quoted(fake: FakeStudy) -> None:
     run.printed([100.0, 200.0], "7.0")
     found = read_progress(run.records("7.0"), 1, time.time())
     assert (found.steps, found.samples_per_s) == (None, 150.0)
+
+
+def test_what_all_ranks_print_is_one_speed_in_its_unit(fake: FakeStudy) -> None:
+    run = fake.plan(nodes=2)
+    asked = Throughput("([0-9.]+) tokens/s", of="rank", rank="all", per="token")
+    run.printed([100.0, 200.0], "7.0", rank=1)
+    alone = read_progress(run.records("7.0"), 2, time.time(), asked)
+    run.printed([50.0], "7.0")
+    found = read_progress(run.records("7.0"), 2, time.time(), asked)
+    assert alone.samples_per_s is None
+    assert (found.samples_per_s, found.unit) == (200.0, "tokens")
 
 
 def test_a_printed_speed_is_not_repeated_for_ever(fake: FakeStudy) -> None:

@@ -47,6 +47,27 @@ def test_printed_throughput_where_there_are_no_steps(tmp_path: Path) -> None:
     assert (found.samples_per_s, found.source) == (102.0, "printed")
 
 
+@pytest.mark.parametrize(
+    ("of_ranks", "rate", "left_out"),
+    [
+        # Unequal numbers: each rank has a mean of its own.
+        ([[30.0, 30.0, 30.0], [20.0]], 50.0, None),
+        ([[30.0]], None, "1 of its 2 ranks printed no throughput"),
+        ([[30.0], [0.0]], None, "it printed only 0 as throughput"),
+    ],
+)
+def test_what_all_ranks_print_adds_up(
+    tmp_path: Path, of_ranks: list[list[float]], rate: float | None, left_out: str | None
+) -> None:
+    asked = {"pattern": "([0-9.]+) tokens/s", "of": "rank", "rank": "all", "per": "token"}
+    run = plan(tmp_path, nodes=2, throughput=asked)
+    run.execute()
+    for rank, values in enumerate(of_ranks):
+        run.printed(values, rank=rank)
+    [found] = measured(tmp_path)
+    assert (found.samples_per_s, found.left_out, found.unit) == (rate, left_out, "tokens")
+
+
 def test_steps_go_before_printed_throughput(tmp_path: Path) -> None:
     completed(tmp_path, step_s=0.1).printed([1.0])
     [found] = measured(tmp_path)

@@ -20,16 +20,18 @@ from argosy.validation import from_text
 from argosy_common.errors import choices
 
 FORMATS: Mapping[str, Mapping[str, str]] = {
-    # Each rank trains on batches of its own, so steps of bars are a rank's.
-    "deepspeed": {"pattern": r"RunningAvgSamplesPerSec=([0-9.]+)"},
+    # Its first rates may be -inf.
+    "deepspeed": {"pattern": r"RunningAvgSamplesPerSec=([0-9][0-9.e+-]*)"},
     "horovod-synthetic": {
         "pattern": r"Iter #[0-9]+: ([0-9.]+) img/sec per",
         "of": "rank",
         "per": "image",
     },
-    "huggingface": {"pattern": r"'train_samples_per_second': '?([0-9.e+]+)"},
+    "huggingface": {"pattern": r"'train_samples_per_second': '?([0-9][0-9.e+-]*)"},
+    # Each rank trains on batches of its own, so steps of bars are a rank's.
     "keras": {
-        "pattern": r" (?P<number>[0-9]+)(?:(?P<seconds>s)|(?P<milliseconds>ms)|(?P<microseconds>us))/step"
+        "pattern": r" (?P<number>[1-9][0-9]*)"
+        r"(?:(?P<seconds>s)|(?P<milliseconds>ms)|(?P<microseconds>us))/step"
         # The last line of an epoch counts the time of its validation.
         r"(?!.*\bval_)",
         "of": "rank",
@@ -47,7 +49,7 @@ FORMATS: Mapping[str, Mapping[str, str]] = {
         "is": "milliseconds",
         "rank": "last",
     },
-    "mllog": {"pattern": r':::MLLOG .*"throughput"(?:, "value")?: ([0-9.e+]+)'},
+    "mllog": {"pattern": r':::MLLOG .*"throughput"(?:, "value")?: ([0-9][0-9.e+-]*)'},
     "tqdm": {
         "pattern": r"\[[0-9:]+(?:<[0-9:?]+)?, +(?P<number>[0-9.]+[kMG]?)(?:(?P<seconds>s/\w+)|\w+/s)",
         "of": "rank",
@@ -134,6 +136,10 @@ class Throughput(BaseModel):
             return value
         if name not in FORMATS:
             raise ValueError(f"format: there is no {name}; {choices([*FORMATS], str(name))}")
+        if value.get("pattern", FORMATS[name]["pattern"]) != FORMATS[name]["pattern"]:
+            raise ValueError(
+                f"format: {name} has a pattern of its own; leave one of the two keys out"
+            )
         return {**FORMATS[name], **value}
 
     @field_validator("pattern")

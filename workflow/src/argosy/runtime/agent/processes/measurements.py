@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import time
@@ -138,9 +139,12 @@ class PrintedThroughput:
         number, named = rate_of(match), match.groupdict()
         times = number_of(match, match.re.groupindex[TIMES]) if named.get(TIMES) else 1.0
         try:
-            return self._printed.per_second(number, named, times)
+            rate = self._printed.per_second(number, named, times)
         except ZeroDivisionError:
             raise NoNumberError("0, which is a time") from None
+        if not 0 <= rate < math.inf:
+            raise NoNumberError(f"{number:g}, which makes no rate with {times:g} times as much")
+        return rate
 
     def _is_listed(self, problem: NoNumberError) -> bool:
         """Note a match without a number, and return whether it is written down."""

@@ -1,0 +1,70 @@
+"""The key `throughput` of config.yaml, in its three forms."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from argosy.study.models import Config
+from argosy.study.runs import Run, expand
+
+
+def runs(throughput: object) -> list[Run]:
+    experiment = {
+        "command": "train",
+        "runtime": "native",
+        "scale": {"nodes": [1, 2], "ranks_per_node": 2},
+        "throughput": throughput,
+    }
+    return expand(Config.model_validate({"experiments": {"a": experiment}}))
+
+
+@pytest.mark.parametrize(
+    ("asked", "written"),
+    [
+        ("([0-9.]+) img/s", "([0-9.]+) img/s"),
+        ({"pattern": "(x)"}, "(x)"),
+        ({"pattern": "(x)", "of": "job", "rank": "1"}, {"pattern": "(x)", "rank": 1}),
+        (
+            {"pattern": "(x)", "is": "seconds", "times": 64},
+            {"pattern": "(x)", "is": "seconds", "times": 64},
+        ),
+    ],
+)
+def test_no_more_is_written_than_was_asked_for(asked: object, written: object) -> None:
+    """A pattern alone is the text that it was, so that earlier runs have not changed."""
+    for run in runs(asked):
+        content = run.model_dump(mode="json")
+        assert content["throughput"] == written
+        assert Run.model_validate(content) == Run.model_validate_json(run.model_dump_json()) == run
+
+
+def test_keys_beside_a_format_replace_its_own() -> None:
+    [run, *_] = runs({"format": "lightning", "of": "job", "times": 32})
+    written = run.model_dump(mode="json")["throughput"]
+    assert (written["of"], written["per"], written["times"]) == ("job", "step", 32)
+    assert Run.model_validate(run.model_dump(mode="json")) == run
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("hugingface", "did you mean huggingface?"),
+        ({"format": "tqmd"}, "there is no tqmd; did you mean tqdm?"),
+        ({"format": "tqdm", "pattern": "(a)"}, "leave one of the two keys out"),
+        ("(a)(b)", "needs exactly one group"),
+        ("(?P<number>a)(b)", "of several, each has a name"),
+        ("(?P<number>a)(?P<unit>b)", "of several, each has a name"),
+        ({"pattern": "a"}, "needs exactly one group"),
+        ({"pattern": "(a)", "is": "hours"}, "'rate', 'seconds', 'milliseconds' or 'microseconds'"),
+        ({"pattern": "(a)", "rank": 2}, "there is no rank 2 of 2"),
+        ({"pattern": "(a)", "rank": "middle"}, "is first, last, all or the number of a rank"),
+        ({"pattern": "(a)", "per": "a b"}, "is a word of letters"),
+        ({"pattern": "(a)", "times": 0}, "greater than 0"),
+        (7, "is a pattern, the name of a format, or a map"),
+    ],
+)
+def test_wrong_values_are_refused_with_a_remedy(wrong: Any, said: str) -> None:
+    with pytest.raises(ValidationError, match="throughput") as problem:
+        runs(wrong)
+    assert said in str(problem.value)
