@@ -222,6 +222,12 @@ def test_times_are_slurms(project: Path, time: str, seconds: str | None) -> None
     assert isinstance(resources, dict) and resources.get("time") == seconds
 
 
+def test_marks_of_what_is_not_known_stay_whole(project: Path) -> None:
+    found = converted(project, "srun -$-mpi=pmi2 --x=$Y \ue0009\ue001 python vae.py $- $Z\n")
+    texts = "".join(f"{note.text}{note.said}" for note in (*found.taken, *found.left))
+    assert "\ue000" not in f"{found.experiment}{texts}" and "$-mpi" in texts
+
+
 def test_reading_a_long_script_takes_no_time(project: Path) -> None:
     script = Script.read("echo '" + "x\n" * 3000 + "'\n" + "if x; then\n" * 3000, {})
     assert len(script.left) == 1

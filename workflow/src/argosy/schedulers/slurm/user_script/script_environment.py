@@ -134,6 +134,7 @@ class Environment:
 
     def _read_variables(self, statement: Statement) -> None:
         is_export = statement.words[0] in EXPORTS
+        before = len(self.taken) + len(self.left)
         for word in statement.words[is_export:]:
             if pair := ASSIGNMENT.fullmatch(word):
                 name, value = pair.groups()
@@ -151,6 +152,8 @@ class Environment:
                 self.left.append(Note(statement.line, text, "nothing that was taken uses it"))
             else:
                 self.taken.append(Note(statement.line, text, "filled in where it is used"))
+        if before == len(self.taken) + len(self.left):
+            self._leave(statement, "sets no variable to a value")
 
     def _read_line(self, statement: Statement) -> None:
         if self.is_native:

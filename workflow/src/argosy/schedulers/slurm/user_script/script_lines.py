@@ -81,7 +81,7 @@ class Script:
     def read(cls, text: str, variables: Mapping[str, str]) -> "Script":
         """Read a script's text."""
         script = cls(dict(variables))
-        lines = text.split("\n")
+        lines = re.sub("[\ue000-\ue002]", "", text).split("\n")
         place = 0
         while place < len(lines):
             place = script._read_from(lines, place)
@@ -93,7 +93,7 @@ class Script:
 
     def restored(self, word: str) -> str:
         """Return a word with its unknown parts as they are written."""
-        while is_open(word):
+        while _NOT_KNOWN.search(word):
             word = _NOT_KNOWN.sub(lambda found: self._open[int(found[1])], word)
         return word
 
@@ -116,9 +116,12 @@ class Script:
         if words is None:
             self.left.append(Note(where, shortened(line), _why_left(line)))
             return end
-        for statement in _simple(words, where):
+        found = list(_simple(words, where))
+        for statement in found:
             self._assign(statement.words)
-            self.statements.append(statement)
+        self.statements += found
+        if not found:
+            self.left.append(Note(where, shortened(line), "starts no command"))
         return end
 
     def _read_directives(self, line: str, text: str) -> None:
@@ -133,7 +136,10 @@ class Script:
                 Note(line, text, f"cannot be split into words ({problem}): correct it")
             )
             return
-        self.directives += (Directive(line, *option) for option in options_of(words)[0])
+        options, rest = options_of(words)
+        self.directives += (Directive(line, *option) for option in options)
+        if rest or not options:
+            self.left.append(Note(line, text, "has no option that sbatch reads: correct it"))
 
     def _command_at(self, lines: list[str], place: int) -> tuple[int, list[str] | None]:
         """Return where the command ends, and its words; None for what is not interpreted."""
@@ -236,8 +242,8 @@ def options_of(words: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
     while place < len(words) and words[place].startswith("-") and words[place] != "--":
         word, following = words[place], words[place + 1 : place + 2]
         place += 1
-        if word.startswith("--"):
-            name, equals, value = word[2:].partition("=")
+        if word.startswith("--") or is_open(word[1:2]):
+            name, equals, value = word.lstrip("-").partition("=")
         else:
             name, value = SHORT.get(word[1:2], word[1:2]), word[2:]
             equals = value

@@ -113,7 +113,8 @@ class Sizes:
         request = f"{found['type']}:{field}" if found["type"] else field
         if name != "gres":
             return {name: request}
-        others = [part for part in self.options["gres"].split(",") if not part.startswith("gpu")]
+        _, given = site_option("gres", self.options["gres"])
+        others = [part for part in given.split(",") if not part.startswith("gpu")]
         return {"gres": ",".join([f"gpu:{request}", *others])}
 
     @property

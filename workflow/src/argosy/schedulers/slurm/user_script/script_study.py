@@ -154,6 +154,17 @@ class _Conversion:
         """The last directive of each option; sbatch ignores those before it."""
         found: dict[str, Directive] = {}
         for each in self.script.directives:
+            needs_value = each.name in (
+                "account",
+                "partition",
+                "qos",
+                "constraint",
+                "signal",
+                "image",
+            )
+            if not each.value.isprintable() or (needs_value and not each.value):
+                self._leave(each.line, _shown(each), "has no value that can be read: correct it")
+                continue
             if before := found.pop(each.name, None):
                 self.left.append(
                     Note(before.line, _shown(before), f"line {each.line} sets it again")
@@ -181,7 +192,7 @@ class _Conversion:
         by_option = self.options.get("image")
         named = self.launch.image or (by_option.value if by_option else "")
         image = named.removeprefix("docker:").removeprefix("//").replace("#", "/")
-        if not image or is_open(image) or image.startswith((".", "/")):
+        if not image or not image.isprintable() or is_open(image) or image.startswith((".", "/")):
             return ""
         try:
             return image_or_source(REGISTRY + image)
@@ -336,6 +347,8 @@ class _Conversion:
         image = self.asked_image or self.image_of_script or DEFAULT_IMAGE
         by_option = self.options.get("image")
         named = self.launch.image or (by_option.value if by_option else "")
+        if by_option and self.launch.image:
+            self._leave(by_option.line, _shown(by_option), "the launch line names an image as well")
         if named:
             line = by_option.line if by_option and not self.launch.image else self.statement.line
             text = self.script.restored(named)
@@ -420,7 +433,7 @@ class _Conversion:
                     if name in ("partition", "qos")
                     else (of_hardware, "hardware")
                 )
-                level[name] = each.value
+                _, level[name] = site_option(name, each.value)
                 self._take(each, f"{where}: {key}.*.options.{name}")
             elif name == "no-requeue":
                 options["requeue"] = None
