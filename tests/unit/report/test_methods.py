@@ -20,7 +20,7 @@ def test_a_study_of_repeats_and_sizes_has_intervals_and_laws(tmp_path: Path) -> 
     results = tmp_path / "site"
     sample_study(results)
     said = " ".join(methods(summary_of(results)))
-    for method in ("slowest rank", "steady", "Student's t", "Welch's", "their product", "Laws are"):
+    for method in ("slowest rank", "steady", "Student's t", "Welch's", "Their product", "Laws are"):
         assert method in said, method
     assert "Base of digits-mlp, its size with the fewest ranks: 1 node, 2 ranks." in said
 
@@ -53,7 +53,7 @@ def test_independent_ranks_are_told(tmp_path: Path) -> None:
     asked = run.path / "run.json"
     asked.write_text(json.dumps({**json.loads(asked.read_text()), "independent": True}))
     said = " ".join(methods(summary_of(results)))
-    assert "The ranks of digits are independent of each other, as the experiment says" in said
+    assert "The ranks of digits are independent of each other, as configured" in said
 
 
 def test_the_order_of_submission_is_told_with_its_seed(tmp_path: Path) -> None:
