@@ -182,8 +182,9 @@ class Environment:
         home = self.script.variables.get("HOME", "")
         if word.startswith("~/") and home:
             word = home + word[1:]
-        is_path = is_file and not is_open(word) and is_there(self.base / word)
-        word = os.path.normpath(self.base / word) if is_path else word
+        path = self.base / word
+        is_path = is_file and not is_open(word) and is_there(path) and path.is_file()
+        word = os.path.normpath(path) if is_path else word
         return shell_word(word, self.script, _of_batch_script)
 
     def _read_folder(self, statement: Statement, word: str) -> None:
