@@ -75,6 +75,7 @@ def test_the_launcher_is_that_of_the_program(
             "python3 /workloads/train.py --out . --name ''",
         ),
         ("./src/run.py --fast", "run", "/workloads/src/run.py --fast"),
+        (f"mytool {'x' * 300}", "training", f"mytool {'x' * 300}"),
         ("mytool --steps 5", "training", "mytool --steps 5"),
         # Not the names of folders of a site's results.
         ("python figures.py", "figures-run", "python3 /workloads/figures.py"),

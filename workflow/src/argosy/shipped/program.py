@@ -99,5 +99,13 @@ class Program:
             return ""
         folder = os.path.normpath(workloads_folder(self.project))
         path = os.path.normpath(self.base / word)
-        is_below = path.startswith(f"{folder}/") and Path(path).exists()
+        is_below = path.startswith(f"{folder}/") and is_there(Path(path))
         return os.path.relpath(path, folder) if is_below else ""
+
+
+def is_there(path: Path) -> bool:
+    """Return whether there is such a file or folder; a word of a command may be longer than names are."""
+    try:
+        return path.exists()
+    except OSError:
+        return False

@@ -15,6 +15,7 @@ from argosy.schedulers.slurm.user_script.script_lines import (
     Statement,
     is_open,
 )
+from argosy.shipped.program import is_there
 from argosy.study.models import variable_name
 
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
@@ -181,8 +182,9 @@ class Environment:
         home = self.script.variables.get("HOME", "")
         if word.startswith("~/") and home:
             word = home + word[1:]
-        is_path = is_file and not is_open(word) and (self.base / word).is_file()
-        word = os.path.normpath(self.base / word) if is_path else word
+        path = self.base / word
+        is_path = is_file and not is_open(word) and is_there(path) and path.is_file()
+        word = os.path.normpath(path) if is_path else word
         return shell_word(word, self.script, _of_batch_script)
 
     def _read_folder(self, statement: Statement, word: str) -> None:
@@ -191,6 +193,7 @@ class Environment:
         path = Path(os.path.normpath(self.base / folder))
         if (
             not is_open(word)
+            and is_there(path)
             and path.is_dir()
             and path.resolve().is_relative_to(self.folder.resolve())
         ):

@@ -37,6 +37,7 @@ GPU_OPTIONS = ("gres", "gpus-per-node", "gpus", "gpus-per-task")
 MEMORY_OPTIONS = ("mem", "mem-per-cpu", "mem-per-gpu")
 _DEFAULT_WARNING_S = 60
 _LEAST_TIME_S = 60
+_MOST_MEBIBYTES = 999_999_999
 _GPU_REQUEST = re.compile(r"(?:(?P<type>[A-Za-z][\w.-]*):)?(?P<count>[0-9]{1,4})")
 
 
@@ -137,7 +138,8 @@ class Sizes:
             if found and int(found[1]):
                 value = mebibytes(f"{found[1]}{found[2] or 'M'}")
                 factor = {"mem-per-cpu": self.cpus_per_rank, "mem-per-gpu": self.gpus_per_rank}
-                return max(1, int(value * factor.get(name, 1 / self.ranks_per_node)))
+                size = int(value * factor.get(name, 1 / self.ranks_per_node))
+                return min(max(1, size), _MOST_MEBIBYTES)
         return None
 
     @property
