@@ -178,7 +178,7 @@ def test_what_argosy_cannot_use_is_refused_in_one_line(place: Place) -> None:
     ("pseudo", "said"),
     [
         (("sda b 660 0 0 8 0",), "sda"),
-        (("bin/.wh.tool f 644 0 0 true",), "layers cannot hold names that begin with .wh."),
+        (("bin/.wh.tool f 644 0 0 true",), "layers cannot contain names that begin with .wh."),
     ],
 )
 def test_files_that_no_layer_may_hold_are_refused(

@@ -134,7 +134,7 @@ def test_an_interrupted_start_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_command_that_would_be_refused_makes_no_project(tmp_path: Path) -> None:
-    with pytest.raises(ArgosyError, match=r"--command: experiments.*srun and its options out"):
+    with pytest.raises(ArgosyError, match=r"--command: experiments.*remove srun and its options"):
         init(tmp_path, "srun python train.py")
     assert list(tmp_path.iterdir()) == []
 

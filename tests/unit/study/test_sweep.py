@@ -147,7 +147,7 @@ def test_one_combination_or_all_can_be_selected() -> None:
             "a combination is there twice",
         ),
         ({"lr": [1], "batch": [1]}, {"image": "{lr}:{batch}"}, "train.image: names no image"),
-        (None, {"image": "{lr}"}, "train.image: a name may hold letters"),
+        (None, {"image": "{lr}"}, "train.image: a name may contain letters"),
         (
             {"lr": ["srun"]},
             {"command": "{lr} ./train"},
