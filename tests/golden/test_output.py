@@ -57,6 +57,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for site in ("local", "planned"):
         write_report(folder / "results" / site)
     (folder / "Snakefile").write_text("# The rules.\n")
+    (folder / "containers/workloads").mkdir(parents=True)
     token = "hf_" + "a1B2" * 9
     (folder / "results/planned/notes.txt").write_text(f"my notes\nexport HF_TOKEN={token}\n")
     return folder
