@@ -116,13 +116,21 @@ def test_an_image_s_own_files_below_data_are_not_hidden(
     project_store: Store, layer: Layer, tmp_path: Path, engine: str
 ) -> None:
     root = tmp_path / "root"
-    (layer.diff / "data/own").mkdir(parents=True, exist_ok=True)
+    for name in ("own/hidden", "other/kept", "deep/er/kept"):
+        (layer.diff / "data" / name).mkdir(parents=True, exist_ok=True)
     make_frozen([layer], root)
-    with pytest.raises(
-        ArgosyError, match=r"^/data/x: .*; add to the Containerfile: RUN mkdir -p /data/x"
-    ):
-        start(
-            project_store, root, engine, "/", Bind(tmp_path, "/data/own"), Bind(tmp_path, "/data/x")
-        )
+    before = describe_tree(root)
+    mounted = tmp_path / "mounted"
+    (mounted / "new").mkdir(parents=True)
+    binds = [
+        Bind(mounted, target) for target in ("/data/own", "/data/x", "/data/deep/er/y", "/data/a/b")
+    ]
+    words = "cd /data; echo own/* other/* x/* deep/er/* deep/er/y/* a/b/*"
+    asked = Container(root, ["/bin/sh", "-c", words], engine=engine, binds=binds)
+    said = contained(project_store, asked)[1].split()
+    assert sorted(said) == sorted(
+        ["own/new", "other/kept", "x/new", "deep/er/kept", "deep/er/y", "deep/er/y/new", "a/b/new"]
+    )
+    assert describe_tree(root) == before
     remove_tree(layer.diff / "data")
     remove_tree(root)

@@ -6,9 +6,8 @@ import pytest
 from image_programs import contained
 
 from argosy_common.errors import ArgosyError
-from argosy_images.engines import apptainer
-from argosy_images.engines.choice import one_starts
-from argosy_images.engines.models import APPTAINER, ENGINES, Bind, Container
+from argosy_images import Tools
+from argosy_images.engines.models import UNISOLATED_ENGINES, Bind, Container
 from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.container
@@ -34,14 +33,11 @@ def places(root: Path) -> list[tuple[str, int]]:
     ]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ["runc", *UNISOLATED_ENGINES])
 def test_a_missing_place_is_made_for_the_container_alone(
     project_store: Store, torch_digest: str, tmp_path: Path, engine: str
 ) -> None:
-    if engine == APPTAINER and not apptainer.find():
-        pytest.skip("no apptainer here")
-    if not one_starts(project_store, [engine]):
-        pytest.skip(f"{engine} does not start here")
+    Tools(project_store).fetch_proot(print)
     root = project_store.root(torch_digest)
     before = places(root)
     for name in ("deep", "mine", "seen"):

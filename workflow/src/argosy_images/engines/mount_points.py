@@ -7,12 +7,16 @@ mounted once more elsewhere, before they are covered.
 
 import stat
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from argosy_images.engines.invocation import is_ours, subfolder
 from argosy_images.engines.models import GUEST_DIR, Bind, Container
+
+if TYPE_CHECKING:
+    from argosy_images.rootfs.rooted import Root
 
 Names = tuple[str, ...]
 """A path of the image, its links followed."""
@@ -24,52 +28,67 @@ def with_mount_points(container: Container, folder: Path) -> Container:
 
     A bind whose place lies directly in `/`, or in another bind, is left as it is.
     """
-    missing: defaultdict[Names, dict[Names, bool]] = defaultdict(dict)
-    for bind in container.binds if container.root.is_dir() else ():
-        if found := _missing(container, bind):
-            above, rest = found
-            missing[above][rest] = bind.source.is_dir()
+    # Imported where an image starts: commands that only ask about engines do without.
+    from argosy_images.rootfs.rooted import Root
+
+    if not container.root.is_dir():
+        return container
+    with Root(container.root) as tree:
+        places = {tree.resolve(bind.target): bind for bind in _own_places(container)}
+        covered = {above for names in places if (above := _above_missing(tree, names))}
     more: list[Bind] = []
-    for number, above in enumerate(sorted(missing)):
+    outermost = [
+        one for one in covered if not any(one[: len(each)] == each for each in covered - {one})
+    ]
+    for number, above in enumerate(sorted(outermost)):
         cover = subfolder(subfolder(folder, "places"), str(number))
         image, seen = container.root.joinpath(*above), f"{GUEST_DIR}/covered-{number}"
-        _cover(image, seen, cover, missing[above])
+        within = {
+            names[len(above) :]: bind.source.is_dir()
+            for names, bind in places.items()
+            if names[: len(above)] == above and names != above
+        }
+        _cover(image, seen, cover, within)
         more += [Bind(image, seen), Bind(cover, "/" + "/".join(above))]
     return replace(container, binds=[*more, *container.binds]) if more else container
 
 
-def _missing(container: Container, bind: Bind) -> tuple[Names, Names] | None:
-    """Return the folder of the image in which the place of a bind is missing, and the place in it."""
-    # Imported where an image starts: commands that only ask about engines do without.
-    from argosy_images.rootfs.rooted import Root
+def _own_places(container: Container) -> Iterator[Bind]:
+    """Yield the binds whose places are in the image, and in no other bind."""
+    for bind in container.binds:
+        others = (other.target for other in container.binds if other is not bind)
+        if not is_ours(bind) and not any(bind.target.startswith(f"{each}/") for each in others):
+            yield bind
 
-    in_others = any(
-        bind.target.startswith(f"{other.target}/") for other in container.binds if other is not bind
-    )
-    if is_ours(bind) or in_others:
-        return None
-    with Root(container.root) as tree:
-        names = tree.resolve(bind.target)
-        if not names or names[0] in _OF_EACH_CONTAINER or tree.status_of(names):
-            return None
-        for depth in range(len(names) - 1, 0, -1):
-            status = tree.status_of(names[:depth])
-            if status:
-                is_folder = stat.S_ISDIR(status.st_mode)
-                return (names[:depth], names[depth:]) if is_folder else None
-    return None
+
+def _above_missing(tree: "Root", names: Names) -> Names:
+    """Return the folder of the image in which a place is missing; none if it is there, or nothing helps."""
+    if not names or names[0] in _OF_EACH_CONTAINER or tree.status_of(names):
+        return ()
+    for depth in range(len(names) - 1, 0, -1):
+        if status := tree.status_of(names[:depth]):
+            return names[:depth] if stat.S_ISDIR(status.st_mode) else ()
+    return ()
 
 
 def _cover(image: Path, seen: str, cover: Path, places: Mapping[Names, bool]) -> None:
     """Make places in `cover`, beside links to what the image's folder has, which is mounted at `seen`.
 
     Args:
-        places: whether each is of a folder.
+        image: the folder, which may be missing.
+        places: their paths in it, and whether each is of a folder.
     """
-    for entry in image.iterdir():
-        shown = entry.readlink() if entry.is_symlink() else f"{seen}/{entry.name}"
-        (cover / entry.name).symlink_to(shown)
-    for names, is_folder in places.items():
-        place = cover.joinpath(*names)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.mkdir(exist_ok=True) if is_folder else place.touch()
+    inner: defaultdict[str, dict[Names, bool]] = defaultdict(dict)
+    for (name, *rest), is_folder in places.items():
+        inner[name][tuple(rest)] = is_folder
+    for entry in image.iterdir() if image.is_dir() else ():
+        if entry.name not in inner:
+            shown = entry.readlink() if entry.is_symlink() else f"{seen}/{entry.name}"
+            (cover / entry.name).symlink_to(shown)
+    for name, below in inner.items():
+        if below.get((), True):
+            (cover / name).mkdir()
+        else:
+            (cover / name).touch()
+        if further := {names: is_folder for names, is_folder in below.items() if names}:
+            _cover(image / name, f"{seen}/{name}", cover / name, further)
