@@ -12,15 +12,15 @@ from typing import Any
 
 import yaml
 
-from argosy.schedulers.slurm.user_script.script_environment import (
+from argosy.schedulers.slurm.user_script.environment import (
     OF_RANKS,
     Environment,
     sets_up,
     shell_word,
     variable_of,
 )
-from argosy.schedulers.slurm.user_script.script_launch import TORCH_STARTERS, Launch, read_launch
-from argosy.schedulers.slurm.user_script.script_lines import (
+from argosy.schedulers.slurm.user_script.launch import TORCH_STARTERS, Launch, read_launch
+from argosy.schedulers.slurm.user_script.lines import (
     Directive,
     Note,
     Script,
@@ -28,7 +28,7 @@ from argosy.schedulers.slurm.user_script.script_lines import (
     is_open,
     shortened,
 )
-from argosy.schedulers.slurm.user_script.script_sizes import (
+from argosy.schedulers.slurm.user_script.sizes import (
     GPU_OPTIONS,
     MEMORY_OPTIONS,
     OF_TASKS,

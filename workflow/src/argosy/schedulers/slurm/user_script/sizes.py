@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from argosy.schedulers.slurm.user_script.script_launch import TORCH_STARTERS
+from argosy.schedulers.slurm.user_script.launch import TORCH_STARTERS
 from argosy.site.values import option_name, option_value
 from argosy_common.units import duration, mebibytes
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from argosy.schedulers.slurm.user_script.script_lines import ASSIGNMENT, is_open, options_of
+from argosy.schedulers.slurm.user_script.lines import ASSIGNMENT, is_open, options_of
 from argosy.study.command_launchers import PYTHON, SHELLS
 
 _OF_TORCH = (

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from argosy.schedulers.slurm.user_script.script_lines import (
+from argosy.schedulers.slurm.user_script.lines import (
     ASSIGNMENT,
     EXPORTS,
     Note,
