@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from argosy.results.hidden_values import SECRET_NAME
-from argosy.schedulers.slurm.user_script.experiment import Converted, convert
+from argosy.schedulers.slurm.user_script.conversion import Converted, convert
 from argosy.schedulers.slurm.user_script.lines import Script
 from argosy.shipped.new_project import config_text
 from argosy.site.models import Site, read_site

@@ -1,4 +1,4 @@
-"""Reads a user's batch script as data: its options, and its simple commands with their words.
+"""Reads a user's batch script as data: its simple commands with their words, and what becomes of them.
 
 Nothing is run. Variables that the script sets are filled in; other variables, and what a command would
 print, stay as they are written. Loops, conditions, functions and here-documents are left out, and named.
@@ -6,16 +6,20 @@ print, stay as they are written. Loops, conditions, functions and here-documents
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 EXPORTS = ("export", "declare", "typeset", "readonly")
+IN_BLOCK = "if runs need it, write it into the block `environment` of the site's job.sbatch.j2"
 _HERE_DOCUMENT = re.compile(r"(?<!<)<<-?\s*(['\"\\]?)([A-Za-z_]\w*)\1")
 _REDIRECTION = re.compile(r"\d*(?:&>>?|<<<|>\||>>|[<>]&|[<>])")
-_NAME = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\}|[0-9?#@*$!-])")
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
+_SPECIAL = re.compile(r"\$[0-9?#@*$!-]")
 _OPENERS = {"if", "for", "while", "until", "case", "select", "{", "function"}
 _CLOSERS = {"fi", "done", "esac", "}"}
+_KEYWORDS = {*_OPENERS, *_CLOSERS, "then", "do", "else"}
+_BEFORE_COMMANDS = {*_KEYWORDS, "elif", "!"}
 _SEPARATORS = ";|&()"
 _NOT_KNOWN = re.compile("\ue000([0-9]+)\ue001")
 _REDIRECTED = "\ue002"
@@ -37,15 +41,6 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Directive:
-    """An option in a line that begins with #SBATCH; `value` is empty for an option without one."""
-
-    line: str
-    name: str
-    value: str
-
-
-@dataclass(frozen=True)
 class Statement:
     """A simple command; what is not known of a word is in it as `Script.restored` shows."""
 
@@ -53,11 +48,6 @@ class Statement:
     words: tuple[str, ...]
     redirected: tuple[str, ...] = ()
     """Files of its output, and the commands that would read it."""
-
-
-def is_open(word: str) -> bool:
-    """Return whether a word has variables that the script does not set, or a command's output."""
-    return "\ue000" in word
 
 
 @dataclass
@@ -69,13 +59,14 @@ class Script:
     """
 
     variables: dict[str, str]
-    directives: list[Directive] = field(default_factory=list)
+    directives: list[tuple[str, str]] = field(default_factory=list)
+    """Lines that begin with #SBATCH, and their numbers."""
     statements: list[Statement] = field(default_factory=list)
+    taken: list[Note] = field(default_factory=list)
     left: list[Note] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
     """Variables whose values were filled in."""
     _open: list[str] = field(default_factory=list)
-    _began: bool = False
 
     @classmethod
     def read(cls, text: str, variables: Mapping[str, str]) -> "Script":
@@ -87,6 +78,14 @@ class Script:
             place = script._read_from(lines, place)
         return script
 
+    def take(self, line: str, text: str, key: str) -> None:
+        """Note the key that a part of a line became."""
+        self.taken.append(Note(line, self.shown(text), key))
+
+    def leave(self, line: str, text: str, reason: str) -> None:
+        """Note why a part of a line was left out, and what to do."""
+        self.left.append(Note(line, self.shown(text), reason))
+
     def parts(self, word: str) -> list[str]:
         """Return the known and the unknown parts of a word, in order."""
         return [part for part in re.split("(\ue000[0-9]+\ue001)", word) if part]
@@ -97,49 +96,58 @@ class Script:
             word = _NOT_KNOWN.sub(lambda found: self._open[int(found[1])], word)
         return word
 
-    def shown(self, *words: str) -> str:
-        """Return words as a list has room for them, with the project's folder as $PWD."""
-        text = " ".join(map(self.restored, words))
+    def shown(self, text: str) -> str:
+        """Return 60 characters of a text at most, with the project's folder as $PWD."""
+        text = self.restored(text)
         here = self.variables.get("PWD")
-        return shortened(text.replace(here, "$PWD") if here else text)
+        text = text.replace(here, "$PWD") if here else text
+        return text if len(text) <= 60 else f"{text[:59]}…"
+
+    def shell_word(self, word: str, kept: Callable[[str], str]) -> str:
+        """Return a word as a shell has to read it; empty if a part of it cannot stay.
+
+        Args:
+            word: with marks in the place of what is not known.
+            kept: returns what stays of such a part; empty if it cannot stay.
+        """
+        if not is_open(word):
+            return shlex.quote(word)
+        found = [
+            kept(self.restored(part)) if is_open(part) else re.sub(r'([\\"$`])', r"\\\1", part)
+            for part in self.parts(word)
+        ]
+        return f'"{"".join(found)}"' if all(found) else ""
+
+    def split(self, text: str) -> list[str]:
+        """Split the text that a shell is given by -c; without words if it is not whole."""
+        try:
+            return self._words(text)
+        except (UnclosedError, ValueError):
+            return []
 
     def _read_from(self, lines: list[str], place: int) -> int:
         """Read one line with those that continue it; return the place of the next one."""
         line = lines[place].strip()
         if not line or line.startswith("#"):
             if line.startswith("#SBATCH"):
-                self._read_directives(str(place + 1), line)
+                self._read_directive(str(place + 1), line)
             return place + 1
-        self._began = True
         end, words = self._command_at(lines, place)
         where = str(place + 1) if end == place + 1 else f"{place + 1}-{end}"
-        if words is None:
-            self.left.append(Note(where, shortened(line), _why_left(line)))
-            return end
-        found = list(_simple(words, where))
+        found = list(_simple(words or [], where))
         for statement in found:
             self._assign(statement.words)
         self.statements += found
         if not found:
-            self.left.append(Note(where, shortened(line), "starts no command"))
+            self.leave(where, line, _why_left(line) if words is None else "starts no command")
         return end
 
-    def _read_directives(self, line: str, text: str) -> None:
-        if self._began:
+    def _read_directive(self, line: str, text: str) -> None:
+        if self.statements or self.left:
             said = "Slurm ignores options below the first command; move it up"
-            self.left.append(Note(line, text, said))
-            return
-        try:
-            words = shlex.split(text.removeprefix("#SBATCH"), comments=True)
-        except ValueError as problem:
-            self.left.append(
-                Note(line, text, f"cannot be split into words ({problem}): correct it")
-            )
-            return
-        options, rest = options_of(words)
-        self.directives += (Directive(line, *option) for option in options)
-        if rest or not options:
-            self.left.append(Note(line, text, "has no option that sbatch reads: correct it"))
+            self.leave(line, text, said)
+        else:
+            self.directives.append((line, text))
 
     def _command_at(self, lines: list[str], place: int) -> tuple[int, list[str] | None]:
         """Return where the command ends, and its words; None for what is not interpreted."""
@@ -147,7 +155,7 @@ class Script:
         while end < len(lines):
             text += lines[end]
             end += 1
-            if _is_continued(text):
+            if (len(text) - len(text.rstrip("\\"))) % 2:
                 text = text[:-1]
                 continue
             try:
@@ -159,9 +167,10 @@ class Script:
                 return end, None
             if here := _HERE_DOCUMENT.search(text):
                 end, is_plain = _end_of_document(lines, end, here[2]), False
-            blocks += _opened_blocks(words)
-            brackets += 0 if blocks > 0 else _opened_brackets(words)
-            is_plain = is_plain and not _is_structured(words)
+            opened, bracketed, is_structured = _structure(words)
+            blocks += opened
+            brackets += 0 if blocks > 0 else bracketed
+            is_plain = is_plain and not is_structured
             if blocks <= 0 and brackets <= 0:
                 return end, words if is_plain else None
             text, is_plain = "", False
@@ -173,13 +182,6 @@ class Script:
         if is_export or all(pairs):
             self.variables |= {pair[1]: pair[2] for pair in pairs if pair}
 
-    def split(self, text: str) -> list[str]:
-        """Split the text that a shell is given by -c; without words if it is not whole."""
-        try:
-            return self._words(text)
-        except (UnclosedError, ValueError):
-            return []
-
     def _words(self, text: str) -> list[str]:
         """Split a command line; raises UnclosedError, or ValueError where shlex cannot."""
         lexer = shlex.shlex("".join(self._filled(text)), posix=True, punctuation_chars=_SEPARATORS)
@@ -190,44 +192,41 @@ class Script:
         """Yield the pieces of a text, with known variables filled in and no comments."""
         place, quoted = 0, False
         while place < len(text):
-            letter, before = text[place], text[place - 1 : place]
-            end = place + 1
-            at_word = not quoted and (not before or before in f"{_SEPARATORS} \t\n")
-            if letter == "\\":
-                end = place + 2
-            elif letter == "'" and not quoted:
-                end = _after(text, "'", place + 1)
-            elif letter == '"':
-                quoted = not quoted
-            elif letter in "$`":
-                end = _end_of_expansion(text, place)
-                yield self._value(text[place:end], quoted)
-                place = end
-                continue
-            elif letter == "#" and at_word:
-                place = text.find("\n", place) if "\n" in text[place:] else len(text)
-                continue
-            elif (
-                not quoted
-                and (found := _REDIRECTION.match(text, place))
-                and _stands(found, at_word)
-            ):
-                end = found.end()
-                yield f" {_REDIRECTED}{_escaped(found[0], quoted=False)} "
-                place = end
-                continue
-            elif letter == "\n" and not quoted:
-                letter = " ; "
-            yield letter if end == place + 1 else text[place:end]
-            place = end
+            quoted ^= text[place] == '"'
+            piece, place = self._piece(text, place, quoted)
+            yield piece
         if quoted:
             raise UnclosedError
 
+    def _piece(self, text: str, place: int, quoted: bool) -> tuple[str, int]:
+        """Return what stands for the text at a place, and where the text behind it begins."""
+        letter, end = text[place], place + 1
+        if letter in "$`":
+            end = _end_of_expansion(text, place)
+            return self._value(text[place:end], quoted), end
+        if letter == "\\":
+            return text[place : place + 2], place + 2
+        if quoted:
+            return letter, end
+        if letter == "'":
+            end = _after(text, "'", end)
+            return text[place:end], end
+        if letter == "\n":
+            return " ; ", end
+        at_word = not place or text[place - 1] in f"{_SEPARATORS} \t\n"
+        if letter == "#" and at_word:
+            end = text.find("\n", place)
+            return "", end if end > 0 else len(text)
+        found = _REDIRECTION.match(text, place)
+        # Digits in front of it belong to it, unless they end a word.
+        if found and (at_word or not letter.isdigit()):
+            return f" {_REDIRECTED}{_escaped(found[0], quoted=False)} ", found.end()
+        return letter, end
+
     def _value(self, expansion: str, quoted: bool) -> str:
         """Return the value of a variable, or a mark in the place of what is not known."""
-        found = _NAME.fullmatch(expansion)
-        name = (found[1] or found[2]) if found else None
-        if name and name in self.variables:
+        name = variable_of(expansion)
+        if name in self.variables:
             self.used.add(name)
             return _escaped(self.variables[name], quoted)
         if expansion == "$":
@@ -236,52 +235,19 @@ class Script:
         return f"\ue000{len(self._open) - 1}\ue001"
 
 
-def options_of(words: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the long names and values of options as sbatch and srun take them, and the words behind."""
-    found, place = [], 0
-    while place < len(words) and words[place].startswith("-") and words[place] != "--":
-        word, following = words[place], words[place + 1 : place + 2]
-        place += 1
-        if word.startswith("--") or is_open(word[1:2]):
-            name, equals, value = word.lstrip("-").partition("=")
-        else:
-            name, value = SHORT.get(word[1:2], word[1:2]), word[2:]
-            equals = value
-        if not equals and name not in FLAGS and following and following[0][:1] != "-":
-            value = following[0]
-            place += 1
-        found.append((_SAME.get(name, name), value))
-    return found, words[place + (words[place : place + 1] == ["--"]) :]
+def is_open(word: str) -> bool:
+    """Return whether a word has variables that the script does not set, or a command's output."""
+    return "\ue000" in word
 
 
-_SHORT = """
-A=account a=array b=begin c=cpus-per-task C=constraint d=dependency D=chdir e=error E=preserve-env
-F=nodefile G=gpus H=hold i=input J=job-name k=no-kill K=kill-on-bad-exit l=label L=licenses
-m=distribution M=clusters n=ntasks N=nodes o=output O=overcommit p=partition q=qos Q=quiet
-s=oversubscribe S=core-spec t=time T=threads u=unbuffered v=verbose w=nodelist W=wait x=exclude
-X=disable-status Z=no-allocate
-"""
-SHORT = dict(pair.split("=") for pair in _SHORT.split())
-"""Short options of sbatch and srun."""
-_SAME = {"tasks-per-node": "ntasks-per-node"}
-_FLAGS = """
-contiguous container-mount-home container-readonly container-remap-root container-writable disable-status
-exact exclusive get-user-env hold ignore-pbs kill-on-bad-exit label multi-prog nice no-allocate
-no-container-entrypoint no-container-mount-home no-container-remap-root no-kill no-requeue overcommit
-overlap oversubscribe parsable preserve-env propagate pty quiet reboot requeue spread-job test-only
-unbuffered use-min-nodes verbose whole
-"""
-FLAGS = frozenset(_FLAGS.split())
-"""Long options of sbatch and srun that take no value, or only one behind `=`."""
+def variable_of(expansion: str) -> str:
+    """Return the name of the variable that an expansion is the value of, and nothing else."""
+    found = _VARIABLE.fullmatch(expansion)
+    return (found[1] or found[2]) if found else ""
 
 
 def _escaped(value: str, quoted: bool) -> str:
     return re.sub(r'([\\"])' if quoted else r"""([\\'";|&()])""", r"\\\1", value)
-
-
-def _stands(found: re.Match[str], at_word: bool) -> bool:
-    """Return whether a redirection begins here; digits before it are of a word, or stand alone."""
-    return at_word or not found[0][0].isdigit()
 
 
 def _after(text: str, mark: str, place: int) -> int:
@@ -298,7 +264,7 @@ def _end_of_expansion(text: str, place: int) -> int:
     opening = text[place + 1 : place + 2]
     closing = {"(": ")", "{": "}"}.get(opening)
     if not closing:
-        found = _NAME.match(text, place)
+        found = _VARIABLE.match(text, place) or _SPECIAL.match(text, place)
         return found.end() if found else place + 1
     depth = 0
     for end in range(place + 1, len(text)):
@@ -308,15 +274,21 @@ def _end_of_expansion(text: str, place: int) -> int:
     raise UnclosedError
 
 
-def _is_continued(text: str) -> bool:
-    return (len(text) - len(text.rstrip("\\"))) % 2 == 1
-
-
 def _end_of_document(lines: list[str], place: int, mark: str) -> int:
-    for end in range(place, len(lines)):
-        if lines[end].strip() == mark:
-            return end + 1
-    return len(lines)
+    ends = (end + 1 for end in range(place, len(lines)) if lines[end].strip() == mark)
+    return next(ends, len(lines))
+
+
+def _structure(words: list[str]) -> tuple[int, int, bool]:
+    """Return how many blocks and brackets words open, and whether they are more than simple commands."""
+    starts = list(_starts(words))
+    marks = "".join(filter(_is_separator, words))
+    blocks = sum((each in _OPENERS) - (each in _CLOSERS) for each in starts)
+    if "function" in starts:
+        # Of `function name {` and `function name() {` the brace counts.
+        blocks += ("{" in words and "{" not in starts) - 1
+    is_more = not _KEYWORDS.isdisjoint(starts) or "(" in marks or ")" in marks
+    return blocks, marks.count("(") - marks.count(")"), is_more
 
 
 def _starts(words: list[str]) -> Iterator[str]:
@@ -325,31 +297,7 @@ def _starts(words: list[str]) -> Iterator[str]:
     for word in words:
         if begins:
             yield word
-        begins = _is_separator(word) or (
-            begins and word in {"then", "do", "else", "elif", "!", *_OPENERS, *_CLOSERS}
-        )
-
-
-def _opened_blocks(words: list[str]) -> int:
-    """Return how many blocks the words open, less those that they close."""
-    starts = list(_starts(words))
-    opened = sum((each in _OPENERS) - (each in _CLOSERS) for each in starts)
-    if "function" in starts:
-        # Of `function name {` and `function name() {` the brace counts.
-        opened += ("{" in words and "{" not in starts) - 1
-    return opened
-
-
-def _opened_brackets(words: list[str]) -> int:
-    marks = "".join(filter(_is_separator, words))
-    return marks.count("(") - marks.count(")")
-
-
-def _is_structured(words: list[str]) -> bool:
-    """Return whether the words are more than simple commands."""
-    keywords = {*_OPENERS, *_CLOSERS, "then", "do", "else"}
-    is_block = any(each in keywords for each in _starts(words))
-    return is_block or any("(" in word or ")" in word for word in filter(_is_separator, words))
+        begins = _is_separator(word) or (begins and word in _BEFORE_COMMANDS)
 
 
 def _is_separator(word: str) -> bool:
@@ -379,12 +327,4 @@ def _simple(words: list[str], line: str) -> Iterator[Statement]:
 def _why_left(line: str) -> str:
     if _HERE_DOCUMENT.search(line):
         return "a here-document is not interpreted: write that file into the project"
-    return (
-        "loops, conditions, functions, arrays and subshells are not interpreted: "
-        "if runs need it, write it into the block `environment` of the site's job.sbatch.j2"
-    )
-
-
-def shortened(text: str) -> str:
-    """Return a text of 60 characters at most."""
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    return f"loops, conditions, functions, arrays and subshells are not interpreted: {IN_BLOCK}"

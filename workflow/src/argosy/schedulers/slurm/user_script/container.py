@@ -1,0 +1,133 @@
+"""The container of a batch script: the image that it names, and the files of the host that it shows."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from argosy.schedulers.slurm.user_script.environment import Environment
+from argosy.schedulers.slurm.user_script.job import IMAGE_OPTIONS, Job
+from argosy.schedulers.slurm.user_script.lines import is_open
+from argosy.shipped.new_project import DEFAULT_IMAGE
+from argosy.study.data import Data, apart, container_path
+from argosy.study.image_names import REGISTRY
+from argosy.study.models import image_or_source
+from argosy_common.host_paths import host_path
+
+MOUNT_OPTIONS = {"volume": ";", "container-mounts": ","}
+"""Options of sbatch that name mounts, and what separates these."""
+_SEPARATORS = {"singularity": ",", "apptainer": ",", "srun": ",", "shifter": ";"}
+_NOT_SAID = " (read-only; add write: true if the program writes to it)"
+
+
+@dataclass
+class Container:
+    """The container of the launch line; reading notes what became of each part.
+
+    Args:
+        job: of the script.
+        environment: set up so far.
+    """
+
+    job: Job
+    environment: Environment
+    data: dict[str, Data] = field(default_factory=dict)
+    own: list[str] = field(default_factory=list)
+    """Where the script's container has the project's folder."""
+
+    @property
+    def data_keys(self) -> dict[str, Any]:
+        """The key `data` of the experiment."""
+        return {
+            target: {"from": each.source, "write": True} if each.write else each.source
+            for target, each in self.data.items()
+        }
+
+    def image(self, asked: str | None) -> str:
+        """Return the experiment's image: the one that the user asks for, or the script's."""
+        line = self.job.statement.line
+        named = (
+            [(line, self.job.launch.image, self.job.launch.image)] if self.job.launch.image else []
+        )
+        of_job = [self.job.options[name] for name in IMAGE_OPTIONS if name in self.job.options]
+        named += [(each.line, each.value, each.text) for each in of_job]
+        for line, _, text in named[1:]:
+            self.job.script.leave(line, text, "the launch line names an image as well")
+        if not named:
+            return asked or DEFAULT_IMAGE
+        line, word, _ = named[0]
+        found = self._image_of(word)
+        if found and not asked:
+            self.job.script.take(line, word, f"image: {found}")
+            return found
+        image = asked or DEFAULT_IMAGE
+        said = f"image: is {image}; for this one see docs/images.md, or name another by --image"
+        self.job.script.leave(line, word, said)
+        return image
+
+    def read_mounts(self) -> None:
+        """Fill `data` and `own`."""
+        for line, text, value, separator in self._mounts():
+            for mount in value.split(separator) if separator else [value]:
+                self._read_mount(line, f"{text}{mount}", mount)
+
+    def words(self) -> list[str]:
+        """Return the program and its arguments, with the project's folder as the host has it."""
+        own = "|".join(map(re.escape, self.own))
+        there = rf"(^|=)(?:{own})(?=/|$)"
+        folder = str(self.environment.folder)
+        words = self.job.launch.program
+        return [re.sub(there, lambda m: m[1] + folder, word) for word in words] if own else words
+
+    def _image_of(self, word: str) -> str:
+        """Return the image that a word names; empty if Argosy cannot take it."""
+        image = REGISTRY + word.removeprefix("docker:").removeprefix("//").replace("#", "/")
+        if word.endswith(".sif") and "://" not in word:
+            path, folder = self.environment.path(word), self.environment.folder
+            image = str(path.relative_to(folder) if path.is_relative_to(folder) else path)
+        elif word.startswith((".", "/")):
+            return ""
+        try:
+            return image_or_source(image) if image.isprintable() and not is_open(image) else ""
+        except ValueError:
+            return ""
+
+    def _mounts(self) -> Iterator[tuple[str, str, str, str]]:
+        """Yield lines, the text before a mount, all mounts of an option, and what separates these."""
+        for name, separator in MOUNT_OPTIONS.items():
+            if each := self.job.options.get(name):
+                yield each.line, f"--{name}=", each.value, separator
+        for line, name, value in self.environment.binds:
+            yield line, f"{name}=", value, ","
+        for name, option, value in self.job.launch.mounts:
+            line = self.job.statement.line
+            yield line, f"{name} {option} ", value, _SEPARATORS.get(name, "")
+
+    def _read_mount(self, line: str, text: str, mount: str) -> None:
+        source, _, rest = mount.partition(":")
+        target, _, flags = rest.partition(":")
+        target = self.job.script.restored(target or source)
+        target = target.rstrip("/") or target
+        if not is_open(source) and self.environment.path(source) == self.environment.folder:
+            self.own.append(target)
+            self.job.script.take(line, text, "each container shows the project, as /workloads")
+            return
+        write = "rw" in re.split("[,+]", flags)
+        try:
+            if target in self.data:
+                raise ValueError(f"{target} is in it already")
+            data = Data.model_validate({"from": self._source(source), "write": write})
+            self.data = apart({**self.data, container_path(target): data})
+        except ValueError as problem:
+            self.job.script.leave(line, text, f"`data` refuses it: {problem}")
+            return
+        mode = ", write: true" if write else "" if flags else _NOT_SAID
+        self.job.script.take(line, text, f"data.{target}{mode}")
+
+    def _source(self, word: str) -> str:
+        """Return the path of the host in a mount, absolute or with a variable; raises ValueError."""
+        is_relative = word[:1] not in ("/", "~") and not is_open(word[:1])
+        path = self.environment.path(word)
+        if is_relative and not is_open(word) and not path.exists():
+            raise ValueError(f"{word} is no path of the host")
+        return host_path(self.job.script.restored(str(path) if is_relative else word))

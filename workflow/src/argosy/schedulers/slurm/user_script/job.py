@@ -1,0 +1,65 @@
+"""A batch script's job: its options, its launch line and its sizes."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from argosy.schedulers.slurm.user_script.launch import Launch, read_launch
+from argosy.schedulers.slurm.user_script.lines import Script, Statement
+from argosy.schedulers.slurm.user_script.options import Directive, job_options
+from argosy.schedulers.slurm.user_script.sizes import Sizes
+from argosy_common.errors import ArgosyError
+from argosy_common.reading import read_text
+
+IMAGE_OPTIONS = ("image", "container-image")
+"""Options of sbatch that name an image."""
+_MOST_BYTES = 1 << 18
+
+
+@dataclass(frozen=True)
+class Job:
+    """A batch script's job."""
+
+    script: Script
+    options: dict[str, Directive]
+    """Options of sbatch by their names."""
+    statement: Statement
+    """The launch line: it starts the program."""
+    launch: Launch
+    """Its parts."""
+
+    @classmethod
+    def read(cls, path: Path, project: Path) -> "Job":
+        """Read a batch script. Raises ArgosyError if that is not possible, or no line starts a program."""
+        known = {"SLURM_SUBMIT_DIR": str(project), "PWD": str(project)}
+        known |= {name: os.environ[name] for name in ("HOME", "USER") if name in os.environ}
+        script = Script.read(_text_of(path), known)
+        starts = [(each, read_launch(each.words, script.split)) for each in script.statements]
+        launches = [(each, launch) for each, launch in starts if launch]
+        if not launches:
+            raise ArgosyError(
+                f"{path}: no line starts a program by srun, mpirun, torchrun, python or the like",
+                "name the program yourself: argosy init --command 'python train.py'",
+            )
+        by_launcher = [each for each in launches if each[1].starters]
+        return cls(script, job_options(script), *(by_launcher or launches[-1:])[0])
+
+    @property
+    def sizes(self) -> Sizes:
+        """The sizes of the job."""
+        return Sizes.of(self.options, self.launch)
+
+    @property
+    def has_container(self) -> bool:
+        """Whether the script names an image."""
+        return bool(self.launch.image) or not self.options.keys().isdisjoint(IMAGE_OPTIONS)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        real = path.resolve()
+        return read_text(real, real.parent, _MOST_BYTES).replace("\r\n", "\n")
+    except OSError as problem:
+        raise ArgosyError(f"{path}: {problem.strerror}", "name a batch script") from None
+    except ValueError as problem:
+        raise ArgosyError(f"{path}: cannot be read: {problem}") from None
