@@ -7,6 +7,7 @@ from typing import Any
 
 from argosy.schedulers.slurm.user_script.environment import Environment
 from argosy.schedulers.slurm.user_script.job import IMAGE_OPTIONS, Job
+from argosy.schedulers.slurm.user_script.launch import STARTERS
 from argosy.schedulers.slurm.user_script.lines import is_open
 from argosy.shipped.new_project import DEFAULT_IMAGE
 from argosy.study.data import Data, apart, container_path
@@ -16,7 +17,7 @@ from argosy_common.host_paths import host_path
 
 MOUNT_OPTIONS = {"volume": ";", "container-mounts": ","}
 """Options of sbatch that name mounts, and what separates these."""
-_SEPARATORS = {"singularity": ",", "apptainer": ",", "srun": ",", "shifter": ";"}
+_SEPARATORS = {"singularity": ",", "srun": ",", "shifter": ";"}
 _NOT_SAID = " (read-only; add write: true if the program writes to it)"
 
 
@@ -101,7 +102,7 @@ class Container:
             yield line, f"{name}=", value, ","
         for name, option, value in self.job.launch.mounts:
             line = self.job.statement.line
-            yield line, f"{name} {option} ", value, _SEPARATORS.get(name, "")
+            yield line, f"{name} {option} ", value, _SEPARATORS.get(STARTERS[name], "")
 
     def _read_mount(self, line: str, text: str, mount: str) -> None:
         source, _, rest = mount.partition(":")

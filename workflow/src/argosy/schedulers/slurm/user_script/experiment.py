@@ -5,25 +5,41 @@ import shlex
 from dataclasses import dataclass, replace
 from typing import Any
 
-from argosy.schedulers.slurm.user_script.command import Command
 from argosy.schedulers.slurm.user_script.container import Container
-from argosy.schedulers.slurm.user_script.environment import Environment
+from argosy.schedulers.slurm.user_script.environment import OF_RANKS, Environment
 from argosy.schedulers.slurm.user_script.job import Job
-from argosy.schedulers.slurm.user_script.launch import STARTERS
+from argosy.schedulers.slurm.user_script.launch import CONTAINERS, STARTERS
+from argosy.schedulers.slurm.user_script.lines import is_open, variable_of
 from argosy.shipped.program import Program
 from argosy_common.units import duration
 
 _DEFAULT_WARNING_S = 60
-_BY_TASKS = (
+_SIGNAL = re.compile(r"(?:[BR]+:)?(?:SIG)?(?:USR1|10)(?:@(\d{1,6}))?")
+_OF_CONTAINER = (
+    "Argosy starts the container: GPUs come by gpus_per_rank, files of the host by `data`"
+)
+_OF_TORCHRUN = "Argosy takes the place of {}: set what it sets in the program, or by environment"
+_OF_TASKS = (
     "Argosy takes the place of {}: it starts one task on each node, and that starts the ranks"
 )
-_OTHERS = {
-    "container": "Argosy starts the container: GPUs come by gpus_per_rank, files of the host by `data`",
-    "torch": "Argosy takes the place of {}: set what it sets in the program, or by environment",
-    "srun": _BY_TASKS,
-    "mpi": _BY_TASKS,
+_REASONS = {
+    **dict.fromkeys(CONTAINERS, _OF_CONTAINER),
+    "torch": _OF_TORCHRUN,
+    **dict.fromkeys(("srun", "mpi"), _OF_TASKS),
 }
 """Why other options of launchers are not taken, by their kinds."""
+_RENAMED = {
+    "SLURM_PROCID": "RANK",
+    **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), "WORLD_SIZE"),
+    "SLURM_LOCALID": "LOCAL_RANK",
+    "SLURM_NTASKS_PER_NODE": "LOCAL_WORLD_SIZE",
+    **dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), "GROUP_WORLD_SIZE"),
+    "SLURM_NODEID": "GROUP_RANK",
+}
+"""Ranks have no variables of Slurm; these have the same values."""
+_OF_TORCH = re.compile(r"GROUP_\w+|MASTER_\w+")
+"""Variables that only ranks of torch have."""
+_NODES_OPTION = re.compile(r"(--?(?:\w+\.)?(?:num[-_]?nodes|nnodes))(?:=(\d+))?")
 
 
 @dataclass(frozen=True)
@@ -34,78 +50,120 @@ class Experiment:
         job: of the script.
         environment: of the ranks.
         container: of the launch line.
-        program: its words have marks in the place of what is not known.
+        marked: the program, whose words have marks in the place of what is not known.
     """
 
     job: Job
     environment: Environment
     container: Container
-    program: Program
+    marked: Program
+
+    @property
+    def program(self) -> Program:
+        """The program as the script names it."""
+        return replace(self.marked, words=list(map(self.job.script.restored, self.marked.words)))
+
+    @property
+    def launcher(self) -> str:
+        """The launcher of the script or, without a special one, of the program."""
+        if self.job.launch.is_torch:
+            return "torch"
+        is_horovod = "horovodrun" in self.job.launch.starters
+        return "horovod" if is_horovod else self.program.launcher
 
     def keys(self, image: str | None) -> dict[str, Any]:
         """Return the keys of the experiment; `image` is the one that the user names."""
-        job, sizes = self.job, self.job.sizes
-        is_native = self.environment.is_native
-        found = {"runtime": "native"} if is_native else {"image": self.container.image(image)}
-        restored = [job.script.restored(word) for word in self.program.words]
-        program = replace(self.program, words=restored)
-        launcher = self._launcher(program)
-        command = Command(job, launcher, is_native).of(self.program.command)
+        is_native, sizes = self.environment.is_native, self.job.sizes
+        runtime = {"runtime": "native"} if is_native else {"image": self.container.image(image)}
+        self._note_launch()
         keys = {
-            **found,
-            "command": shlex.join(command),
-            "launcher": launcher,
+            **runtime,
+            "command": shlex.join(self._command()),
+            "launcher": self.launcher,
             "scale": {
                 "kind": "strong",
                 "nodes": sizes.scale,
                 "ranks_per_node": sizes.ranks_per_node,
                 "repeats": 3,
             },
-            "resources": sizes.resources,
+            "resources": dict(sizes.resources),
             "checkpoints": self._checkpoints(),
-            "environment": {**program.environment, **self.environment.variables},
+            "environment": {**self.program.environment, **self.environment.variables},
             "data": self.container.data_keys,
         }
         return {key: value for key, value in keys.items() if value}
 
-    def _launcher(self, program: Program) -> str:
-        """Return the launcher, and note what the launch line became."""
+    def _note_launch(self) -> None:
+        """Note what the launch line became, and its parts that have no place in an experiment."""
         job, sizes = self.job, self.job.sizes
-        is_horovod = "horovodrun" in job.launch.starters
-        launcher = "torch" if job.launch.is_torch else "horovod" if is_horovod else program.launcher
         scale = f"scale.nodes: {sizes.scale}, ranks_per_node: {sizes.ranks_per_node}"
-        line = job.statement.line
-        text = " ".join(job.statement.words)
-        job.script.take(line, text, f"command; launcher: {launcher}; {scale}")
+        key = f"command; launcher: {self.launcher}; {scale}"
+        job.script.take(job.statement.line, " ".join(job.statement.words), key)
         for name, option, value in job.launch.other:
-            kind = "container" if "container-" in option else STARTERS[name].kind
-            text = f"{name} {option} {value}".strip()
-            job.script.leave(line, text, _OTHERS[kind].format(name))
+            reason = _OF_CONTAINER if "container-" in option else _REASONS[STARTERS[name]]
+            job.leave(f"{name} {option} {value}".strip(), reason.format(name))
         if job.statement.redirected:
             text = " ".join(job.statement.redirected).replace(">& ", ">&")
-            job.script.leave(line, text, "the output is in the run's folder: argosy logs RUN")
+            job.leave(text, "the output is in the run's folder: argosy logs RUN")
         if sizes.gpus_per_node % sizes.ranks_per_node:
-            said = "does not give each rank as many: correct ranks_per_node and gpus_per_rank"
             text = f"{sizes.gpus_per_node} GPUs for {sizes.ranks_per_node} ranks of a node"
-            job.script.leave(line, text, said)
-        return launcher
+            said = "does not give each rank as many: correct ranks_per_node and gpus_per_rank"
+            job.leave(text, said)
+
+    def _command(self) -> list[str]:
+        """Return the command; through a shell if it has variables."""
+        script, marked = self.job.script, self.marked.command
+        words, paths, has_variables = [], ["bash"], False
+        for before, word in zip(["", *marked], marked, strict=False):
+            quoted = self._with_nodes(before, word) or script.shell_word(word, self._of_rank)
+            has_variables = has_variables or "${" in quoted.removeprefix(shlex.quote(word))
+            if not quoted:
+                said = "ranks do not have this: write the value into the experiment's command"
+                self.job.leave(word, said)
+                quoted = shlex.quote(script.restored(word))
+            elif "/workloads/" in word and not is_open(word):
+                # Without a container it becomes the project's folder, so no shell may read it as text.
+                paths.append(word)
+                quoted = f'"${{{len(paths) - 1}}}"'
+            words.append(quoted)
+        if has_variables:
+            return ["bash", "-c", f"exec {' '.join(words)}", *(paths if len(paths) > 1 else [])]
+        return list(map(script.restored, marked))
+
+    def _with_nodes(self, before: str, word: str) -> str:
+        """Return the word that tells the program its number of nodes, which is another at each size."""
+        nodes, option = str(self.job.sizes.nodes), _NODES_OPTION.fullmatch(word)
+        if self.launcher != "torch" or nodes == "1":
+            return ""
+        if option and option[2] == nodes:
+            return f'{option[1]}="${{GROUP_WORLD_SIZE}}"'
+        option = _NODES_OPTION.fullmatch(before)
+        is_value = option and not option[2] and word == nodes
+        return '"${GROUP_WORLD_SIZE}"' if is_value else ""
+
+    def _of_rank(self, expansion: str) -> str:
+        """Return what stands for a variable of the script in a rank; empty without such a one."""
+        name = variable_of(expansion)
+        if name == "SLURM_CPUS_PER_TASK":
+            return str(self.job.sizes.resources["cpus_per_rank"])
+        if name in ("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"):
+            return str(self.job.sizes.gpus_per_node)
+        name = _RENAMED.get(name, name)
+        is_of_script = self.environment.is_native and not OF_RANKS.fullmatch(name)
+        is_known = name in _RENAMED.values() or is_of_script
+        if _OF_TORCH.fullmatch(name):
+            is_known = self.launcher == "torch"
+        return f"${{{name}}}" if name and is_known else ""
 
     def _checkpoints(self) -> dict[str, Any]:
         signal = self.job.options.get("signal")
-        if not signal:
-            return {}
-        warning = _warning_s(signal.value)
-        if warning is None:
+        found = _SIGNAL.fullmatch(signal.value.strip("'\"")) if signal else None
+        seconds = int(found[1] or _DEFAULT_WARNING_S) if found else 0
+        if signal and seconds:
+            text = duration(seconds)
+            self.job.script.take(signal.line, signal.text, f"checkpoints.warning: {text}")
+            return {"warning": text} | ({"requeues": 0} if "no-requeue" in self.job.options else {})
+        if signal:
             said = "Argosy warns by SIGUSR1: let the program listen to it, and add `checkpoints`"
             self.job.script.leave(signal.line, signal.text, said)
-            return {}
-        text = duration(warning)
-        self.job.script.take(signal.line, signal.text, f"checkpoints.warning: {text}")
-        requeues = {"requeues": 0} if "no-requeue" in self.job.options else {}
-        return {"warning": text, **requeues}
-
-
-def _warning_s(value: str) -> int | None:
-    """Return the seconds before the limit of `--signal`; None for another signal than SIGUSR1."""
-    found = re.fullmatch(r"(?:[BR]+:)?(?:SIG)?(USR1|10)(?:@(\d{1,6}))?", value.strip("'\""))
-    return (int(found[2]) if found[2] else _DEFAULT_WARNING_S) or None if found else None
+        return {}

@@ -2,12 +2,13 @@
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from argosy.schedulers.slurm.user_script.launch import Launch, read_launch
 from argosy.schedulers.slurm.user_script.lines import Script, Statement
 from argosy.schedulers.slurm.user_script.options import Directive, job_options
-from argosy.schedulers.slurm.user_script.sizes import Sizes
+from argosy.schedulers.slurm.user_script.sizes import Sizes, sizes_of
 from argosy_common.errors import ArgosyError
 from argosy_common.reading import read_text
 
@@ -18,15 +19,12 @@ _MOST_BYTES = 1 << 18
 
 @dataclass(frozen=True)
 class Job:
-    """A batch script's job."""
+    """A batch script, its options of sbatch, and its launch line with its parts."""
 
     script: Script
     options: dict[str, Directive]
-    """Options of sbatch by their names."""
     statement: Statement
-    """The launch line: it starts the program."""
     launch: Launch
-    """Its parts."""
 
     @classmethod
     def read(cls, path: Path, project: Path) -> "Job":
@@ -44,15 +42,19 @@ class Job:
         by_launcher = [each for each in launches if each[1].starters]
         return cls(script, job_options(script), *(by_launcher or launches[-1:])[0])
 
-    @property
+    @cached_property
     def sizes(self) -> Sizes:
         """The sizes of the job."""
-        return Sizes.of(self.options, self.launch)
+        return sizes_of(self.options, self.launch)
 
     @property
     def has_container(self) -> bool:
         """Whether the script names an image."""
         return bool(self.launch.image) or not self.options.keys().isdisjoint(IMAGE_OPTIONS)
+
+    def leave(self, text: str, reason: str) -> None:
+        """Note why a part of the launch line was left out."""
+        self.script.leave(self.statement.line, text, reason)
 
 
 def _text_of(path: Path) -> str:

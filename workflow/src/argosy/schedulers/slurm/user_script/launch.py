@@ -3,112 +3,101 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from argosy.schedulers.slurm.user_script.lines import ASSIGNMENT, IN_BLOCK, is_open
-from argosy.schedulers.slurm.user_script.options import FLAGS, options_of
+from argosy.schedulers.slurm.user_script.options import options_of
 from argosy.study.command_launchers import PYTHON, SHELLS
 
+
+def _by_word(words: Mapping[str, str]) -> dict[str, str]:
+    return {word: key for key, text in words.items() for word in text.split()}
+
+
+STARTERS = _by_word(
+    {
+        "srun": "srun",
+        "mpi": "mpirun mpiexec mpiexec.hydra orterun prterun ibrun aprun jsrun horovodrun",
+        "torch": "torchrun accelerate deepspeed",
+        "singularity": "singularity apptainer",
+        "docker": "docker podman podman-hpc udocker",
+        "shifter": "shifter",
+    }
+)
+"""Launchers and containers, and their kinds."""
+CONTAINERS = ("singularity", "docker", "shifter")
+_FLAGS = {
+    "mpi": "allow-run-as-root oversubscribe tag-output display-map report-bindings bynode bycore verbose v q "
+    "l gloo mpi autotune",
+    "torch": "standalone module m no-python use-env run-path multi-gpu cpu mps tpu use-deepspeed use-fsdp "
+    "use-megatron-lm use-xpu q quiet debug same-network no-local-rank no-ssh force-multi bind-cores-to-rank",
+    "singularity": "nv rocm c contain C containall e cleanenv i ipc p pid writable writable-tmpfs w no-home "
+    "f fakeroot u userns no-init compat",
+    "docker": "rm i t it ti gpu mpi nccl privileged init",
+    "shifter": "v verbose",
+}
+"""Options without a value by kinds, without dashes and with `-` for `_`."""
 _REPLACED = {
     "srun": "label unbuffered kill-on-bad-exit mpi export exact overlap wait",
     "mpi": "hostfile machinefile host hosts H f bind-to map-by rank-by report-bindings mca gmca "
     "allow-run-as-root oversubscribe prefix launcher iface tag-output mpi gloo",
-    "torch": "rdzv-backend rdzv-endpoint rdzv-id rdzv-conf master-addr master-port node-rank standalone use-env "
-    "main-process-ip main-process-port machine-rank same-network multi-gpu hostfile force-multi no-ssh cpu "
-    "mps bind-cores-to-rank m module no-python",
-    "container": "",
+    "torch": "rdzv-backend rdzv-endpoint rdzv-id rdzv-conf master-addr master-port node-rank standalone "
+    "use-env main-process-ip main-process-port machine-rank same-network multi-gpu hostfile force-multi "
+    "no-ssh cpu mps bind-cores-to-rank m module no-python",
 }
-"""Options that Argosy's own launcher replaces, by the kind of launcher."""
-
-
-@dataclass(frozen=True)
-class Starter:
-    """A program that starts another one.
-
-    Args:
-        kind: srun, mpi, torch or container.
-        flags: its options without a value, without dashes and with `-` for `_`.
-        sizes: options, and which size they give.
-    """
-
-    kind: str
-    flags: frozenset[str]
-    sizes: Mapping[str, str] = field(default_factory=dict)
-
-
-def _starter(kind: str, flags: str, sizes: str = "") -> Starter:
-    return Starter(kind, frozenset(flags.split()), dict(each.split("=") for each in sizes.split()))
-
-
-_SRUN_SIZES = "nodes ntasks ntasks-per-node cpus-per-task gpus gpus-per-node gpus-per-task gres mem mem-per-cpu mem-per-gpu"
-_MPIRUN = _starter(
-    "mpi",
-    "allow-run-as-root oversubscribe tag-output display-map report-bindings bynode bycore verbose v q l",
-    "np=ntasks n=ntasks c=ntasks npernode=ntasks-per-node ppn=ntasks-per-node N=ntasks-per-node",
+"""Options that Argosy's own launcher replaces."""
+_SIZES = {
+    "srun": {
+        word: word
+        for word in [
+            "nodes",
+            "ntasks",
+            "ntasks-per-node",
+            "cpus-per-task",
+            "gpus",
+            "gpus-per-node",
+            "gpus-per-task",
+            "gres",
+            "mem",
+            "mem-per-cpu",
+            "mem-per-gpu",
+        ]
+    },
+    "mpi": _by_word({"ntasks": "np n c num-proc", "ntasks-per-node": "npernode ppn N"}),
+    "torch": _by_word(
+        {
+            "nodes": "nnodes num-machines num-nodes",
+            "workers-per-node": "nproc-per-node num-gpus",
+            "workers": "num-processes",
+        }
+    ),
+}
+"""Options, and which size they give."""
+_MODULES = _by_word(
+    {
+        "torchrun": "torch.distributed.run torch.distributed.launch",
+        "accelerate": "accelerate.commands.launch",
+    }
 )
-_CONTAINER = _starter(
-    "container",
-    "nv rocm c contain C containall e cleanenv i ipc p pid writable writable-tmpfs w no-home f fakeroot "
-    "u userns rm gpu mpi nccl t it ti privileged no-init compat",
-)
-STARTERS: Mapping[str, Starter] = {
-    "srun": Starter("srun", FLAGS, {name: name for name in _SRUN_SIZES.split()}),
-    **dict.fromkeys(
-        ["mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "ibrun", "aprun", "jsrun"],
-        _MPIRUN,
-    ),
-    "horovodrun": _starter(
-        "mpi", "verbose gloo mpi autotune", "np=ntasks n=ntasks num-proc=ntasks"
-    ),
-    "torchrun": _starter(
-        "torch",
-        "standalone module m no-python use-env run-path",
-        "nnodes=nodes nproc-per-node=workers-per-node",
-    ),
-    "accelerate": _starter(
-        "torch",
-        "multi-gpu cpu mps tpu use-deepspeed use-fsdp use-megatron-lm use-xpu m module no-python q quiet "
-        "debug same-network",
-        "num-machines=nodes num-processes=workers",
-    ),
-    "deepspeed": _starter(
-        "torch",
-        "module no-python no-local-rank no-ssh force-multi bind-cores-to-rank",
-        "num-nodes=nodes num-gpus=workers-per-node",
-    ),
-    **dict.fromkeys(
-        ["singularity", "apptainer", "docker", "podman", "podman-hpc", "udocker"], _CONTAINER
-    ),
-    "shifter": _starter("container", "v verbose"),
-}
-"""Launchers and containers by their names."""
-_MODULES = {
-    "torch.distributed.run": "torchrun",
-    "torch.distributed.launch": "torchrun",
-    "accelerate.commands.launch": "accelerate",
-}
 _TWO_VALUES_OF_MPI = ("mca", "gmca", "genv", "env")
 _MOUNTS = ("B", "bind", "v", "V", "volume", "container-mounts")
 _WRAPPERS = ("exec", "time", "command", "nohup")
 UNKNOWN = f"the script runs it, not the ranks: {IN_BLOCK}"
-_BY_REASON = {
-    "prints only: Argosy records the nodes, packages, times and GPUs of each run": (
-        "echo printf date hostname env printenv nvidia-smi rocm-smi lscpu lsmod scontrol squeue sacct seff "
-        "which pwd ls cat df du free nproc uname head tail ip grep"
-    ),
-    "prepares files: do it before the runs, or in the block `stage` of the site's job.sbatch.j2": (
-        "mkdir cp mv rm ln rsync tar unzip gunzip touch chmod wget curl git make cmake sbcast"
-    ),
-    "installs packages: do it before the runs, or in a Containerfile": "pip pip3",
-    "is of the script alone: Argosy's own script ends, and cleans up, by itself": (
-        "set trap wait exit sleep kill true false : shift"
-    ),
-    UNKNOWN: (
-        "conda mamba module ml ulimit unset srun sbatch scancel cd export source . eval read test [ ray "
-        "taskset alias umask sed awk"
-    ),
-}
-REASONS = {name: reason for reason, names in _BY_REASON.items() for name in names.split()}
+REASONS = _by_word(
+    {
+        "prints only: Argosy records the nodes, packages, times and GPUs of each run": "echo printf date "
+        "hostname env printenv nvidia-smi rocm-smi lscpu lsmod scontrol squeue sacct seff which pwd ls cat df "
+        "du free nproc uname head tail ip grep",
+        "prepares files: do it before the runs, or in the block `stage` of the site's job.sbatch.j2": "mkdir "
+        "cp mv rm ln rsync tar unzip gunzip touch chmod wget curl git make cmake sbcast",
+        "installs packages: do it before the runs, or in a Containerfile": "pip pip3",
+        "is of the script alone: Argosy's own script ends, and cleans up, by itself": "set trap wait exit "
+        "sleep kill true false : shift",
+        UNKNOWN: "conda mamba module ml ulimit unset srun sbatch scancel cd export source . eval read test [ "
+        "ray taskset alias umask sed awk",
+    }
+)
 """Commands that are no program of a study, and why they are not taken."""
 
 
@@ -131,50 +120,41 @@ class Launch:
     @property
     def is_torch(self) -> bool:
         """Whether torchrun or its like starts ranks."""
-        return any(STARTERS[name].kind == "torch" for name in self.starters)
+        return any(STARTERS[name] == "torch" for name in self.starters)
 
     def note(self, name: str, option: str, values: Sequence[str]) -> None:
         """Keep an option of a launcher or container in its place."""
-        starter, value = STARTERS[name], " ".join(values)
+        kind, value = STARTERS[name], " ".join(values)
         key = option.lstrip("-").replace("_", "-")
-        if size := starter.sizes.get(key):
+        if size := _SIZES.get(kind, {}).get(key):
             self.sizes[size] = value
-        elif key == "container-image" or (name == "shifter" and key == "image"):
+        elif key == "container-image" or (kind == "shifter" and key == "image"):
             self.image = value
-        elif key in _MOUNTS and starter.kind in ("container", "srun"):
+        elif key in _MOUNTS and value and kind in ("srun", *CONTAINERS):
             self.mounts.append((name, option, value))
-        elif key in ("x", "genv", "env", "e") and starter.kind in ("mpi", "container") and values:
+        elif key in ("x", "genv", "env", "e") and kind in ("mpi", *CONTAINERS) and values:
             variable, _, text = "=".join(values).partition("=")
             if text:
                 self.environment[variable] = text
         elif key == "mixed-precision":
             self.environment["ACCELERATE_MIXED_PRECISION"] = value
-        elif key not in _REPLACED[starter.kind].split():
+        elif key not in _REPLACED.get(kind, "").split():
             self.other.append((name, option, value))
 
 
 def read_launch(words: Sequence[str], split: Callable[[str], list[str]]) -> Launch | None:
-    """Take a simple command apart; None if it starts no program.
-
-    Args:
-        words: of the command.
-        split: splits the text of `bash -c` into words.
-    """
+    """Take a simple command apart, `bash -c` by `split`; None if it starts no program."""
     launch = Launch()
-    rest = _without_starters(launch, list(words), split)
+    launch.program = rest = _without_starters(launch, list(words), split)
     name = PurePosixPath(rest[0]).name if rest else ""
     if not name or is_open(rest[0]) or name in REASONS:
         return None
-    is_python = bool(PYTHON.fullmatch(name))
-    if is_python and (len(rest) == 1 or rest[1] in ("-c", "-V", "--version", "-")):
-        return None
-    if is_python and rest[1] == "-m" and rest[2:3] in (["pip"], ["venv"], ["ensurepip"]):
-        return None
-    is_program = is_python or "/" in rest[0] or name.endswith((".py", ".sh"))
-    if not launch.starters and not is_program:
-        return None
-    launch.program = rest
-    return launch
+    if PYTHON.fullmatch(name):
+        is_other = " ".join(rest[1:3]) in ("-m pip", "-m venv", "-m ensurepip")
+        is_none = is_other or rest[1:2] in ([], ["-c"], ["-V"], ["--version"], ["-"])
+        return None if is_none else launch
+    is_program = "/" in rest[0] or name.endswith((".py", ".sh"))
+    return launch if launch.starters or is_program else None
 
 
 def _without_starters(
@@ -203,7 +183,7 @@ def _without_starters(
 
 def _behind(words: Sequence[str], option: str) -> str:
     """Return the word behind an option of an interpreter; empty without one."""
-    for word, following in zip(words[1:], words[2:], strict=False):
+    for word, following in pairwise(words[1:]):
         if re.fullmatch(option, word):
             return following
         if not word.startswith("-"):
@@ -225,40 +205,37 @@ def _last_command(launch: Launch, words: Sequence[str]) -> list[str]:
 
 def _after_starter(launch: Launch, name: str, words: list[str]) -> list[str]:
     """Read the options of a launcher or container; return what it starts."""
-    starter = STARTERS[name]
+    kind = STARTERS[name]
     launch.starters.append(name)
-    if name == "srun":
+    if kind == "srun":
         options, rest = options_of(words)
         for option, value in options:
             launch.note(name, f"--{option}", [value])
         return rest
-    has_image = starter.kind == "container" and name != "shifter"
-    if has_image or name == "accelerate":
+    if name == "accelerate" or kind in ("singularity", "docker"):
         while words and words[0].startswith("-"):
             words = words[1:]
         words = words[1:]
     given, rest = _options_of_starter(launch, name, words)
-    if has_image:
+    if kind in ("singularity", "docker"):
         launch.image, rest = (rest or [""])[0], rest[1:]
-    if starter.kind == "torch" and rest and "no-python" not in given:
+    if kind == "torch" and rest and "no-python" not in given:
         rest = ["python3", *(["-m"] if given & {"m", "module"} else []), *rest]
     return rest
 
 
 def _options_of_starter(launch: Launch, name: str, words: list[str]) -> tuple[set[str], list[str]]:
     """Note the options of a launcher; return their names, and the words behind them."""
-    starter, given, place = STARTERS[name], set[str](), 0
-    while place < len(words) and words[place].startswith("-"):
-        if words[place] == "--":
-            place += 1
+    kind, given = STARTERS[name], set[str]()
+    while words and words[0].startswith("-"):
+        word, words = words[0], words[1:]
+        if word == "--":
             break
-        written, equals, value = words[place].partition("=")
+        written, equals, value = word.partition("=")
         option = written.lstrip("-").replace("_", "-")
-        place += 1
-        is_pair = starter.kind == "mpi" and option in _TWO_VALUES_OF_MPI
-        count = 0 if equals or option in starter.flags else 1 + is_pair
-        values = [value] if equals else words[place : place + count]
-        place += count
+        count = 1 + (kind == "mpi" and option in _TWO_VALUES_OF_MPI)
+        count = 0 if equals or option in _FLAGS[kind].split() else count
+        launch.note(name, written, [value] if equals else words[:count])
         given.add(option)
-        launch.note(name, written, values)
-    return given, words[place:]
+        words = words[count:]
+    return given, words

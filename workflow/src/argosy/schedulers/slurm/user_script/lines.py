@@ -201,27 +201,24 @@ class Script:
     def _piece(self, text: str, place: int, quoted: bool) -> tuple[str, int]:
         """Return what stands for the text at a place, and where the text behind it begins."""
         letter, end = text[place], place + 1
+        at_word = not place or text[place - 1] in f"{_SEPARATORS} \t\n"
+        found = None if quoted else _REDIRECTION.match(text, place)
         if letter in "$`":
             end = _end_of_expansion(text, place)
             return self._value(text[place:end], quoted), end
         if letter == "\\":
-            return text[place : place + 2], place + 2
-        if quoted:
-            return letter, end
-        if letter == "'":
+            end = place + 2
+        elif letter == "'" and not quoted:
             end = _after(text, "'", end)
-            return text[place:end], end
-        if letter == "\n":
+        elif letter == "\n" and not quoted:
             return " ; ", end
-        at_word = not place or text[place - 1] in f"{_SEPARATORS} \t\n"
-        if letter == "#" and at_word:
+        elif letter == "#" and not quoted and at_word:
             end = text.find("\n", place)
             return "", end if end > 0 else len(text)
-        found = _REDIRECTION.match(text, place)
-        # Digits in front of it belong to it, unless they end a word.
-        if found and (at_word or not letter.isdigit()):
+        elif found and (at_word or not letter.isdigit()):
+            # Digits in front of it belong to it, unless they end a word.
             return f" {_REDIRECTED}{_escaped(found[0], quoted=False)} ", found.end()
-        return letter, end
+        return text[place:end], end
 
     def _value(self, expansion: str, quoted: bool) -> str:
         """Return the value of a variable, or a mark in the place of what is not known."""

@@ -15,122 +15,21 @@ GPU_OPTIONS = ("gres", "gpus-per-node", "gpus", "gpus-per-task")
 MEMORY_OPTIONS = ("mem", "mem-per-cpu", "mem-per-gpu")
 _LEAST_TIME_S = 60
 _MOST_MEBIBYTES = 999_999_999
-_GPU_REQUEST = re.compile(r"(?:(?P<type>[A-Za-z][\w.-]*):)?(?P<count>[0-9]{1,4})")
+_GPUS = r"(?:(?P<type>[A-Za-z][\w.-]*):)?(?P<count>[0-9]{1,4})"
 _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of a script's job.
+    """Sizes of a job, and its requests for GPUs and memory as options of a site's file."""
 
-    Args:
-        options: of sbatch, and of srun where sbatch has none.
-        launch: sizes that the launchers of the launch line have, with srun's.
-        is_torch: whether torchrun or its like starts ranks.
-        is_torchrun: whether torchrun itself does.
-    """
-
-    options: Mapping[str, str]
-    launch: Mapping[str, str]
-    is_torch: bool
-    is_torchrun: bool
-
-    @classmethod
-    def of(cls, options: Mapping[str, Directive], launch: Launch) -> "Sizes":
-        """Return the sizes of a job with these options and this launch line."""
-        of_job = {name: each.value for name, each in options.items()}
-        of_srun = {name: each for name, each in launch.sizes.items() if not is_open(each)}
-        # A GPU option of srun counts where the job has none.
-        if not of_job.keys().isdisjoint(GPU_OPTIONS):
-            of_srun = {name: each for name, each in of_srun.items() if name not in GPU_OPTIONS}
-        # A size that is not known before the job is there, and says nothing.
-        of_launch = {name: "" if is_open(each) else each for name, each in launch.sizes.items()}
-        is_torchrun = "torchrun" in launch.starters
-        return cls({**of_srun, **of_job}, of_launch, launch.is_torch, is_torchrun)
-
-    @property
-    def nodes(self) -> int:
-        """Nodes of the job."""
-        for named in (self.launch, self.options):
-            counts = re.findall(r"(?<![\w.])[0-9]{1,6}(?![\w.])", named.get("nodes", ""))
-            if most := max(map(int, counts), default=0):
-                return most
-        tasks, each = self._count("ntasks"), self._count("ntasks-per-node")
-        return math.ceil(tasks / each) if tasks and each else 1
-
-    @property
-    def tasks_per_node(self) -> int:
-        """Tasks that Slurm or MPI starts on a node."""
-        each, tasks = self._count("ntasks-per-node"), self._count("ntasks")
-        return each or (math.ceil(tasks / self.nodes) if tasks else 1)
-
-    @property
-    def ranks_per_node(self) -> int:
-        """Ranks of a node: torchrun and its like start several by one task."""
-        if not self.is_torch:
-            return self.tasks_per_node
-        if each := _count(self.launch.get("workers-per-node", "")):
-            return each
-        if workers := _count(self.launch.get("workers", "")):
-            return max(1, workers // self.nodes)
-        is_one = self.is_torchrun and "workers-per-node" not in self.launch
-        return 1 if is_one else self.gpus_per_node or 1
-
-    @property
-    def gpus_per_node(self) -> int:
-        """GPUs of a node."""
-        name, found = self.gpu_request
-        count = int(found["count"]) if found else 0
-        if name == "gpus":
-            return math.ceil(count / self.nodes)
-        return count * self.tasks_per_node if name == "gpus-per-task" else count
-
-    @property
-    def gpu_request(self) -> tuple[str, re.Match[str] | None]:
-        """The option that requests GPUs, and its type and count."""
-        for name in GPU_OPTIONS:
-            for part in self.options[name].split(",") if name in self.options else ():
-                is_gpu = name != "gres" or re.match(r"gpu(?::|$)", part)
-                request = part.removeprefix("gpu").removeprefix(":") if name == "gres" else part
-                if is_gpu and (found := _GPU_REQUEST.fullmatch(request or "1")):
-                    return name, found
-        return "", None
-
-    @property
-    def gpus_per_rank(self) -> int:
-        """GPUs of a rank; where ranks share one, each of them has one."""
-        return max(self.gpus_per_node // self.ranks_per_node, min(1, self.gpus_per_node))
-
-    @property
-    def cpus_per_rank(self) -> int:
-        """Cores of a rank."""
-        cpus = (self._count("cpus-per-task") or 1) * self.tasks_per_node
-        cpus = max(cpus, self._count("cpus-per-gpu") * self.gpus_per_node)
-        return max(1, cpus // self.ranks_per_node)
-
-    @property
-    def memory_per_rank(self) -> int | None:
-        """Memory of a rank in MiB; None if the script does not say."""
-        for name in MEMORY_OPTIONS:
-            found = re.fullmatch(r"([0-9]{1,9})([KMGT]?)B?", self.options.get(name, "").upper())
-            if found and int(found[1]):
-                value = mebibytes(f"{found[1]}{found[2] or 'M'}")
-                factor = {"mem-per-cpu": self.cpus_per_rank, "mem-per-gpu": self.gpus_per_rank}
-                size = int(value * factor.get(name, 1 / self.ranks_per_node))
-                return min(max(1, size), _MOST_MEBIBYTES)
-        return None
-
-    @property
-    def time_s(self) -> int | None:
-        """Seconds of the job; None without a limit."""
-        found = _TIME.fullmatch(self.options.get("time", ""))
-        if not found:
-            return None
-        days, *parts = (int(each or 0) for each in found.groups())
-        # Without days, and with one colon or none, Slurm counts minutes first.
-        units = (3600, 60, 1) if found[1] or found[4] else (60, 1, 0)
-        seconds = days * 86400 + sum(part * unit for part, unit in zip(parts, units, strict=True))
-        return max(_LEAST_TIME_S, seconds) if seconds else None
+    nodes: int
+    ranks_per_node: int
+    gpus_per_node: int
+    resources: Mapping[str, Any]
+    """The key `resources` of the experiment."""
+    gpu_option: Mapping[str, str]
+    memory_option: Mapping[str, str | None]
 
     @property
     def scale(self) -> list[int]:
@@ -138,21 +37,109 @@ class Sizes:
         powers = [1 << power for power in range(self.nodes.bit_length())]
         return sorted({*powers, self.nodes})
 
-    @property
-    def resources(self) -> dict[str, Any]:
-        """The key `resources` of the experiment."""
-        memory = self.memory_per_rank or 0
-        size = f"{memory}M" if memory % 1024 else f"{memory // 1024}G"
-        found = {
-            "cpus_per_rank": self.cpus_per_rank,
-            "gpus_per_rank": self.gpus_per_rank,
-            "memory_per_rank": size if memory else None,
-            "time": duration(self.time_s) if self.time_s else None,
-        }
-        return {key: value for key, value in found.items() if value}
 
-    def _count(self, name: str) -> int:
-        return _count(self.launch.get(name, "")) or _count(self.options.get(name, ""))
+def sizes_of(options: Mapping[str, Directive], launch: Launch) -> Sizes:
+    """Return the sizes of a job with these options of sbatch and this launch line."""
+    of_job = {name: each.value for name, each in options.items()}
+    of_launch = {name: each for name, each in launch.sizes.items() if not is_open(each)}
+    # A GPU option of srun counts where the job has none.
+    if not of_job.keys().isdisjoint(GPU_OPTIONS):
+        of_launch = {name: each for name, each in of_launch.items() if name not in GPU_OPTIONS}
+    either = {**of_launch, **of_job}
+
+    def count(name: str) -> int:
+        return _count(of_launch.get(name, "")) or _count(of_job.get(name, ""))
+
+    tasks, each = count("ntasks"), count("ntasks-per-node")
+    by_tasks = math.ceil(tasks / each) if tasks and each else 1
+    nodes = _most(of_launch.get("nodes", "")) or _most(of_job.get("nodes", "")) or by_tasks
+    each = each or math.ceil(tasks / nodes) or 1
+    gpu_option, gpus = _gpus(either, nodes, each)
+    ranks = _workers(launch, nodes, gpus) if launch.is_torch else each
+    cpus = max((count("cpus-per-task") or 1) * each, count("cpus-per-gpu") * gpus) // ranks or 1
+    # Where ranks share a GPU, each of them has one.
+    gpus_per_rank = max(gpus // ranks, min(1, gpus))
+    factors = {"mem": 1 / ranks, "mem-per-cpu": cpus, "mem-per-gpu": gpus_per_rank}
+    memory, memory_option = _memory(either, factors)
+    seconds = _seconds(either.get("time", ""))
+    resources = {
+        "cpus_per_rank": cpus,
+        "gpus_per_rank": gpus_per_rank,
+        "memory_per_rank": memory,
+        "time": duration(seconds) if seconds else None,
+    }
+    given = {key: value for key, value in resources.items() if value}
+    return Sizes(nodes, ranks, gpus, given, gpu_option, memory_option)
+
+
+def _workers(launch: Launch, nodes: int, gpus: int) -> int:
+    """Return the ranks of a node that torchrun or its like starts by one task."""
+    if each := _count(launch.sizes.get("workers-per-node", "")):
+        return each
+    if workers := _count(launch.sizes.get("workers", "")):
+        return max(1, workers // nodes)
+    # A number that is not known before the job is likely to be that of GPUs, as others' default is.
+    is_one = "torchrun" in launch.starters and "workers-per-node" not in launch.sizes
+    return 1 if is_one else gpus or 1
+
+
+def _gpus(options: Mapping[str, str], nodes: int, tasks: int) -> tuple[dict[str, str], int]:
+    """Return the option of a site's file that requests GPUs as the script does, and GPUs of a node."""
+    for name in GPU_OPTIONS:
+        parts = escaped(options.get(name, "")).split(",")
+        for part in parts:
+            is_gres = name == "gres" and re.match(r"gpu(?::|$)", part)
+            request = part[4:] or "1" if is_gres else part
+            found = re.fullmatch(_GPUS, request) if is_gres or name != "gres" else None
+            if found:
+                field = "{gpus_total}" if name == "gpus" else "{gpus}"
+                prefix = "gpu:" if is_gres else ""
+                text = prefix + (f"{found['type']}:" if found["type"] else "") + field
+                others = [other for other in parts if is_gres and not other.startswith("gpu")]
+                count = int(found["count"]) * (tasks if name == "gpus-per-task" else 1)
+                of_node = math.ceil(count / nodes) if name == "gpus" else count
+                return {name: ",".join([text, *others])}, of_node
+    return {}, 0
+
+
+def _memory(
+    options: Mapping[str, str], factors: Mapping[str, float]
+) -> tuple[str, dict[str, str | None]]:
+    """Return the memory of a rank, and the option of a site's file that requests it as the script does."""
+    for name in MEMORY_OPTIONS:
+        found = re.fullmatch(r"([0-9]{1,9})([KMGT]?)B?", options.get(name, "").upper())
+        if found and int(found[1]):
+            value = mebibytes(f"{found[1]}{found[2] or 'M'}")
+            size = min(max(1, int(value * factors[name])), _MOST_MEBIBYTES)
+            option = f"{{{name.replace('mem', 'memory').replace('-', '_')}}}M"
+            is_whole = "mem" in options
+            text = f"{size}M" if size % 1024 else f"{size // 1024}G"
+            return text, {} if is_whole else {name: option}
+    # Without an option Argosy would request memory; the whole node's is 0.
+    return "", {"mem": "0" if options.get("mem", "1").strip("KMGTkmgtB") == "0" else None}
+
+
+def _seconds(time: str) -> int:
+    """Return the seconds of a time limit; 0 without one."""
+    found = _TIME.fullmatch(time)
+    if not found:
+        return 0
+    days, *parts = (int(each or 0) for each in found.groups())
+    # Without days, and with one colon or none, Slurm counts minutes first.
+    units = (3600, 60, 1) if found[1] or found[4] else (60, 1, 0)
+    seconds = days * 86400 + sum(part * unit for part, unit in zip(parts, units, strict=True))
+    return max(_LEAST_TIME_S, seconds) if seconds else 0
+
+
+def _most(nodes: str) -> int:
+    """Return the number of nodes, or the last one of a range."""
+    counts = re.findall(r"(?<![\w.])[0-9]{1,6}(?![\w.])", nodes)
+    return max(map(int, counts), default=0)
+
+
+def escaped(value: str) -> str:
+    """Return a value as an option of a site's file has it, where braces name fields."""
+    return value.replace("{", "{{").replace("}", "}}")
 
 
 def _count(text: str) -> int:
