@@ -26,7 +26,7 @@ OF_RANKS = re.compile(
 _INTERFACES = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "HOROVOD_GLOO_IFACE", "NCCL_SOCKET_IFNAME")
 _INTERFACE = re.compile(r"[a-z][a-z0-9._-]*[0-9]")
 _HOOK = re.compile(r"\$\((?:\S*/)?(?:conda|mamba|micromamba) [\w \"'./-]*\)")
-_JINJA = re.compile(r"\{[{%#]")
+_NOT_IN_TEMPLATES = re.compile(r"\{(?:[{%#]|nodes\}|ranks\}|ranks_per_node\})")
 _BINDS = ("APPTAINER_BIND", "APPTAINER_BINDPATH", "SINGULARITY_BIND", "SINGULARITY_BINDPATH")
 _BLOCK = "block `environment` of the site"
 _FILLED_IN = "filled in where it is used"
@@ -124,7 +124,11 @@ class Environment:
     def _export(self, name: str, value: str) -> str:
         word = self.script.shell_word(value, _of_batch_script)
         is_safe = not OF_RANKS.fullmatch(name) and not self.secret.search(name)
-        return f"export {name}={word}" if word and is_safe and not _JINJA.search(word) else ""
+        return (
+            f"export {name}={word}"
+            if word and is_safe and not _NOT_IN_TEMPLATES.search(word)
+            else ""
+        )
 
     def _read_variables(self, statement: Statement) -> None:
         is_export = statement.words[0] in EXPORTS
@@ -160,7 +164,7 @@ class Environment:
             for word in statement.words
         ]
         line = " ".join(words)
-        if all(words) and not _JINJA.search(line):
+        if all(words) and not _NOT_IN_TEMPLATES.search(line):
             self.block.append(line)
             self.script.take(statement.line, " ".join(statement.words), _BLOCK)
         else:

@@ -2,7 +2,9 @@
 
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from argosy.schedulers.slurm.user_script.container import Container
@@ -28,18 +30,12 @@ _REASONS = {
     **dict.fromkeys(("srun", "mpi"), _OF_TASKS),
 }
 """Why other options of launchers are not taken, by their kinds."""
-_RENAMED = {
-    "SLURM_PROCID": "RANK",
-    **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), "WORLD_SIZE"),
-    "SLURM_LOCALID": "LOCAL_RANK",
-    "SLURM_NTASKS_PER_NODE": "LOCAL_WORLD_SIZE",
-    **dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), "GROUP_WORLD_SIZE"),
-    "SLURM_NODEID": "GROUP_RANK",
-}
+_OF_RANKS = {"SLURM_PROCID": "RANK", "SLURM_LOCALID": "LOCAL_RANK", "SLURM_NODEID": "GROUP_RANK"}
 """Ranks have no variables of Slurm; these have the same values."""
-_OF_TORCH = re.compile(r"GROUP_\w+|MASTER_\w+")
+_OF_TORCH = ("GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
 """Variables that only ranks of torch have."""
-_NODES_OPTION = re.compile(r"(--?(?:\w+\.)?(?:num[-_]?nodes|nnodes))(?:=(\d+))?")
+_NODES_OPTION = re.compile(r"--?(?:\w+\.)?(?:num[-_]?nodes|nnodes)")
+_WITH_PLACEHOLDER = re.compile(r"[\w./=-]*\{\w+\}[\w./-]*")
 
 
 @dataclass(frozen=True)
@@ -78,7 +74,7 @@ class Experiment:
         self._note_launch()
         keys = {
             **runtime,
-            "command": shlex.join(self._command()),
+            "command": self._command(),
             "launcher": self.launcher,
             "scale": {
                 "kind": "strong",
@@ -110,13 +106,13 @@ class Experiment:
             said = "does not give each rank as many: correct ranks_per_node and gpus_per_rank"
             job.leave(text, said)
 
-    def _command(self) -> list[str]:
+    def _command(self) -> str:
         """Return the command; through a shell if it has variables."""
-        script, marked = self.job.script, self.marked.command
+        script, marked = self.job.script, self._with_nodes(self.marked.command)
         words, paths, has_variables = [], ["bash"], False
-        for before, word in zip(["", *marked], marked, strict=False):
-            quoted = self._with_nodes(before, word) or script.shell_word(word, self._of_rank)
-            has_variables = has_variables or "${" in quoted.removeprefix(shlex.quote(word))
+        for word in marked:
+            quoted = script.shell_word(word, self._of_rank)
+            has_variables = has_variables or (is_open(word) and "$" in quoted)
             if not quoted:
                 said = "ranks do not have this: write the value into the experiment's command"
                 self.job.leave(word, said)
@@ -127,19 +123,21 @@ class Experiment:
                 quoted = f'"${{{len(paths) - 1}}}"'
             words.append(quoted)
         if has_variables:
-            return ["bash", "-c", f"exec {' '.join(words)}", *(paths if len(paths) > 1 else [])]
-        return list(map(script.restored, marked))
+            exec_line = f"exec {' '.join(words)}"
+            return shlex.join(["bash", "-c", exec_line, *(paths if len(paths) > 1 else [])])
+        return " ".join(map(_quoted, map(script.restored, marked)))
 
-    def _with_nodes(self, before: str, word: str) -> str:
-        """Return the word that tells the program its number of nodes, which is another at each size."""
-        nodes, option = str(self.job.sizes.nodes), _NODES_OPTION.fullmatch(word)
-        if self.launcher != "torch" or nodes == "1":
-            return ""
-        if option and option[2] == nodes:
-            return f'{option[1]}="${{GROUP_WORLD_SIZE}}"'
-        option = _NODES_OPTION.fullmatch(before)
-        is_value = option and not option[2] and word == nodes
-        return '"${GROUP_WORLD_SIZE}"' if is_value else ""
+    def _with_nodes(self, words: Sequence[str]) -> list[str]:
+        """Return the words with a placeholder for the number of nodes, which is another at each size."""
+        nodes = str(self.job.sizes.nodes)
+        found = []
+        for before, word in pairwise(["", *words]):
+            option, _, value = word.rpartition("=")
+            if nodes != "1" and value == nodes and _NODES_OPTION.fullmatch(option or before):
+                found.append(f"{option}={{nodes}}" if option else "{nodes}")
+            else:
+                found.append(word)
+        return found
 
     def _of_rank(self, expansion: str) -> str:
         """Return what stands for a variable of the script in a rank; empty without such a one."""
@@ -148,10 +146,10 @@ class Experiment:
             return str(self.job.sizes.resources["cpus_per_rank"])
         if name in ("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"):
             return str(self.job.sizes.gpus_per_node)
-        name = _RENAMED.get(name, name)
+        name = _OF_RANKS.get(name, name)
         is_of_script = self.environment.is_native and not OF_RANKS.fullmatch(name)
-        is_known = name in _RENAMED.values() or is_of_script
-        if _OF_TORCH.fullmatch(name):
+        is_known = name in _OF_RANKS.values() or is_of_script
+        if name in _OF_TORCH:
             is_known = self.launcher == "torch"
         return f"${{{name}}}" if name and is_known else ""
 
@@ -167,3 +165,8 @@ class Experiment:
             said = "Argosy warns by SIGUSR1: let the program listen to it, and add `checkpoints`"
             self.job.script.leave(signal.line, signal.text, said)
         return {}
+
+
+def _quoted(word: str) -> str:
+    """Quote a word for a command; a placeholder needs no quotes."""
+    return word if _WITH_PLACEHOLDER.fullmatch(word) else shlex.quote(word)

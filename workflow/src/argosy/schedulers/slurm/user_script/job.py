@@ -14,6 +14,11 @@ from argosy_common.reading import read_text
 
 IMAGE_OPTIONS = ("image", "container-image")
 """Options of sbatch that name an image."""
+_PLACEHOLDERS = {
+    **dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), "{nodes}"),
+    **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), "{ranks}"),
+    "SLURM_NTASKS_PER_NODE": "{ranks_per_node}",
+}
 _MOST_BYTES = 1 << 18
 
 
@@ -29,7 +34,7 @@ class Job:
     @classmethod
     def read(cls, path: Path, project: Path) -> "Job":
         """Read a batch script. Raises ArgosyError if that is not possible, or no line starts a program."""
-        known = {"SLURM_SUBMIT_DIR": str(project), "PWD": str(project)}
+        known = {"SLURM_SUBMIT_DIR": str(project), "PWD": str(project), **_PLACEHOLDERS}
         known |= {name: os.environ[name] for name in ("HOME", "USER") if name in os.environ}
         script = Script.read(_text_of(path), known)
         starts = [(each, read_launch(each.words, script.split)) for each in script.statements]

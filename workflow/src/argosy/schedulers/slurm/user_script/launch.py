@@ -1,7 +1,7 @@
 """Takes a launch line apart: launchers and containers, their options, and the program that they start."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import PurePosixPath
@@ -11,93 +11,83 @@ from argosy.schedulers.slurm.user_script.options import options_of
 from argosy.study.command_launchers import PYTHON, SHELLS
 
 
-def _by_word(words: Mapping[str, str]) -> dict[str, str]:
-    return {word: key for key, text in words.items() for word in text.split()}
+def _table(text: str) -> dict[str, list[str]]:
+    """Return the words behind each key; lines that begin with a blank go on with those before them."""
+    pairs = (each.split(" | ") for each in text.strip().replace("\n ", " ").split("\n"))
+    return {key: words.split() for key, words in pairs}
 
 
-STARTERS = _by_word(
-    {
-        "srun": "srun",
-        "mpi": "mpirun mpiexec mpiexec.hydra orterun prterun ibrun aprun jsrun horovodrun",
-        "torch": "torchrun accelerate deepspeed",
-        "singularity": "singularity apptainer",
-        "docker": "docker podman podman-hpc udocker",
-        "shifter": "shifter",
-    }
-)
+def _by_word(text: str) -> dict[str, str]:
+    return {word: key for key, words in _table(text).items() for word in words}
+
+
+STARTERS = _by_word("""
+srun | srun
+mpi | mpirun mpiexec mpiexec.hydra orterun prterun ibrun aprun jsrun horovodrun
+torch | torchrun accelerate deepspeed
+singularity | singularity apptainer
+docker | docker podman podman-hpc udocker
+shifter | shifter
+""")
 """Launchers and containers, and their kinds."""
 CONTAINERS = ("singularity", "docker", "shifter")
-_FLAGS = {
-    "mpi": "allow-run-as-root oversubscribe tag-output display-map report-bindings bynode bycore verbose v q "
-    "l gloo mpi autotune",
-    "torch": "standalone module m no-python use-env run-path multi-gpu cpu mps tpu use-deepspeed use-fsdp "
-    "use-megatron-lm use-xpu q quiet debug same-network no-local-rank no-ssh force-multi bind-cores-to-rank",
-    "singularity": "nv rocm c contain C containall e cleanenv i ipc p pid writable writable-tmpfs w no-home "
-    "f fakeroot u userns no-init compat",
-    "docker": "rm i t it ti gpu mpi nccl privileged init",
-    "shifter": "v verbose",
-}
+_FLAGS = _table("""
+mpi | allow-run-as-root oversubscribe tag-output display-map report-bindings bynode bycore verbose v q l
+ gloo mpi autotune
+torch | standalone module m no-python use-env run-path multi-gpu cpu mps tpu use-deepspeed use-fsdp use-xpu
+ use-megatron-lm q quiet debug same-network no-local-rank no-ssh force-multi bind-cores-to-rank
+singularity | nv rocm c contain C containall e cleanenv i ipc p pid writable writable-tmpfs w no-home f
+ fakeroot u userns no-init compat
+docker | rm i t it ti gpu mpi nccl privileged init
+shifter | v verbose
+""")
 """Options without a value by kinds, without dashes and with `-` for `_`."""
-_REPLACED = {
-    "srun": "label unbuffered kill-on-bad-exit mpi export exact overlap wait",
-    "mpi": "hostfile machinefile host hosts H f bind-to map-by rank-by report-bindings mca gmca "
-    "allow-run-as-root oversubscribe prefix launcher iface tag-output mpi gloo",
-    "torch": "rdzv-backend rdzv-endpoint rdzv-id rdzv-conf master-addr master-port node-rank standalone "
-    "use-env main-process-ip main-process-port machine-rank same-network multi-gpu hostfile force-multi "
-    "no-ssh cpu mps bind-cores-to-rank m module no-python",
-}
+_REPLACED = _table("""
+srun | label unbuffered kill-on-bad-exit mpi export exact overlap wait
+mpi | hostfile machinefile host hosts H f bind-to map-by rank-by report-bindings mca gmca allow-run-as-root
+ oversubscribe prefix launcher iface tag-output mpi gloo
+torch | rdzv-backend rdzv-endpoint rdzv-id rdzv-conf master-addr master-port node-rank standalone use-env
+ main-process-ip main-process-port machine-rank same-network multi-gpu hostfile force-multi no-ssh cpu
+ mps bind-cores-to-rank m module no-python
+""")
 """Options that Argosy's own launcher replaces."""
-_SIZES = {
-    "srun": {
-        word: word
-        for word in [
-            "nodes",
-            "ntasks",
-            "ntasks-per-node",
-            "cpus-per-task",
-            "gpus",
-            "gpus-per-node",
-            "gpus-per-task",
-            "gres",
-            "mem",
-            "mem-per-cpu",
-            "mem-per-gpu",
-        ]
-    },
-    "mpi": _by_word({"ntasks": "np n c num-proc", "ntasks-per-node": "npernode ppn N"}),
-    "torch": _by_word(
-        {
-            "nodes": "nnodes num-machines num-nodes",
-            "workers-per-node": "nproc-per-node num-gpus",
-            "workers": "num-processes",
-        }
-    ),
+_SIZES = _by_word("""
+nodes | srun.nodes torch.nnodes torch.num-machines torch.num-nodes
+ntasks | srun.ntasks mpi.np mpi.n mpi.c mpi.num-proc
+ntasks-per-node | srun.ntasks-per-node mpi.npernode mpi.ppn mpi.N
+workers-per-node | torch.nproc-per-node torch.num-gpus
+workers | torch.num-processes
+cpus-per-task | srun.cpus-per-task
+gres | srun.gres
+gpus | srun.gpus
+gpus-per-node | srun.gpus-per-node
+gpus-per-task | srun.gpus-per-task
+mem | srun.mem
+mem-per-cpu | srun.mem-per-cpu
+mem-per-gpu | srun.mem-per-gpu
+""")
+"""Kinds with their options, and which size these give."""
+_MODULES = {
+    "torch.distributed.run": "torchrun",
+    "torch.distributed.launch": "torchrun",
+    "accelerate.commands.launch": "accelerate",
 }
-"""Options, and which size they give."""
-_MODULES = _by_word(
-    {
-        "torchrun": "torch.distributed.run torch.distributed.launch",
-        "accelerate": "accelerate.commands.launch",
-    }
-)
 _TWO_VALUES_OF_MPI = ("mca", "gmca", "genv", "env")
 _MOUNTS = ("B", "bind", "v", "V", "volume", "container-mounts")
 _WRAPPERS = ("exec", "time", "command", "nohup")
 UNKNOWN = f"the script runs it, not the ranks: {IN_BLOCK}"
-REASONS = _by_word(
-    {
-        "prints only: Argosy records the nodes, packages, times and GPUs of each run": "echo printf date "
-        "hostname env printenv nvidia-smi rocm-smi lscpu lsmod scontrol squeue sacct seff which pwd ls cat df "
-        "du free nproc uname head tail ip grep",
-        "prepares files: do it before the runs, or in the block `stage` of the site's job.sbatch.j2": "mkdir "
-        "cp mv rm ln rsync tar unzip gunzip touch chmod wget curl git make cmake sbcast",
-        "installs packages: do it before the runs, or in a Containerfile": "pip pip3",
-        "is of the script alone: Argosy's own script ends, and cleans up, by itself": "set trap wait exit "
-        "sleep kill true false : shift",
-        UNKNOWN: "conda mamba module ml ulimit unset srun sbatch scancel cd export source . eval read test [ "
-        "ray taskset alias umask sed awk",
-    }
-)
+REASONS = _by_word(f"""
+prints only: Argosy records the nodes, packages, times and GPUs of each run | echo printf date hostname env
+ printenv nvidia-smi rocm-smi lscpu lsmod scontrol squeue sacct seff which pwd ls cat df du free nproc uname
+ head tail ip grep
+prepares files: do it before the runs, or in the block `stage` of the site's job.sbatch.j2 | mkdir cp mv rm
+ ln rsync tar unzip gunzip touch chmod wget curl git make cmake sbcast
+installs packages: do it before the runs, or in a Containerfile | pip pip3
+is of the script alone: Argosy's own script ends, and cleans up, by itself | set trap wait exit sleep kill
+ true false : shift
+{UNKNOWN} | conda mamba module ml ulimit unset srun sbatch scancel cd export source . eval read test [ ray
+ taskset alias umask sed awk
+""")
 """Commands that are no program of a study, and why they are not taken."""
 
 
@@ -126,7 +116,7 @@ class Launch:
         """Keep an option of a launcher or container in its place."""
         kind, value = STARTERS[name], " ".join(values)
         key = option.lstrip("-").replace("_", "-")
-        if size := _SIZES.get(kind, {}).get(key):
+        if size := _SIZES.get(f"{kind}.{key}"):
             self.sizes[size] = value
         elif key == "container-image" or (kind == "shifter" and key == "image"):
             self.image = value
@@ -138,7 +128,7 @@ class Launch:
                 self.environment[variable] = text
         elif key == "mixed-precision":
             self.environment["ACCELERATE_MIXED_PRECISION"] = value
-        elif key not in _REPLACED.get(kind, "").split():
+        elif key not in _REPLACED.get(kind, []):
             self.other.append((name, option, value))
 
 
@@ -234,7 +224,7 @@ def _options_of_starter(launch: Launch, name: str, words: list[str]) -> tuple[se
         written, equals, value = word.partition("=")
         option = written.lstrip("-").replace("_", "-")
         count = 1 + (kind == "mpi" and option in _TWO_VALUES_OF_MPI)
-        count = 0 if equals or option in _FLAGS[kind].split() else count
+        count = 0 if equals or option in _FLAGS[kind] else count
         launch.note(name, written, [value] if equals else words[:count])
         given.add(option)
         words = words[count:]
