@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from argosy.schedulers.slurm.user_script.environment import Environment
-from argosy.schedulers.slurm.user_script.job import IMAGE_OPTIONS, Job
+from argosy.schedulers.slurm.user_script.job import Job
 from argosy.schedulers.slurm.user_script.launch import STARTERS
 from argosy.schedulers.slurm.user_script.lines import is_open
+from argosy.schedulers.slurm.user_script.options import IMAGES, MOUNTS, Directive
 from argosy.shipped.new_project import DEFAULT_IMAGE
+from argosy.shipped.program import is_there
 from argosy.study.data import Data, apart, container_path
 from argosy.study.image_names import REGISTRY
 from argosy.study.models import image_or_source
 from argosy_common.host_paths import host_path
 
-MOUNT_OPTIONS = {"volume": ";", "container-mounts": ","}
-"""Options of sbatch that name mounts, and what separates these."""
 _SEPARATORS = {"singularity": ",", "srun": ",", "shifter": ";"}
 _NOT_SAID = " (read-only; add write: true if the program writes to it)"
 
@@ -46,31 +46,27 @@ class Container:
 
     def image(self, asked: str | None) -> str:
         """Return the experiment's image: the one that the user asks for, or the script's."""
-        line = self.job.statement.line
-        named = (
-            [(line, self.job.launch.image, self.job.launch.image)] if self.job.launch.image else []
-        )
-        of_job = [self.job.options[name] for name in IMAGE_OPTIONS if name in self.job.options]
-        named += [(each.line, each.value, each.text) for each in of_job]
-        for line, _, text in named[1:]:
-            self.job.script.leave(line, text, "the launch line names an image as well")
-        if not named:
-            return asked or DEFAULT_IMAGE
-        line, word, _ = named[0]
-        found = self._image_of(word)
-        if found and not asked:
-            self.job.script.take(line, word, f"image: {found}")
-            return found
-        image = asked or DEFAULT_IMAGE
-        said = f"image: is {image}; for this one see docs/images.md, or name another by --image"
-        self.job.script.leave(line, word, said)
+        options, script = self.job.options, self.job.script
+        named = [options[name] for name in IMAGES if name in options]
+        if self.job.launch.image:
+            named.insert(0, Directive(self.job.statement.line, "", self.job.launch.image))
+        for each in named[1:]:
+            script.leave(each.line, each.text, "the launch line names an image as well")
+        found = self._image_of(named[0].value) if named and not asked else ""
+        image = found or asked or DEFAULT_IMAGE
+        if found:
+            script.take(named[0].line, named[0].value, f"image: {image}")
+        elif named:
+            said = f"image: is {image}; for this one see docs/images.md, or name another by --image"
+            script.leave(named[0].line, named[0].value, said)
         return image
 
     def read_mounts(self) -> None:
         """Fill `data` and `own`."""
         for line, text, value, separator in self._mounts():
             for mount in value.split(separator) if separator else [value]:
-                self._read_mount(line, f"{text}{mount}", mount)
+                if mount:
+                    self._read_mount(line, f"{text}{mount}", mount)
 
     def words(self) -> list[str]:
         """Return the program and its arguments, with the project's folder as the host has it."""
@@ -95,7 +91,7 @@ class Container:
 
     def _mounts(self) -> Iterator[tuple[str, str, str, str]]:
         """Yield lines, the text before a mount, all mounts of an option, and what separates these."""
-        for name, separator in MOUNT_OPTIONS.items():
+        for name, separator in MOUNTS.items():
             if each := self.job.options.get(name):
                 yield each.line, f"--{name}=", each.value, separator
         for line, name, value in self.environment.binds:
@@ -113,7 +109,8 @@ class Container:
             self.own.append(target)
             self.job.script.take(line, text, "each container shows the project, as /workloads")
             return
-        write = "rw" in re.split("[,+]", flags)
+        modes = re.split("[,+]", flags)
+        write = "rw" in modes
         try:
             if target in self.data:
                 raise ValueError(f"{target} is in it already")
@@ -122,13 +119,13 @@ class Container:
         except ValueError as problem:
             self.job.script.leave(line, text, f"`data` refuses it: {problem}")
             return
-        mode = ", write: true" if write else "" if flags else _NOT_SAID
+        mode = ", write: true" if write else "" if "ro" in modes else _NOT_SAID
         self.job.script.take(line, text, f"data.{target}{mode}")
 
     def _source(self, word: str) -> str:
         """Return the path of the host in a mount, absolute or with a variable; raises ValueError."""
         is_relative = word[:1] not in ("/", "~") and not is_open(word[:1])
         path = self.environment.path(word)
-        if is_relative and not is_open(word) and not path.exists():
+        if is_relative and not is_open(word) and not is_there(path):
             raise ValueError(f"{word} is no path of the host")
         return host_path(self.job.script.restored(str(path) if is_relative else word))

@@ -81,23 +81,24 @@ class Environment:
         if name in _BINDS and not self.is_native:
             self.binds.append((line, name, value))
             return
-        text = f"{name}={value}"
         first = value.partition(",")[0]
         if name in _INTERFACES and _INTERFACE.fullmatch(first):
             self.interface = self.interface or first
-        reason = self._why_not(name, value)
+        is_free = not OF_RANKS.fullmatch(name) and not self.secret.search(name)
+        export = self._export(name, value) if is_free and is_open(value) else ""
+        reason, key = self._why_not(name, value), ""
         if not reason:
             self.variables[name] = self._in_workloads(value)
-            self.script.take(line, text, f"environment.{name}")
+            key = f"environment.{name}"
         elif name in _INTERFACES and self.interface == first:
-            self.script.take(line, text, "the site's interface, of which Argosy sets it")
-        elif is_open(value) and name in self.script.used and not OF_RANKS.fullmatch(name):
-            self.script.take(line, text, _FILLED_IN)
-        elif self.is_native and is_open(value) and (export := self._export(name, value)):
+            key = "the site's interface, of which Argosy sets it"
+        elif is_free and is_open(value) and name in self.script.used:
+            key = _FILLED_IN
+        elif export:
             self.block.append(export)
-            self.script.take(line, text, _BLOCK)
-        else:
-            self.script.leave(line, f"{name}=…" if self.secret.search(name) else text, reason)
+            key = _BLOCK
+        text = f"{name}={'…' if self.secret.search(name) else value}"
+        (self.script.take if key else self.script.leave)(line, text, key or reason)
 
     def path(self, word: str) -> Path:
         """Return the path of the host that a word of a command names."""
@@ -122,13 +123,9 @@ class Environment:
         return "" if value.isprintable() else "holds line breaks: let the program set it"
 
     def _export(self, name: str, value: str) -> str:
-        word = self.script.shell_word(value, _of_batch_script)
-        is_safe = not OF_RANKS.fullmatch(name) and not self.secret.search(name)
-        return (
-            f"export {name}={word}"
-            if word and is_safe and not _NOT_IN_TEMPLATES.search(word)
-            else ""
-        )
+        """Return the line that sets a variable in the batch script; empty if that is not possible."""
+        word = self.script.shell_word(value, _of_batch_script) if self.is_native else ""
+        return f"export {name}={word}" if word and not _NOT_IN_TEMPLATES.search(word) else ""
 
     def _read_variables(self, statement: Statement) -> None:
         is_export = statement.words[0] in EXPORTS

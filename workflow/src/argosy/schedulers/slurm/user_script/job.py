@@ -7,13 +7,11 @@ from pathlib import Path
 
 from argosy.schedulers.slurm.user_script.launch import Launch, read_launch
 from argosy.schedulers.slurm.user_script.lines import Script, Statement
-from argosy.schedulers.slurm.user_script.options import Directive, job_options
+from argosy.schedulers.slurm.user_script.options import IMAGES, Directive, job_options
 from argosy.schedulers.slurm.user_script.sizes import Sizes, sizes_of
 from argosy_common.errors import ArgosyError
 from argosy_common.reading import read_text
 
-IMAGE_OPTIONS = ("image", "container-image")
-"""Options of sbatch that name an image."""
 _PLACEHOLDERS = {
     **dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), "{nodes}"),
     **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), "{ranks}"),
@@ -55,7 +53,7 @@ class Job:
     @property
     def has_container(self) -> bool:
         """Whether the script names an image."""
-        return bool(self.launch.image) or not self.options.keys().isdisjoint(IMAGE_OPTIONS)
+        return bool(self.launch.image) or not self.options.keys().isdisjoint(IMAGES)
 
     def leave(self, text: str, reason: str) -> None:
         """Note why a part of the launch line was left out."""

@@ -5,6 +5,10 @@ from dataclasses import dataclass
 
 from argosy.schedulers.slurm.user_script.lines import Script, is_open
 
+IMAGES = ("image", "container-image")
+"""Options of Shifter and Pyxis that name an image."""
+MOUNTS = {"volume": ";", "container-mounts": ","}
+"""Their options that name mounts, and what separates these."""
 _SHORT = """
 A=account a=array b=begin c=cpus-per-task C=constraint d=dependency D=chdir e=error E=preserve-env
 F=nodefile G=gpus H=hold i=input J=job-name k=no-kill K=kill-on-bad-exit l=label L=licenses
@@ -23,7 +27,7 @@ unbuffered use-min-nodes verbose whole
 """
 FLAGS = frozenset(_FLAGS.split())
 """Long options that take no value, or only one behind `=`."""
-_WITH_VALUE = ("account", "partition", "qos", "constraint", "signal", "image")
+_WITH_VALUE = ("account", "partition", "qos", "constraint", "signal", *IMAGES, *MOUNTS)
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,9 @@ from typing import Any
 
 import yaml
 
-from argosy.schedulers.slurm.user_script.container import MOUNT_OPTIONS
 from argosy.schedulers.slurm.user_script.environment import Environment
-from argosy.schedulers.slurm.user_script.job import IMAGE_OPTIONS, Job
-from argosy.schedulers.slurm.user_script.options import Directive
+from argosy.schedulers.slurm.user_script.job import Job
+from argosy.schedulers.slurm.user_script.options import IMAGES, MOUNTS, Directive
 from argosy.schedulers.slurm.user_script.sizes import GPU_OPTIONS, MEMORY_OPTIONS, escaped
 from argosy.shipped.new_project import site_profile
 from argosy.site.models import Site
@@ -34,7 +33,7 @@ _BY_REASON = {
 }
 _REASONS = {name: reason for reason, names in _BY_REASON.items() for name in names.split()}
 """Options of a job that have no place in a site."""
-_OF_EXPERIMENT = ("signal", *IMAGE_OPTIONS, *MOUNT_OPTIONS)
+_OF_EXPERIMENT = ("signal", *IMAGES, *MOUNTS)
 _LEVELS = {"partition": "queues", "qos": "queues", "constraint": "hardware", "gres": "hardware"}
 """Options that are not the whole site's."""
 _RESOURCES = {
