@@ -78,11 +78,12 @@ class Container:
 
     def _image_of(self, word: str) -> str:
         """Return the image that a word names; empty if Argosy cannot take it."""
-        image = REGISTRY + word.removeprefix("docker:").removeprefix("//").replace("#", "/")
-        if word.endswith(".sif") and "://" not in word:
-            path, folder = self.environment.path(word), self.environment.folder
+        name = word.removeprefix("docker:").removeprefix("//")
+        image = REGISTRY + name.replace("#", "/")
+        if name.endswith(".sif") and "://" not in name:
+            path, folder = self.environment.path(name), self.environment.folder
             image = str(path.relative_to(folder) if path.is_relative_to(folder) else path)
-        elif word.startswith((".", "/")):
+        elif name.startswith((".", "/")) or "://" in name:
             return ""
         try:
             return image_or_source(image) if image.isprintable() and not is_open(image) else ""
