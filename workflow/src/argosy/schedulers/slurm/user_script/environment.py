@@ -92,7 +92,7 @@ class Environment:
             key = f"environment.{name}"
         elif name in _INTERFACES and self.interface == first:
             key = "the site's interface, of which Argosy sets it"
-        elif is_free and is_open(value) and name in self.script.used:
+        elif is_free and name in self.script.used:
             key = _FILLED_IN
         elif export:
             self.block.append(export)

@@ -86,12 +86,11 @@ def _workers(launch: Launch, nodes: int, gpus: int) -> int:
 def _gpus(options: Mapping[str, str], nodes: int, tasks: int) -> tuple[dict[str, str], int]:
     """Return the option of a site's file that requests GPUs as the script does, and GPUs of a node."""
     for name in GPU_OPTIONS:
-        parts = escaped(options.get(name, "")).split(",")
+        parts = escaped(options[name]).split(",") if name in options else []
         for part in parts:
             is_gres = name == "gres" and re.match(r"gpu(?::|$)", part)
-            request = part[4:] or "1" if is_gres else part
-            found = re.fullmatch(_GPUS, request) if is_gres or name != "gres" else None
-            if found:
+            request = (part[4:] if is_gres else part) or "1"
+            if (is_gres or name != "gres") and (found := re.fullmatch(_GPUS, request)):
                 field = "{gpus_total}" if name == "gpus" else "{gpus}"
                 prefix = "gpu:" if is_gres else ""
                 text = prefix + (f"{found['type']}:" if found["type"] else "") + field
