@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from argosy.schedulers.slurm.user_script.environment import Environment
@@ -66,7 +67,7 @@ class Container:
         for line, text, value, separator in self._mounts():
             for mount in value.split(separator) if separator else [value]:
                 if mount:
-                    self._read_mount(line, f"{text}{mount}", mount)
+                    self.job.script.note(line, f"{text}{mount}", partial(self._mount, mount))
 
     def words(self) -> list[str]:
         """Return the program and its arguments, with the project's folder as the host has it."""
@@ -101,27 +102,27 @@ class Container:
             line = self.job.statement.line
             yield line, f"{name} {option} ", value, _SEPARATORS.get(STARTERS[name], "")
 
-    def _read_mount(self, line: str, text: str, mount: str) -> None:
+    def _mount(self, mount: str) -> str:
+        """Add a mount to `data` or `own`, and return its key. Raises ValueError if it has no place."""
         source, _, rest = mount.partition(":")
         target, _, flags = rest.partition(":")
         target = self.job.script.restored(target or source)
         target = target.rstrip("/") or target
         if not is_open(source) and self.environment.path(source) == self.environment.folder:
             self.own.append(target)
-            self.job.script.take(line, text, "each container shows the project, as /workloads")
-            return
+            return "each container shows the project, as /workloads"
         modes = re.split("[,+]", flags)
-        write = "rw" in modes
         try:
             if target in self.data:
                 raise ValueError(f"{target} is in it already")
-            data = Data.model_validate({"from": self._source(source), "write": write})
-            self.data = apart({**self.data, container_path(target): data})
+            content = {"from": self._source(source), "write": "rw" in modes}
+            data = {container_path(target): Data.model_validate(content)}
+            self.data = apart(self.data | data)
         except ValueError as problem:
-            self.job.script.leave(line, text, f"`data` refuses it: {problem}")
-            return
-        mode = ", write: true" if write else "" if "ro" in modes else _NOT_SAID
-        self.job.script.take(line, text, f"data.{target}{mode}")
+            raise ValueError(f"`data` refuses it: {problem}") from None
+        if "ro" in modes:
+            return f"data.{target}"
+        return f"data.{target}{', write: true' if 'rw' in modes else _NOT_SAID}"
 
     def _source(self, word: str) -> str:
         """Return the path of the host in a mount, absolute or with a variable; raises ValueError."""

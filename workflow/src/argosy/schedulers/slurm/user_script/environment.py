@@ -3,6 +3,7 @@
 import os
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from argosy.schedulers.slurm.user_script.launch import REASONS, UNKNOWN
@@ -62,43 +63,24 @@ class Environment:
 
     def read(self, statement: Statement) -> None:
         """Read a simple command that starts no program."""
+        text = " ".join(statement.words)
         first, *others = statement.words
-        name = PurePosixPath(first).name
-        if name in EXPORTS or all(map(ASSIGNMENT.fullmatch, statement.words)):
-            self._read_variables(statement)
-        elif sets_up(statement, self.script) and not self.is_native:
-            said = "containers have the packages of their image: add what is missing to a Containerfile"
-            self._leave(statement, said)
-        elif sets_up(statement, self.script) or name == "ulimit":
-            self._add_line(statement)
-        elif name == "cd" and len(others) < 2:
-            self._read_folder(statement, "".join(others) or "~")
+        if first in EXPORTS or all(map(ASSIGNMENT.fullmatch, statement.words)):
+            self._read_variables(statement, text)
+        elif sets_up(statement, self.script) or PurePosixPath(first).name == "ulimit":
+            self.script.note(statement.line, text, lambda: self._in_block(statement))
+        elif PurePosixPath(first).name == "cd" and len(others) < 2:
+            self.script.note(statement.line, text, lambda: self._folder("".join(others) or "~"))
         else:
-            self._leave(statement, REASONS.get(name, UNKNOWN))
+            self.script.leave(statement.line, text, REASONS.get(PurePosixPath(first).name, UNKNOWN))
 
     def set_variable(self, line: str, name: str, value: str) -> None:
         """Set a variable of the ranks, or say why not."""
         if name in _BINDS and not self.is_native:
             self.binds.append((line, name, value))
             return
-        first = value.partition(",")[0]
-        if name in _INTERFACES and _INTERFACE.fullmatch(first):
-            self.interface = self.interface or first
-        is_free = not OF_RANKS.fullmatch(name) and not self.secret.search(name)
-        export = self._export(name, value) if is_free and is_open(value) else ""
-        reason, key = self._why_not(name, value), ""
-        if not reason:
-            self.variables[name] = self._in_workloads(value)
-            key = f"environment.{name}"
-        elif name in _INTERFACES and self.interface == first:
-            key = "the site's interface, of which Argosy sets it"
-        elif is_free and name in self.script.used:
-            key = _FILLED_IN
-        elif export:
-            self.block.append(export)
-            key = _BLOCK
         text = f"{name}={'…' if self.secret.search(name) else value}"
-        (self.script.take if key else self.script.leave)(line, text, key or reason)
+        self.script.note(line, text, lambda: self._variable(name, value))
 
     def path(self, word: str) -> Path:
         """Return the path of the host that a word of a command names."""
@@ -106,28 +88,36 @@ class Environment:
         word = re.sub("^~(?=/|$)", lambda _: home, word) if home else word
         return Path(os.path.normpath(self.base / word))
 
-    def _why_not(self, name: str, value: str) -> str:
-        """Return why a variable is none of the experiment's; empty if it may be."""
+    def _variable(self, name: str, value: str) -> str:
+        """Set a variable of the ranks, and return its key. Raises ValueError with the reason if not."""
+        first = value.partition(",")[0]
+        if name in _INTERFACES and _INTERFACE.fullmatch(first):
+            self.interface = self.interface or first
+        if name in _INTERFACES and OF_RANKS.fullmatch(name) and self.interface == first:
+            return "the site's interface, of which Argosy sets it"
         if OF_RANKS.fullmatch(name):
-            return "Argosy sets it for each rank"
+            raise ValueError("Argosy sets it for each rank")
         if self.secret.search(name):
-            return "a secret has no place in config.yaml: let the program read it from a file"
-        if is_open(value) and name == "OMP_NUM_THREADS":
-            return "Argosy sets it to resources.cpus_per_rank"
-        if is_open(value):
-            return "has no value before the job: write the value into environment of the experiment"
-        try:
-            variable_name(name)
-        except ValueError as problem:
-            return str(problem)
-        return "" if value.isprintable() else "holds line breaks: let the program set it"
-
-    def _export(self, name: str, value: str) -> str:
-        """Return the line that sets a variable in the batch script; empty if that is not possible."""
+            raise ValueError(
+                "a secret has no place in config.yaml: let the program read it from a file"
+            )
+        if value.isprintable() and not is_open(value):
+            self.variables[variable_name(name)] = self._in_workloads(value)
+            return f"environment.{name}"
+        if name in self.script.used:
+            return _FILLED_IN
         word = self.script.shell_word(value, _of_batch_script) if self.is_native else ""
-        return f"export {name}={word}" if word and not _NOT_IN_TEMPLATES.search(word) else ""
+        if word and is_open(value) and not _NOT_IN_TEMPLATES.search(word):
+            self.block.append(f"export {name}={word}")
+            return _BLOCK
+        if not is_open(value):
+            raise ValueError("holds line breaks: let the program set it")
+        if name == "OMP_NUM_THREADS":
+            raise ValueError("Argosy sets it to resources.cpus_per_rank")
+        said = "has no value before the job: write the value into environment of the experiment"
+        raise ValueError(said)
 
-    def _read_variables(self, statement: Statement) -> None:
+    def _read_variables(self, statement: Statement, text: str) -> None:
         is_export = statement.words[0] in EXPORTS
         pairs = []
         for word in statement.words[is_export:]:
@@ -139,33 +129,31 @@ class Environment:
             if is_export:
                 self.set_variable(statement.line, name, value)
             else:
-                self._read_variable(statement.line, name, value)
+                key = partial(self._own_variable, name, value)
+                self.script.note(statement.line, f"{name}={value}", key)
         if not pairs:
-            self._leave(statement, "sets no variable to a value")
+            self.script.leave(statement.line, text, "sets no variable to a value")
 
-    def _read_variable(self, line: str, name: str, value: str) -> None:
-        """Note what became of a variable of the script alone."""
-        text = f"{name}={value}"
+    def _own_variable(self, name: str, value: str) -> str:
+        """Return what became of a variable of the script alone."""
         if re.search(r"\$\([^(]|`", self.script.restored(value)):
-            self.script.leave(line, text, f"{_PRINTED}: if runs need it, write the value")
-        elif name not in self.script.used:
-            self.script.leave(line, text, "nothing that was taken uses it")
-        else:
-            self.script.take(line, text, _FILLED_IN)
+            raise ValueError(f"{_PRINTED}: if runs need it, write the value")
+        if name not in self.script.used:
+            raise ValueError("nothing that was taken uses it")
+        return _FILLED_IN
 
-    def _add_line(self, statement: Statement) -> None:
+    def _in_block(self, statement: Statement) -> str:
         """Add a command to the block `environment`, each of its words quoted."""
+        if sets_up(statement, self.script) and not self.is_native:
+            said = "containers have the packages of their image: add what is missing to a Containerfile"
+            raise ValueError(said)
         is_file = statement.words[0] in ("source", ".")
-        words = [
-            self.script.shell_word(self._absolute(word, is_file), _of_batch_script)
-            for word in statement.words
-        ]
-        line = " ".join(words)
-        if all(words) and not _NOT_IN_TEMPLATES.search(line):
-            self.block.append(line)
-            self.script.take(statement.line, " ".join(statement.words), _BLOCK)
-        else:
-            self._leave(statement, f"{_PRINTED}: {IN_BLOCK}")
+        found = [self._absolute(word, is_file) for word in statement.words]
+        words = [self.script.shell_word(word, _of_batch_script) for word in found]
+        if not all(words) or _NOT_IN_TEMPLATES.search(" ".join(words)):
+            raise ValueError(f"{_PRINTED}: {IN_BLOCK}")
+        self.block.append(" ".join(words))
+        return _BLOCK
 
     def _absolute(self, word: str, is_file: bool) -> str:
         path = self.path(word)
@@ -173,22 +161,19 @@ class Environment:
         is_of_home = word.startswith("~/") and "HOME" in self.script.variables
         return str(path) if is_path or is_of_home else word
 
-    def _read_folder(self, statement: Statement, word: str) -> None:
+    def _folder(self, word: str) -> str:
+        """Let paths begin in another folder of the project."""
         path = self.path(word)
         is_folder = not is_open(word) and is_there(path) and path.is_dir()
-        if is_folder and path.resolve().is_relative_to(self.folder.resolve()):
-            self.base = path
-            self.script.take(statement.line, " ".join(statement.words), "paths in the command")
-        else:
+        if not is_folder or not path.resolve().is_relative_to(self.folder.resolve()):
             said = "run argosy init in that folder if the program is there"
-            self._leave(statement, f"it is not below {self.folder}: {said}")
+            raise ValueError(f"it is not below {self.folder}: {said}")
+        self.base = path
+        return "paths in the command"
 
     def _in_workloads(self, value: str) -> str:
         """Return a value with the project's folder as ranks have it."""
         return re.sub(rf"{re.escape(str(self.folder))}(?=$|[/:;,])", "/workloads", value)
-
-    def _leave(self, statement: Statement, said: str) -> None:
-        self.script.leave(statement.line, " ".join(statement.words), said)
 
 
 def sets_up(statement: Statement, script: Script) -> bool:

@@ -72,6 +72,9 @@ class Experiment:
         is_native, sizes = self.environment.is_native, self.job.sizes
         runtime = {"runtime": "native"} if is_native else {"image": self.container.image(image)}
         self._note_launch()
+        checkpoints: dict[str, Any] = {}
+        if signal := self.job.options.get("signal"):
+            self.job.script.note(signal.line, signal.text, lambda: self._checkpoints(checkpoints))
         keys = {
             **runtime,
             "command": self._command(),
@@ -83,7 +86,7 @@ class Experiment:
                 "repeats": 3,
             },
             "resources": dict(sizes.resources),
-            "checkpoints": self._checkpoints(),
+            "checkpoints": checkpoints,
             "environment": {**self.program.environment, **self.environment.variables},
             "data": self.container.data_keys,
         }
@@ -153,18 +156,17 @@ class Experiment:
             is_known = self.launcher == "torch"
         return f"${{{name}}}" if name and is_known else ""
 
-    def _checkpoints(self) -> dict[str, Any]:
-        signal = self.job.options.get("signal")
-        found = _SIGNAL.fullmatch(signal.value.strip("'\"")) if signal else None
-        seconds = int(found[1] or _DEFAULT_WARNING_S) if found else 0
-        if signal and seconds:
-            text = duration(seconds)
-            self.job.script.take(signal.line, signal.text, f"checkpoints.warning: {text}")
-            return {"warning": text} | ({"requeues": 0} if "no-requeue" in self.job.options else {})
-        if signal:
+    def _checkpoints(self, found: dict[str, Any]) -> str:
+        """Add the key `checkpoints` of a job with a signal. Raises ValueError if Argosy has none."""
+        signal = _SIGNAL.fullmatch(self.job.options["signal"].value.strip("'\""))
+        seconds = int(signal[1] or _DEFAULT_WARNING_S) if signal else 0
+        if not seconds:
             said = "Argosy warns by SIGUSR1: let the program listen to it, and add `checkpoints`"
-            self.job.script.leave(signal.line, signal.text, said)
-        return {}
+            raise ValueError(said)
+        found["warning"] = duration(seconds)
+        if "no-requeue" in self.job.options:
+            found["requeues"] = 0
+        return f"checkpoints.warning: {found['warning']}"
 
 
 def _quoted(word: str) -> str:

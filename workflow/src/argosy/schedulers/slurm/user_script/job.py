@@ -64,7 +64,6 @@ def _text_of(path: Path) -> str:
     try:
         real = path.resolve()
         return read_text(real, real.parent, _MOST_BYTES).replace("\r\n", "\n")
-    except OSError as problem:
-        raise ArgosyError(f"{path}: {problem.strerror}", "name a batch script") from None
-    except ValueError as problem:
-        raise ArgosyError(f"{path}: cannot be read: {problem}") from None
+    except (OSError, ValueError) as problem:
+        said = getattr(problem, "strerror", "") or f"cannot be read: {problem}"
+        raise ArgosyError(f"{path}: {said}", "name a batch script") from None

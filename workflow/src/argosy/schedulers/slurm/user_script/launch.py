@@ -52,21 +52,20 @@ torch | rdzv-backend rdzv-endpoint rdzv-id rdzv-conf master-addr master-port nod
 """)
 """Options that Argosy's own launcher replaces."""
 _SIZES = _by_word("""
-nodes | srun.nodes torch.nnodes torch.num-machines torch.num-nodes
-ntasks | srun.ntasks mpi.np mpi.n mpi.c mpi.num-proc
-ntasks-per-node | srun.ntasks-per-node mpi.npernode mpi.ppn mpi.N
+nodes | torch.nnodes torch.num-machines torch.num-nodes
+ntasks | mpi.np mpi.n mpi.c mpi.num-proc
+ntasks-per-node | mpi.npernode mpi.ppn mpi.N
 workers-per-node | torch.nproc-per-node torch.num-gpus
 workers | torch.num-processes
-cpus-per-task | srun.cpus-per-task
-gres | srun.gres
-gpus | srun.gpus
-gpus-per-node | srun.gpus-per-node
-gpus-per-task | srun.gpus-per-task
-mem | srun.mem
-mem-per-cpu | srun.mem-per-cpu
-mem-per-gpu | srun.mem-per-gpu
 """)
 """Kinds with their options, and which size these give."""
+_SIZES |= {
+    f"srun.{name}": name
+    for name in (
+        *("nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "gres", "gpus", "gpus-per-node"),
+        *("gpus-per-task", "mem", "mem-per-cpu", "mem-per-gpu"),
+    )
+}
 _MODULES = {
     "torch.distributed.run": "torchrun",
     "torch.distributed.launch": "torchrun",

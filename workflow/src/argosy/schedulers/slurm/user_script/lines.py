@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 EXPORTS = ("export", "declare", "typeset", "readonly")
 IN_BLOCK = "if runs need it, write it into the block `environment` of the site's job.sbatch.j2"
+_STRUCTURED = (
+    f"loops, conditions, functions, here-documents and the like are not interpreted: {IN_BLOCK}"
+)
 _HERE_DOCUMENT = re.compile(r"(?<!<)<<-?\s*(['\"\\]?)([A-Za-z_]\w*)\1")
 _REDIRECTION = re.compile(r"\d*(?:&>>?|<<<|>\||>>|[<>]&|[<>])")
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
@@ -52,13 +55,10 @@ class Statement:
 
 @dataclass
 class Script:
-    """A batch script.
-
-    Args:
-        variables: values that are known before the script begins.
-    """
+    """A batch script, and what becomes of it."""
 
     variables: dict[str, str]
+    """Values, also of those that are known before the script begins."""
     directives: list[tuple[str, str]] = field(default_factory=list)
     """Lines that begin with #SBATCH, and their numbers."""
     statements: list[Statement] = field(default_factory=list)
@@ -86,9 +86,12 @@ class Script:
         """Note why a part of a line was left out, and what to do."""
         self.left.append(Note(line, self.shown(text), reason))
 
-    def parts(self, word: str) -> list[str]:
-        """Return the known and the unknown parts of a word, in order."""
-        return [part for part in re.split("(\ue000[0-9]+\ue001)", word) if part]
+    def note(self, line: str, text: str, key: Callable[[], str]) -> None:
+        """Note the key that a part of a line became; `key` raises ValueError with the reason if none."""
+        try:
+            self.take(line, text, key())
+        except ValueError as problem:
+            self.leave(line, text, str(problem))
 
     def restored(self, word: str) -> str:
         """Return a word with its unknown parts as they are written."""
@@ -104,17 +107,13 @@ class Script:
         return text if len(text) <= 60 else f"{text[:59]}…"
 
     def shell_word(self, word: str, kept: Callable[[str], str]) -> str:
-        """Return a word as a shell has to read it; empty if a part of it cannot stay.
-
-        Args:
-            word: with marks in the place of what is not known.
-            kept: returns what stays of such a part; empty if it cannot stay.
-        """
+        """Return a word as a shell has to read it; empty if `kept` returns nothing for an unknown part."""
         if not is_open(word):
             return shlex.quote(word)
         found = [
             kept(self.restored(part)) if is_open(part) else re.sub(r'([\\"$`])', r"\\\1", part)
-            for part in self.parts(word)
+            for part in re.split("(\ue000[0-9]+\ue001)", word)
+            if part
         ]
         return f'"{"".join(found)}"' if all(found) else ""
 
@@ -129,8 +128,11 @@ class Script:
         """Read one line with those that continue it; return the place of the next one."""
         line = lines[place].strip()
         if not line or line.startswith("#"):
-            if line.startswith("#SBATCH"):
-                self._read_directive(str(place + 1), line)
+            if line.startswith("#SBATCH") and (self.statements or self.left):
+                said = "Slurm ignores options below the first command; move it up"
+                self.leave(str(place + 1), line, said)
+            elif line.startswith("#SBATCH"):
+                self.directives.append((str(place + 1), line))
             return place + 1
         end, words = self._command_at(lines, place)
         where = str(place + 1) if end == place + 1 else f"{place + 1}-{end}"
@@ -139,15 +141,8 @@ class Script:
             self._assign(statement.words)
         self.statements += found
         if not found:
-            self.leave(where, line, _why_left(line) if words is None else "starts no command")
+            self.leave(where, line, _STRUCTURED if words is None else "starts no command")
         return end
-
-    def _read_directive(self, line: str, text: str) -> None:
-        if self.statements or self.left:
-            said = "Slurm ignores options below the first command; move it up"
-            self.leave(line, text, said)
-        else:
-            self.directives.append((line, text))
 
     def _command_at(self, lines: list[str], place: int) -> tuple[int, list[str] | None]:
         """Return where the command ends, and its words; None for what is not interpreted."""
@@ -319,9 +314,3 @@ def _simple(words: list[str], line: str) -> Iterator[Statement]:
             output.append(word.removeprefix(_REDIRECTED))
         else:
             command.append(word)
-
-
-def _why_left(line: str) -> str:
-    if _HERE_DOCUMENT.search(line):
-        return "a here-document is not interpreted: write that file into the project"
-    return f"loops, conditions, functions, arrays and subshells are not interpreted: {IN_BLOCK}"

@@ -47,29 +47,21 @@ class Directive:
 def job_options(script: Script) -> dict[str, Directive]:
     """Return the last directive of each option; sbatch ignores those before it."""
     found: dict[str, Directive] = {}
-    for each in _directives(script):
-        needs_value = each.name in _WITH_VALUE
-        if not each.value.isprintable() or (needs_value and not each.value):
-            script.leave(each.line, each.text, "has no value that can be read: correct it")
-            continue
-        if before := found.pop(each.name, None):
-            script.leave(before.line, before.text, f"line {each.line} sets it again")
-        found[each.name] = each
-    return found
-
-
-def _directives(script: Script) -> list[Directive]:
-    found: list[Directive] = []
     for line, text in script.directives:
         try:
-            words = shlex.split(text.removeprefix("#SBATCH"), comments=True)
+            options, rest = options_of(shlex.split(text.removeprefix("#SBATCH"), comments=True))
         except ValueError as problem:
             script.leave(line, text, f"cannot be split into words ({problem}): correct it")
             continue
-        options, rest = options_of(words)
-        found += (Directive(line, *option) for option in options)
         if rest or not options:
             script.leave(line, text, "has no option that sbatch reads: correct it")
+        for each in (Directive(line, *option) for option in options):
+            if not each.value.isprintable() or (each.name in _WITH_VALUE and not each.value):
+                script.leave(line, each.text, "has no value that can be read: correct it")
+                continue
+            if before := found.pop(each.name, None):
+                script.leave(before.line, before.text, f"line {line} sets it again")
+            found[each.name] = each
     return found
 
 

@@ -4,6 +4,7 @@ import platform
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import yaml
@@ -83,17 +84,14 @@ class SiteFiles:
         return {f"slurm/{self.name}/{name}": text for name, text in files.items()}
 
     def _head(self, source: str) -> str:
-        lines = {
-            f"Written by `argosy init --from`, of {source!r}. docs/porting.md explains the keys.": True,
-            "The architecture is that of the machine where it was written.": True,
-            "Jobs need the network interface that connects the nodes. Write it here: interface: NAME": (
-                not self.environment.interface
-            ),
-            "The script requests no memory, so `mem: null` leaves it to Slurm.": (
-                self.job.sizes.memory_option.get("mem", "") is None
-            ),
-        }
-        return "".join(f"# {line}\n" for line, is_true in lines.items() if is_true)
+        text = f"# Written by `argosy init --from`, of {source!r}. docs/porting.md explains the keys.\n"
+        text += "# The architecture is that of the machine where it was written.\n"
+        if not self.environment.interface:
+            said = "Jobs need the network interface that connects the nodes. Write it here"
+            text += f"# {said}: interface: NAME\n"
+        if self.job.sizes.memory_option.get("mem", "") is None:
+            text += "# The script requests no memory, so `mem: null` leaves it to Slurm.\n"
+        return text
 
     def _options_by_level(self) -> dict[str, dict[str, Any]]:
         """Return the options of the site, its hardware and its queues; note what became of each."""
@@ -106,15 +104,13 @@ class SiteFiles:
         for name, each in self.job.options.items():
             if name in _OF_EXPERIMENT:
                 continue
-            try:
-                key = self._key_of_size(name) or self._key(each, found)
-                script.take(each.line, each.text, key)
-            except ValueError as problem:
-                script.leave(each.line, each.text, str(problem))
+            script.note(each.line, each.text, partial(self._key, each, found))
         return found
 
     def _key(self, each: Directive, found: Mapping[str, dict[str, Any]]) -> str:
         """Put an option into its level, and return its key. Raises ValueError if it has no place."""
+        if key := self._key_of_size(each.name):
+            return key
         if each.name == "requeue":
             return "each of Argosy's jobs has it"
         if each.name == "account":
