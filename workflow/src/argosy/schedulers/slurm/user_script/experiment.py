@@ -114,7 +114,7 @@ class Experiment:
         script, marked = self.job.script, self._with_nodes(self.marked.command)
         words, paths, has_variables = [], ["bash"], False
         for word in marked:
-            quoted = script.shell_word(word, self._of_rank)
+            quoted = script.shell_word(word, self._of_rank) if is_open(word) else _quoted(word)
             has_variables = has_variables or (is_open(word) and "$" in quoted)
             if not quoted:
                 said = "ranks do not have this: write the value into the experiment's command"
