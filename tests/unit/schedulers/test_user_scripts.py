@@ -129,6 +129,8 @@ def test_sizes_come_from_the_job_and_from_its_launcher(
         ("podman-hpc run --rm -v /a:/b x/y:1 python vae.py", "python3 /workloads/vae.py"),
         ("singularity run --nv docker://x/y:1 python vae.py", "python3 /workloads/vae.py"),
         ("python vae.py > a.txt 2>&1 & sleep 5", "python3 /workloads/vae.py"),
+        ("srun bash -c 'python vae.py --x 1 2>&1 | tee a'", "python3 /workloads/vae.py --x 1"),
+        ("python vae.py --all $SLURM_NTASKS", "python3 /workloads/vae.py --all {ranks}"),
         ("python plot.py\nsrun python vae.py", "python3 /workloads/vae.py"),
         (
             'A="--x 1 --y \'b\'"\npython vae.py $A "$A"',

@@ -131,7 +131,7 @@ class Launch:
             self.other.append((name, option, value))
 
 
-def read_launch(words: Sequence[str], split: Callable[[str], list[str]]) -> Launch | None:
+def read_launch(words: Sequence[str], split: Callable[[str], list[list[str]]]) -> Launch | None:
     """Take a simple command apart, `bash -c` by `split`; None if it starts no program."""
     launch = Launch()
     launch.program = rest = _without_starters(launch, list(words), split)
@@ -147,7 +147,7 @@ def read_launch(words: Sequence[str], split: Callable[[str], list[str]]) -> Laun
 
 
 def _without_starters(
-    launch: Launch, rest: list[str], split: Callable[[str], list[str]]
+    launch: Launch, rest: list[str], split: Callable[[str], list[list[str]]]
 ) -> list[str]:
     """Return what is left of a command without its launchers, containers and wrappers."""
     while rest:
@@ -164,7 +164,7 @@ def _without_starters(
         elif name in STARTERS:
             rest = _after_starter(launch, name, rest[1:])
         elif name in SHELLS and (text := _behind(rest, "-[a-z]*c")):
-            rest = _last_command(launch, split(text))
+            *launch.before, rest = split(text) or [[]]
         else:
             break
     return rest
@@ -178,18 +178,6 @@ def _behind(words: Sequence[str], option: str) -> str:
         if not word.startswith("-"):
             break
     return ""
-
-
-def _last_command(launch: Launch, words: Sequence[str]) -> list[str]:
-    """Return the last simple command of a shell's text, and note those before it."""
-    commands: list[list[str]] = [[]]
-    for word in words:
-        if word and set(word) <= set(";&|"):
-            commands.append([])
-        else:
-            commands[-1].append(word)
-    *launch.before, last = [each for each in commands if each] or [[]]
-    return last
 
 
 def _after_starter(launch: Launch, name: str, words: list[str]) -> list[str]:

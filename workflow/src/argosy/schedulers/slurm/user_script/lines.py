@@ -117,10 +117,10 @@ class Script:
         ]
         return f'"{"".join(found)}"' if all(found) else ""
 
-    def split(self, text: str) -> list[str]:
-        """Split the text that a shell is given by -c; without words if it is not whole."""
+    def split(self, text: str) -> list[list[str]]:
+        """Return the simple commands of the text that a shell is given by -c; none if it is not whole."""
         try:
-            return self._words(text)
+            return [list(each.words) for each in _simple(self._words(text), "")]
         except (UnclosedError, ValueError):
             return []
 
@@ -161,7 +161,10 @@ class Script:
             except ValueError:
                 return end, None
             if here := _HERE_DOCUMENT.search(text):
-                end, is_plain = _end_of_document(lines, end, here[2]), False
+                ends = (
+                    each + 1 for each in range(end, len(lines)) if lines[each].strip() == here[2]
+                )
+                end, is_plain = next(ends, len(lines)), False
             opened, bracketed, is_structured = _structure(words)
             blocks += opened
             brackets += 0 if blocks > 0 else bracketed
@@ -264,11 +267,6 @@ def _end_of_expansion(text: str, place: int) -> int:
         if not depth:
             return end + 1
     raise UnclosedError
-
-
-def _end_of_document(lines: list[str], place: int, mark: str) -> int:
-    ends = (end + 1 for end in range(place, len(lines)) if lines[end].strip() == mark)
-    return next(ends, len(lines))
 
 
 def _structure(words: list[str]) -> tuple[int, int, bool]:
