@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from argosy.results.hidden_values import SECRET_NAME
-from argosy.schedulers.slurm.user_script.script_lines import Script
-from argosy.schedulers.slurm.user_script.script_study import Converted, convert
+from argosy.schedulers.slurm.user_script.conversion import Converted, convert
+from argosy.schedulers.slurm.user_script.lines import Script
 from argosy.shipped.new_project import config_text
 from argosy.site.models import Site, read_site
 from argosy_common.errors import ArgosyError
@@ -129,6 +129,8 @@ def test_sizes_come_from_the_job_and_from_its_launcher(
         ("podman-hpc run --rm -v /a:/b x/y:1 python vae.py", "python3 /workloads/vae.py"),
         ("singularity run --nv docker://x/y:1 python vae.py", "python3 /workloads/vae.py"),
         ("python vae.py > a.txt 2>&1 & sleep 5", "python3 /workloads/vae.py"),
+        ("srun bash -c 'python vae.py --x 1 2>&1 | tee a'", "python3 /workloads/vae.py --x 1"),
+        ("python vae.py --all $SLURM_NTASKS", "python3 /workloads/vae.py --all {ranks}"),
         ("python plot.py\nsrun python vae.py", "python3 /workloads/vae.py"),
         (
             'A="--x 1 --y \'b\'"\npython vae.py $A "$A"',
@@ -197,6 +199,80 @@ def test_words_of_the_block_are_quoted(project: Path) -> None:
     found = converted(project, "module load 'a; touch x' \"$B c\"\nsrun python vae.py\n")
     lines = found.site_files["slurm/mycluster/job.sbatch.j2"].splitlines()
     assert "module load 'a; touch x' \"${B} c\"" in lines
+
+
+@pytest.mark.parametrize(
+    ("start", "data"),
+    [
+        ("singularity exec -B /a:/b:rw,/c:/d:ro,/e", {"/b": "/a rw", "/d": "/c", "/e": "/e"}),
+        (
+            "apptainer exec --bind=$SCRATCH/a:/b --bind ~/c:/d",
+            {"/b": "$SCRATCH/a", "/d": "$HOME/c"},
+        ),
+        ("singularity exec -B nlp:/b,gone:/c,$(pwd)/x:/d", {"/b": "/PROJECT/nlp"}),
+        ("apptainer exec -B /a:/usr/local,/a:/workloads,/a:/b,/c:/b/d", {"/b": "/a"}),
+        (
+            "srun --container-mounts=/a:/b:ro+rprivate,${DATA}:/c --container-image=",
+            "/b=/a /c=${DATA}",
+        ),
+        ("shifter -V '/a:/b;/c:/d' --volume=/e:/f --image=", "/b=/a /d=/c /f=/e"),
+        ("podman-hpc run --rm -e A=1 -v /a:/b:rw,z -v named:/c", {"/b": "/a rw"}),
+        ("APPTAINER_BIND=/a:/b apptainer exec", {"/b": "/a"}),
+    ],
+)
+def test_binds_become_data(project: Path, start: str, data: dict[str, str] | str) -> None:
+    wanted = dict(each.split("=") for each in data.split()) if isinstance(data, str) else data
+    line = f"{start}{'' if start.endswith('=') else ' '}docker://x/y:1 python vae.py"
+    found = converted(project, line)
+    text = {
+        target: f"{source['from']} rw" if isinstance(source, dict) else source
+        for target, source in found.experiment.get("data", {}).items()
+    }
+    assert {key: each.replace(str(project), "/PROJECT") for key, each in text.items()} == wanted
+    config_text({found.name: found.experiment}, "")
+    said = [note.said for note in found.left if "`data` refuses it" in note.said]
+    assert len(said) == len(re.findall(r":/usr|:/workloads|:/b/d|gone|pwd|named", start))
+
+
+def test_a_bind_of_the_project_is_the_project(project: Path) -> None:
+    start = "singularity exec -B $PWD:/work --bind $SLURM_SUBMIT_DIR x.sif"
+    found = converted(project, f"{start} python /work/hvd_train.py --config=/work/configs")
+    wanted = "python3 /workloads/hvd_train.py --config=/workloads/configs"
+    assert (found.name, found.experiment["command"]) == ("hvd_train", wanted)
+    assert found.experiment["launcher"] == "horovod" and "data" not in found.experiment
+    assert sum("shows the project" in note.said for note in found.taken) == 2
+
+
+@pytest.mark.parametrize(
+    ("image", "wanted"),
+    [
+        ("x.sif", "x.sif"),
+        ("$PWD/images/x.sif", "images/x.sif"),
+        ("~/x.sif", "/home/me/x.sif"),
+        ("/apps/x.sif", "/apps/x.sif"),
+        ("$SCRATCH/x.sif", "torch-cpu"),
+        ("/apps/x.sqsh", "torch-cpu"),
+        ("library://a/x.sif", "torch-cpu"),
+    ],
+)
+def test_a_sif_file_is_an_image(project: Path, image: str, wanted: str) -> None:
+    line = f"singularity exec --env A=1 {image} python vae.py"
+    found = converted(project, line)
+    assert (found.experiment["image"], found.experiment["environment"]) == (wanted, {"A": "1"})
+    assert ("image: is torch-cpu" in "".join(note.said for note in found.left)) is (
+        wanted == "torch-cpu"
+    )
+    assert converted(project, line, "torch-cpu").experiment["image"] == "torch-cpu"
+
+
+def test_options_of_pyxis_and_shifter_may_be_the_jobs(project: Path) -> None:
+    lines = (
+        "#SBATCH --container-image=a/b:1 --container-mounts=/a:/b,/c:/d:rw\nsrun python vae.py\n"
+    )
+    found = converted(project, lines)
+    assert found.experiment["image"] == "docker://a/b:1"
+    assert found.experiment["data"] == {"/b": "/a", "/d": {"from": "/c", "write": True}}
+    assert "container" not in found.site_files["slurm/mycluster/site.yaml"]
 
 
 @pytest.mark.parametrize("site", ["local", "templates", "../x", ""])

@@ -16,7 +16,7 @@ from argosy.shipped.program import Program
 from argosy.terminal import Listing
 
 if TYPE_CHECKING:
-    from argosy.schedulers.slurm.user_script.script_lines import Note
+    from argosy.schedulers.slurm.user_script.lines import Note
 
 
 def init_by_command(command: str, image: str | None) -> None:
@@ -32,7 +32,7 @@ def init_by_command(command: str, image: str | None) -> None:
 def init_by_script(script: Path, site: str, image: str | None) -> None:
     """Make a project of the current folder for a batch script."""
     from argosy.results.hidden_values import SECRET_NAME
-    from argosy.schedulers.slurm.user_script.script_study import convert
+    from argosy.schedulers.slurm.user_script.conversion import convert
 
     found = convert(script, Path.cwd(), site, image, SECRET_NAME)
     text = config_text({found.name: found.experiment}, str(script))

@@ -1,0 +1,86 @@
+"""Makes an experiment and a site of a user's batch script: `argosy init --from job.sbatch`."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from argosy.schedulers.slurm.user_script.container import Container
+from argosy.schedulers.slurm.user_script.environment import Environment, sets_up
+from argosy.schedulers.slurm.user_script.experiment import Experiment
+from argosy.schedulers.slurm.user_script.job import Job
+from argosy.schedulers.slurm.user_script.launch import read_launch
+from argosy.schedulers.slurm.user_script.lines import Note, Statement
+from argosy.schedulers.slurm.user_script.site import SiteFiles
+from argosy.shipped.program import Program
+from argosy.site.values import KEY
+from argosy_common.errors import ArgosyError
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A project's files, made of a batch script, and what became of each of its lines."""
+
+    name: str
+    experiment: Mapping[str, Any]
+    site_files: Mapping[str, str]
+    taken: list[Note]
+    left: list[Note]
+
+
+def convert(
+    path: Path, project: Path, site: str, image: str | None, secret: re.Pattern[str]
+) -> Converted:
+    """Read a batch script, which is never run, and return what it becomes.
+
+    Args:
+        path: of the script.
+        project: the folder to make a project of.
+        site: the name of the site to write.
+        image: the image that the user names.
+        secret: finds names of variables whose values are secret.
+
+    Raises:
+        ArgosyError: if the script cannot be read, or no line starts a program.
+    """
+    if not KEY.fullmatch(site) or site in ("local", "templates"):
+        hint = "write letters, digits, '.', '_' or '-'"
+        raise ArgosyError(f"--site {site}: cannot be the name of a cluster", hint)
+    job = Job.read(path, project)
+    script = job.script
+    has_setup = any(sets_up(each, script) for each in script.statements)
+    is_native = has_setup and not image and not job.has_container
+    environment = Environment(script, project, secret, is_native)
+    container = Container(job, environment)
+    program = _read_statements(job, environment, container)
+    experiment = Experiment(job, environment, container, program).keys(image)
+    files = SiteFiles(site, job, environment).files(path.name)
+    notes = (sorted(found, key=_number) for found in (script.taken, script.left))
+    return Converted(program.name, experiment, files, *notes)
+
+
+def _read_statements(job: Job, environment: Environment, container: Container) -> Program:
+    """Read all commands in order; return the program."""
+    program = None
+    for each in job.script.statements:
+        if each is job.statement:
+            for name, value in job.launch.environment.items():
+                environment.set_variable(each.line, name, value)
+            container.read_mounts()
+            words = container.words()
+            program = Program(environment.folder, words, environment.base)
+            for before in job.launch.before:
+                environment.read(Statement(each.line, tuple(before)))
+        elif launch := read_launch(each.words, job.script.split):
+            said = "" if launch.starters else "prepares something, or "
+            said += "is an experiment of its own: add it by argosy run -- COMMAND"
+            job.script.leave(each.line, " ".join(each.words), said)
+        else:
+            environment.read(each)
+    assert program is not None
+    return program
+
+
+def _number(note: Note) -> int:
+    return int(note.line.partition("-")[0])

@@ -1,0 +1,174 @@
+"""The experiment that a batch script becomes."""
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from argosy.schedulers.slurm.user_script.container import Container
+from argosy.schedulers.slurm.user_script.environment import OF_RANKS, Environment
+from argosy.schedulers.slurm.user_script.job import Job
+from argosy.schedulers.slurm.user_script.launch import CONTAINERS, STARTERS
+from argosy.schedulers.slurm.user_script.lines import is_open, variable_of
+from argosy.shipped.program import Program
+from argosy_common.units import duration
+
+_DEFAULT_WARNING_S = 60
+_SIGNAL = re.compile(r"(?:[BR]+:)?(?:SIG)?(?:USR1|10)(?:@(\d{1,6}))?")
+_OF_CONTAINER = (
+    "Argosy starts the container: GPUs come by gpus_per_rank, files of the host by `data`"
+)
+_OF_TORCHRUN = "Argosy takes the place of {}: set what it sets in the program, or by environment"
+_OF_TASKS = (
+    "Argosy takes the place of {}: it starts one task on each node, and that starts the ranks"
+)
+_REASONS = {
+    **dict.fromkeys(CONTAINERS, _OF_CONTAINER),
+    "torch": _OF_TORCHRUN,
+    **dict.fromkeys(("srun", "mpi"), _OF_TASKS),
+}
+"""Why other options of launchers are not taken, by their kinds."""
+_OF_RANKS = {"SLURM_PROCID": "RANK", "SLURM_LOCALID": "LOCAL_RANK", "SLURM_NODEID": "GROUP_RANK"}
+"""Ranks have no variables of Slurm; these have the same values."""
+_OF_TORCH = ("GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
+"""Variables that only ranks of torch have."""
+_NODES_OPTION = re.compile(r"--?(?:\w+\.)?(?:num[-_]?nodes|nnodes)")
+_WITH_PLACEHOLDER = re.compile(r"[\w./=-]*\{\w+\}[\w./-]*")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The experiment of a job; making it notes where its keys come from.
+
+    Args:
+        job: of the script.
+        environment: of the ranks.
+        container: of the launch line.
+        marked: the program, whose words have marks in the place of what is not known.
+    """
+
+    job: Job
+    environment: Environment
+    container: Container
+    marked: Program
+
+    @property
+    def program(self) -> Program:
+        """The program as the script names it."""
+        return replace(self.marked, words=list(map(self.job.script.restored, self.marked.words)))
+
+    @property
+    def launcher(self) -> str:
+        """The launcher of the script or, without a special one, of the program."""
+        if self.job.launch.is_torch:
+            return "torch"
+        is_horovod = "horovodrun" in self.job.launch.starters
+        return "horovod" if is_horovod else self.program.launcher
+
+    def keys(self, image: str | None) -> dict[str, Any]:
+        """Return the keys of the experiment; `image` is the one that the user names."""
+        is_native, sizes = self.environment.is_native, self.job.sizes
+        runtime = {"runtime": "native"} if is_native else {"image": self.container.image(image)}
+        self._note_launch()
+        checkpoints: dict[str, Any] = {}
+        if signal := self.job.options.get("signal"):
+            self.job.script.note(signal.line, signal.text, lambda: self._checkpoints(checkpoints))
+        keys = {
+            **runtime,
+            "command": self._command(),
+            "launcher": self.launcher,
+            "scale": {
+                "kind": "strong",
+                "nodes": sizes.scale,
+                "ranks_per_node": sizes.ranks_per_node,
+                "repeats": 3,
+            },
+            "resources": dict(sizes.resources),
+            "checkpoints": checkpoints,
+            "environment": {**self.program.environment, **self.environment.variables},
+            "data": self.container.data_keys,
+        }
+        return {key: value for key, value in keys.items() if value}
+
+    def _note_launch(self) -> None:
+        """Note what the launch line became, and its parts that have no place in an experiment."""
+        job, sizes = self.job, self.job.sizes
+        scale = f"scale.nodes: {sizes.scale}, ranks_per_node: {sizes.ranks_per_node}"
+        key = f"command; launcher: {self.launcher}; {scale}"
+        job.script.take(job.statement.line, " ".join(job.statement.words), key)
+        for name, option, value in job.launch.other:
+            reason = _OF_CONTAINER if "container-" in option else _REASONS[STARTERS[name]]
+            job.leave(f"{name} {option} {value}".strip(), reason.format(name))
+        if job.statement.redirected:
+            text = " ".join(job.statement.redirected).replace(">& ", ">&")
+            job.leave(text, "the output is in the run's folder: argosy logs RUN")
+        if sizes.gpus_per_node % sizes.ranks_per_node:
+            text = f"{sizes.gpus_per_node} GPUs for {sizes.ranks_per_node} ranks of a node"
+            said = "does not give each rank as many: correct ranks_per_node and gpus_per_rank"
+            job.leave(text, said)
+
+    def _command(self) -> str:
+        """Return the command; through a shell if it has variables."""
+        script, marked = self.job.script, self._with_nodes(self.marked.command)
+        words, paths, has_variables = [], ["bash"], False
+        for word in marked:
+            quoted = script.shell_word(word, self._of_rank) if is_open(word) else _quoted(word)
+            has_variables = has_variables or (is_open(word) and "$" in quoted)
+            if not quoted:
+                said = "ranks do not have this: write the value into the experiment's command"
+                self.job.leave(word, said)
+                quoted = shlex.quote(script.restored(word))
+            elif "/workloads/" in word and not is_open(word):
+                # Without a container it becomes the project's folder, so no shell may read it as text.
+                paths.append(word)
+                quoted = f'"${{{len(paths) - 1}}}"'
+            words.append(quoted)
+        if has_variables:
+            exec_line = f"exec {' '.join(words)}"
+            return shlex.join(["bash", "-c", exec_line, *(paths if len(paths) > 1 else [])])
+        return " ".join(map(_quoted, map(script.restored, marked)))
+
+    def _with_nodes(self, words: Sequence[str]) -> list[str]:
+        """Return the words with a placeholder for the number of nodes, which is another at each size."""
+        nodes = str(self.job.sizes.nodes)
+        found = []
+        for before, word in pairwise(["", *words]):
+            option, _, value = word.rpartition("=")
+            if nodes != "1" and value == nodes and _NODES_OPTION.fullmatch(option or before):
+                found.append(f"{option}={{nodes}}" if option else "{nodes}")
+            else:
+                found.append(word)
+        return found
+
+    def _of_rank(self, expansion: str) -> str:
+        """Return what stands for a variable of the script in a rank; empty without such a one."""
+        name = variable_of(expansion)
+        if name == "SLURM_CPUS_PER_TASK":
+            return str(self.job.sizes.resources["cpus_per_rank"])
+        if name in ("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"):
+            return str(self.job.sizes.gpus_per_node)
+        name = _OF_RANKS.get(name, name)
+        is_of_script = self.environment.is_native and not OF_RANKS.fullmatch(name)
+        is_known = name in _OF_RANKS.values() or is_of_script
+        if name in _OF_TORCH:
+            is_known = self.launcher == "torch"
+        return f"${{{name}}}" if name and is_known else ""
+
+    def _checkpoints(self, found: dict[str, Any]) -> str:
+        """Add the key `checkpoints` of a job with a signal. Raises ValueError if Argosy has none."""
+        signal = _SIGNAL.fullmatch(self.job.options["signal"].value.strip("'\""))
+        seconds = int(signal[1] or _DEFAULT_WARNING_S) if signal else 0
+        if not seconds:
+            said = "Argosy warns by SIGUSR1: let the program listen to it, and add `checkpoints`"
+            raise ValueError(said)
+        found["warning"] = duration(seconds)
+        if "no-requeue" in self.job.options:
+            found["requeues"] = 0
+        return f"checkpoints.warning: {found['warning']}"
+
+
+def _quoted(word: str) -> str:
+    """Quote a word for a command; a placeholder needs no quotes."""
+    return word if _WITH_PLACEHOLDER.fullmatch(word) else shlex.quote(word)

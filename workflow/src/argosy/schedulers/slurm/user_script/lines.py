@@ -1,0 +1,314 @@
+"""Reads a user's batch script as data: its simple commands with their words, and what becomes of them.
+
+Nothing is run. Variables that the script sets are filled in; other variables, and what a command would
+print, stay as they are written. Loops, conditions, functions and here-documents are left out, and named.
+"""
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+EXPORTS = ("export", "declare", "typeset", "readonly")
+IN_BLOCK = "if runs need it, write it into the block `environment` of the site's job.sbatch.j2"
+_STRUCTURED = (
+    f"loops, conditions, functions, here-documents and the like are not interpreted: {IN_BLOCK}"
+)
+_HERE_DOCUMENT = re.compile(r"(?<!<)<<-?\s*(['\"\\]?)([A-Za-z_]\w*)\1")
+_REDIRECTION = re.compile(r"\d*(?:&>>?|<<<|>\||>>|[<>]&|[<>])")
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
+_SPECIAL = re.compile(r"\$[0-9?#@*$!-]")
+_OPENERS = {"if", "for", "while", "until", "case", "select", "{", "function"}
+_CLOSERS = {"fi", "done", "esac", "}"}
+_KEYWORDS = {*_OPENERS, *_CLOSERS, "then", "do", "else"}
+_BEFORE_COMMANDS = {*_KEYWORDS, "elif", "!"}
+_SEPARATORS = ";|&()"
+_NOT_KNOWN = re.compile("\ue000([0-9]+)\ue001")
+_REDIRECTED = "\ue002"
+
+
+class UnclosedError(Exception):
+    """A quote or an expansion goes on in the next line."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """A line of the script or a part of it, and what became of it."""
+
+    line: str
+    """Its number, or `12-18`."""
+    text: str
+    said: str
+    """The key that it became, or why it was left out and what to do."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A simple command; what is not known of a word is in it as `Script.restored` shows."""
+
+    line: str
+    words: tuple[str, ...]
+    redirected: tuple[str, ...] = ()
+    """Files of its output, and the commands that would read it."""
+
+
+@dataclass
+class Script:
+    """A batch script, and what becomes of it."""
+
+    variables: dict[str, str]
+    """Values, also of those that are known before the script begins."""
+    directives: list[tuple[str, str]] = field(default_factory=list)
+    """Lines that begin with #SBATCH, and their numbers."""
+    statements: list[Statement] = field(default_factory=list)
+    taken: list[Note] = field(default_factory=list)
+    left: list[Note] = field(default_factory=list)
+    used: set[str] = field(default_factory=set)
+    """Variables whose values were filled in."""
+    _open: list[str] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, text: str, variables: Mapping[str, str]) -> "Script":
+        """Read a script's text."""
+        script = cls(dict(variables))
+        lines = re.sub("[\ue000-\ue002]", "", text).split("\n")
+        place = 0
+        while place < len(lines):
+            place = script._read_from(lines, place)
+        return script
+
+    def take(self, line: str, text: str, key: str) -> None:
+        """Note the key that a part of a line became."""
+        self.taken.append(Note(line, self.shown(text), key))
+
+    def leave(self, line: str, text: str, reason: str) -> None:
+        """Note why a part of a line was left out, and what to do."""
+        self.left.append(Note(line, self.shown(text), reason))
+
+    def note(self, line: str, text: str, key: Callable[[], str]) -> None:
+        """Note the key that a part of a line became; `key` raises ValueError with the reason if none."""
+        try:
+            self.take(line, text, key())
+        except ValueError as problem:
+            self.leave(line, text, str(problem))
+
+    def restored(self, word: str) -> str:
+        """Return a word with its unknown parts as they are written."""
+        while _NOT_KNOWN.search(word):
+            word = _NOT_KNOWN.sub(lambda found: self._open[int(found[1])], word)
+        return word
+
+    def shown(self, text: str) -> str:
+        """Return 60 characters of a text at most, with the project's folder as $PWD."""
+        text = self.restored(text)
+        here = self.variables.get("PWD")
+        text = text.replace(here, "$PWD") if here else text
+        return text if len(text) <= 60 else f"{text[:59]}…"
+
+    def shell_word(self, word: str, kept: Callable[[str], str]) -> str:
+        """Return a word as a shell has to read it; empty if `kept` returns nothing for an unknown part."""
+        if not is_open(word):
+            return shlex.quote(word)
+        found = [
+            kept(self.restored(part)) if is_open(part) else re.sub(r'([\\"$`])', r"\\\1", part)
+            for part in re.split("(\ue000[0-9]+\ue001)", word)
+            if part
+        ]
+        return f'"{"".join(found)}"' if all(found) else ""
+
+    def split(self, text: str) -> list[list[str]]:
+        """Return the simple commands of the text that a shell is given by -c; none if it is not whole."""
+        try:
+            return [list(each.words) for each in _simple(self._words(text), "")]
+        except (UnclosedError, ValueError):
+            return []
+
+    def _read_from(self, lines: list[str], place: int) -> int:
+        """Read one line with those that continue it; return the place of the next one."""
+        line = lines[place].strip()
+        if not line or line.startswith("#"):
+            if line.startswith("#SBATCH") and (self.statements or self.left):
+                said = "Slurm ignores options below the first command; move it up"
+                self.leave(str(place + 1), line, said)
+            elif line.startswith("#SBATCH"):
+                self.directives.append((str(place + 1), line))
+            return place + 1
+        end, words = self._command_at(lines, place)
+        where = str(place + 1) if end == place + 1 else f"{place + 1}-{end}"
+        found = list(_simple(words or [], where))
+        for statement in found:
+            self._assign(statement.words)
+        self.statements += found
+        if not found:
+            self.leave(where, line, _STRUCTURED if words is None else "starts no command")
+        return end
+
+    def _command_at(self, lines: list[str], place: int) -> tuple[int, list[str] | None]:
+        """Return where the command ends, and its words; None for what is not interpreted."""
+        text, end, blocks, brackets, is_plain = "", place, 0, 0, True
+        while end < len(lines):
+            text += lines[end]
+            end += 1
+            if (len(text) - len(text.rstrip("\\"))) % 2:
+                text = text[:-1]
+                continue
+            try:
+                words = self._words(text)
+            except UnclosedError:
+                text += "\n"
+                continue
+            except ValueError:
+                return end, None
+            if here := _HERE_DOCUMENT.search(text):
+                ends = (
+                    each + 1 for each in range(end, len(lines)) if lines[each].strip() == here[2]
+                )
+                end, is_plain = next(ends, len(lines)), False
+            opened, bracketed, is_structured = _structure(words)
+            blocks += opened
+            brackets += 0 if blocks > 0 else bracketed
+            is_plain = is_plain and not is_structured
+            if blocks <= 0 and brackets <= 0:
+                return end, words if is_plain else None
+            text, is_plain = "", False
+        return end, None
+
+    def _assign(self, words: Sequence[str]) -> None:
+        is_export = bool(words) and words[0] in EXPORTS
+        pairs = [ASSIGNMENT.fullmatch(word) for word in words[is_export:] if word[:1] != "-"]
+        if is_export or all(pairs):
+            self.variables |= {pair[1]: pair[2] for pair in pairs if pair}
+
+    def _words(self, text: str) -> list[str]:
+        """Split a command line; raises UnclosedError, or ValueError where shlex cannot."""
+        lexer = shlex.shlex("".join(self._filled(text)), posix=True, punctuation_chars=_SEPARATORS)
+        lexer.whitespace_split, lexer.commenters = True, ""
+        return list(lexer)
+
+    def _filled(self, text: str) -> Iterator[str]:
+        """Yield the pieces of a text, with known variables filled in and no comments."""
+        place, quoted = 0, False
+        while place < len(text):
+            quoted ^= text[place] == '"'
+            piece, place = self._piece(text, place, quoted)
+            yield piece
+        if quoted:
+            raise UnclosedError
+
+    def _piece(self, text: str, place: int, quoted: bool) -> tuple[str, int]:
+        """Return what stands for the text at a place, and where the text behind it begins."""
+        letter, end = text[place], place + 1
+        at_word = not place or text[place - 1] in f"{_SEPARATORS} \t\n"
+        found = None if quoted else _REDIRECTION.match(text, place)
+        if letter in "$`":
+            end = _end_of_expansion(text, place)
+            return self._value(text[place:end], quoted), end
+        if letter == "\\":
+            end = place + 2
+        elif letter == "'" and not quoted:
+            end = _after(text, "'", end)
+        elif letter == "\n" and not quoted:
+            return " ; ", end
+        elif letter == "#" and not quoted and at_word:
+            end = text.find("\n", place)
+            return "", end if end > 0 else len(text)
+        elif found and (at_word or not letter.isdigit()):
+            # Digits in front of it belong to it, unless they end a word.
+            return f" {_REDIRECTED}{_escaped(found[0], quoted=False)} ", found.end()
+        return text[place:end], end
+
+    def _value(self, expansion: str, quoted: bool) -> str:
+        """Return the value of a variable, or a mark in the place of what is not known."""
+        name = variable_of(expansion)
+        if name in self.variables:
+            self.used.add(name)
+            return _escaped(self.variables[name], quoted)
+        if expansion == "$":
+            return expansion
+        self._open.append(expansion)
+        return f"\ue000{len(self._open) - 1}\ue001"
+
+
+def is_open(word: str) -> bool:
+    """Return whether a word has variables that the script does not set, or a command's output."""
+    return "\ue000" in word
+
+
+def variable_of(expansion: str) -> str:
+    """Return the name of the variable that an expansion is the value of, and nothing else."""
+    found = _VARIABLE.fullmatch(expansion)
+    return (found[1] or found[2]) if found else ""
+
+
+def _escaped(value: str, quoted: bool) -> str:
+    return re.sub(r'([\\"])' if quoted else r"""([\\'";|&()])""", r"\\\1", value)
+
+
+def _after(text: str, mark: str, place: int) -> int:
+    end = text.find(mark, place)
+    if end < 0:
+        raise UnclosedError
+    return end + 1
+
+
+def _end_of_expansion(text: str, place: int) -> int:
+    """Return where `$NAME`, `${…}`, `$(…)` or a text between backquotes ends."""
+    if text[place] == "`":
+        return _after(text, "`", place + 1)
+    opening = text[place + 1 : place + 2]
+    closing = {"(": ")", "{": "}"}.get(opening)
+    if not closing:
+        found = _VARIABLE.match(text, place) or _SPECIAL.match(text, place)
+        return found.end() if found else place + 1
+    depth = 0
+    for end in range(place + 1, len(text)):
+        depth += (text[end] == opening) - (text[end] == closing)
+        if not depth:
+            return end + 1
+    raise UnclosedError
+
+
+def _structure(words: list[str]) -> tuple[int, int, bool]:
+    """Return how many blocks and brackets words open, and whether they are more than simple commands."""
+    starts = list(_starts(words))
+    marks = "".join(filter(_is_separator, words))
+    blocks = sum((each in _OPENERS) - (each in _CLOSERS) for each in starts)
+    if "function" in starts:
+        # Of `function name {` and `function name() {` the brace counts.
+        blocks += ("{" in words and "{" not in starts) - 1
+    is_more = not _KEYWORDS.isdisjoint(starts) or "(" in marks or ")" in marks
+    return blocks, marks.count("(") - marks.count(")"), is_more
+
+
+def _starts(words: list[str]) -> Iterator[str]:
+    """Yield the words that begin a command."""
+    begins = True
+    for word in words:
+        if begins:
+            yield word
+        begins = _is_separator(word) or (begins and word in _BEFORE_COMMANDS)
+
+
+def _is_separator(word: str) -> bool:
+    return bool(word) and set(word) <= set(_SEPARATORS)
+
+
+def _simple(words: list[str], line: str) -> Iterator[Statement]:
+    """Yield simple commands; their files, and commands that read from them, are beside their words."""
+    command: list[str] = []
+    output: list[str] = []
+    goes_on = False
+    for word in [*words, ";"]:
+        if _is_separator(word):
+            goes_on = word.startswith("|") and word != "||"
+            if goes_on:
+                output.append("|")
+            elif command:
+                yield Statement(line, tuple(command), tuple(output))
+            if not goes_on:
+                command, output = [], []
+        elif goes_on or word.startswith(_REDIRECTED) or (output and output[-1][-1] in "<>&"):
+            output.append(word.removeprefix(_REDIRECTED))
+        else:
+            command.append(word)
