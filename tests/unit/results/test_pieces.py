@@ -1,5 +1,6 @@
 """A run that was interrupted and continued is one measurement: each step is there, and once."""
 
+import json
 from pathlib import Path
 
 from study_files import RunFiles, plan
@@ -71,3 +72,16 @@ def test_a_chain_that_bites_its_tail_ends(tmp_path: Path) -> None:
     with open_tables(results / "tables") as tables:
         [row] = fetch(tables, "SELECT pieces FROM runs")
     assert row["pieces"] == 1
+
+
+def test_printed_metrics_are_those_of_the_last_job(tmp_path: Path) -> None:
+    """As with recorded ones: nobody knows which printed lines belong to steps that were done again."""
+    results = tmp_path / "site"
+    run = continued(results)
+    for attempt, value in (("7.0", 0.1), ("7.1", 0.2), ("8.0", 0.3)):
+        record = {"kind": "metric", "name": "loss", "value": value, "at": 1.0, "clock": 1.0}
+        (run.records(attempt) / "printed.jsonl").write_text(json.dumps(record) + "\n")
+    collect(results, results / "tables")
+    with open_tables(results / "tables") as tables:
+        found = fetch(tables, "SELECT value_number FROM metrics WHERE name = 'loss'")
+    assert [row["value_number"] for row in found] == [0.3]

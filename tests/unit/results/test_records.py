@@ -76,6 +76,33 @@ def test_a_printed_throughput_that_is_none_is_counted(tmp_path: Path, value: str
         assert fetch(tables, "SELECT samples_per_s FROM printed") == [{"samples_per_s": 100.0}]
 
 
+@pytest.mark.parametrize("records_more", [True, False])
+def test_printed_metrics_are_metrics_of_the_run(tmp_path: Path, records_more: bool) -> None:
+    """Ranks that record nothing have no clock in their records: the agent's lines tell it."""
+    run = plan(tmp_path / "site")
+    run.execute()
+    if records_more:
+        run.steps()
+    run.printed([100.0])
+    clock = STARTED - 1000.0
+    with (run.records("100.0") / "printed.jsonl").open("a") as file:
+        for at, value in ((1005.0, 0.5), (1003.0, 0.7), (1004.0, "nan")):
+            record = {"kind": "metric", "name": "loss", "value": value, "at": at, "clock": clock}
+            file.write(json.dumps(record) + "\n")
+        file.write('{"kind": "metric", "name": "loss", "at": 1.0}\n')
+        file.write('{"kind": "refused", "name": "loss", "text": "loss x", "at": 1.0}\n')
+    assert steps_and_unreadable(run)[1] == 2
+    query = "SELECT rank, name, value_number, value_text, at_s FROM metrics ORDER BY at_s"
+    with open_tables(tmp_path / "site" / "tables") as tables:
+        rows = [tuple(row.values()) for row in fetch(tables, query)]
+        assert fetch(tables, "SELECT samples_per_s FROM printed") == [{"samples_per_s": 100.0}]
+    assert rows == [
+        (0, "loss", 0.7, None, 3.0),
+        (0, "loss", None, "nan", 4.0),
+        (0, "loss", 0.5, None, 5.0),
+    ]
+
+
 HOLE = 300 << 20
 MEMORY = 400 << 20
 

@@ -65,6 +65,7 @@ SPECS = st.builds(
     | st.dictionaries(
         TEXTS, st.builds(Data, path=TEXTS, write=st.booleans(), digest=st.booleans())
     ),
+    metrics=st.none() | st.dictionaries(TEXTS, TEXTS),
 )
 VERDICTS = st.builds(
     Verdict,

@@ -392,6 +392,9 @@ def test_a_wrong_environment_is_one_line(job: Any, change: dict[str, str], said:
         ({"rank_environment": {"A": "{rnk}"}}, "rank_environment: A: cannot fill in '{rnk}'"),
         ({"throughput": "("}, "throughput: not a regular expression"),
         ({"throughput": "x"}, "throughput has 0 groups"),
+        ({"metrics": {"loss": "("}}, "metrics.loss: not a regular expression"),
+        ({"metrics": {"loss": "(a)(b)"}}, "metrics.loss has 2 groups: put one around the number"),
+        ({"metrics": {"loss": 1}}, "metrics: not a map of strings"),
     ],
 )
 def test_a_wrong_run_file_is_one_line(job: Any, run: dict[str, Any], said: str) -> None:

@@ -29,6 +29,7 @@ def searched(
     settings = SimpleNamespace(
         throughput=re.compile(asked.pattern),
         printed=asked,
+        metrics={},
         records=str(folder),
         attempt="1.0",
         resume="",

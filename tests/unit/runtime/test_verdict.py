@@ -392,6 +392,38 @@ def test_processes_that_were_killed_for_memory_are_told(
 
 
 @pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        (
+            [(1200, 0, 0), (34, 0, 0)],
+            ["the pattern of metrics.loss matched none of the 1,234 lines"],
+        ),
+        ([(9, 0, 0), (9, 2, 1)], []),
+        (
+            [(9, 4, 0), None],
+            ["the pattern of metrics.loss found no readable number in 4 matches"],
+        ),
+        ([None, None], []),
+        ([("many", -1, True), None], ["the pattern of metrics.loss matched none of the 0 lines"]),
+    ],
+)
+def test_metrics_without_a_value_are_told(
+    run: Run, capsys: pytest.CaptureFixture[str], counts: list[Any], said: list[str]
+) -> None:
+    """Of all searched ranks one will do; metrics that the run does not have are none."""
+    content = json.loads((run.folder / "run.json").read_text())
+    (run.folder / "run.json").write_text(json.dumps({**content, "metrics": {"loss": "(x)"}}))
+    for node, count in enumerate(counts):
+        metrics = dict(zip(("lines", "matches", "values"), count, strict=True)) if count else None
+        other = {"lines": 1, "matches": 0, "values": 0}
+        found = {"loss": metrics, "other": other} if metrics else "none"
+        run.node(node, "completed", metrics=found)
+    code, verdict = run.judge()
+    assert (code, verdict["state"], verdict.get("remarks", [])) == (0, "completed", said)
+    assert "".join(said) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
     ("after", "said"),
     [
         ([None, 45.2], "rank 1 ended with 0, 45 s after a warning that it handles by itself"),

@@ -82,6 +82,7 @@ def describe_run(plan: Plan) -> RunSpec:
             target: Data(each.source, each.write, each.digest) for target, each in run.data.items()
         }
         or None,
+        metrics=run.metrics or None,
     )
 
 

@@ -65,6 +65,7 @@ FROM (
 _FIRST_LINE_BYTES = 65536
 
 _OF_FILE = {"rank": "INTEGER", "offset_s": "DOUBLE", "until_step": "BIGINT"}
+_OF_PRINTED = {"rank": "INTEGER", "offset_s": "DOUBLE"}
 _LINES = lines(
     {"kind": "VARCHAR", "name": "VARCHAR", "value": "JSON", "at": "DOUBLE", "seconds": "DOUBLE"}
     | COLLECTIVE
@@ -72,7 +73,9 @@ _LINES = lines(
     _OF_FILE,
 )
 _PRINTED_LINES = lines(
-    {"kind": "VARCHAR", "at": "DOUBLE", "samples_per_second": "DOUBLE"}, {"rank": "INTEGER"}
+    {"kind": "VARCHAR", "at": "DOUBLE", "samples_per_second": "DOUBLE"}
+    | {"name": "VARCHAR", "value": "JSON", "clock": "DOUBLE"},
+    _OF_PRINTED,
 )
 
 _OTHERS = f"""
@@ -107,7 +110,12 @@ FROM other_line WHERE kind = 'metric'
 _PRINTED = f"""
 CREATE TABLE printed_line AS
 SELECT experiment, run_id, rank, "at" AS monotonic_s, samples_per_second AS samples_per_s,
-    coalesce(kind = 'printed' AND {is_amount("samples_per_second")}, false) AS is_good
+    name, value, "at" + (clock + offset_s) AS at_s,
+    CASE
+        WHEN kind = 'printed' AND {is_amount("samples_per_second")} THEN 'printed'
+        WHEN kind = 'metric' AND name IS NOT NULL AND value IS NOT NULL THEN 'metric'
+        ELSE 'unreadable'
+    END AS kind
 FROM {_PRINTED_LINES}
 """
 
@@ -116,8 +124,9 @@ FROM {_PRINTED_LINES}
 class RecordFile:
     """A file of JSON Lines, and whose it is. `is_printed`: an agent wrote it of what the rank printed.
 
-    `offset_s` turns the rank's monotonic seconds into seconds since the job started: those of a job
-    that it continues are negative. What was done from `until_step` on, if given, a later job did again.
+    `offset_s` turns the rank's monotonic seconds, or unix seconds if `is_printed`, into seconds since the
+    job started: those of a job that it continues are negative. What was done from `until_step` on, if
+    given, a later job did again.
     """
 
     path: str
@@ -165,7 +174,8 @@ def record_files(run: MeasuredRun) -> Iterator[RecordFile]:
                     offset_s = header.offset_s(run.result.started)
                     yield _record_file(run, path, int(rank[1]), offset_s, piece.until)
             elif (rank := PRINTED.fullmatch(path.name)) and piece.until is None:
-                yield replace(_record_file(run, path, int(rank[1] or 0)), is_printed=True)
+                of_rank = _record_file(run, path, int(rank[1] or 0), -run.result.started)
+                yield replace(of_rank, is_printed=True)
 
 
 def _record_file(
@@ -189,22 +199,24 @@ def load_others(database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile]
     """Fill the tables of what `files` hold besides steps, and `other_line` with all such lines."""
     if more := [file for file in files if not file.is_printed]:
         database.execute(_OTHERS, name_records(database, more))
-        database.execute(_METRICS)
         for query in (COLLECTIVES, LAYER_ROWS):
             database.execute(query)
     else:
         database.execute(
-            "CREATE TABLE other_line (experiment VARCHAR, run_id VARCHAR, kind VARCHAR)"
+            "CREATE TABLE other_line (experiment VARCHAR, run_id VARCHAR, rank INTEGER, "
+            "name VARCHAR, value JSON, at_s DOUBLE, kind VARCHAR)"
         )
     if printed := [file for file in files if file.is_printed]:
-        database.execute(_PRINTED, name_files(database, {"rank": "INTEGER"}, printed))
+        database.execute(_PRINTED, name_files(database, _OF_PRINTED, printed))
         database.execute(
-            "INSERT INTO printed BY NAME SELECT * EXCLUDE is_good FROM printed_line WHERE is_good"
+            "INSERT INTO printed BY NAME SELECT experiment, run_id, rank, monotonic_s, samples_per_s "
+            "FROM printed_line WHERE kind = 'printed'"
         )
         database.execute(
-            "INSERT INTO other_line BY NAME SELECT experiment, run_id, 'unreadable' AS kind "
-            "FROM printed_line WHERE NOT is_good"
+            "INSERT INTO other_line BY NAME SELECT experiment, run_id, rank, name, value, at_s, kind "
+            "FROM printed_line WHERE kind != 'printed'"
         )
+    database.execute(_METRICS)
 
 
 def count_others(

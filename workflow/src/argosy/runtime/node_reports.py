@@ -12,6 +12,8 @@ from .contract import files, layout
 STATES = ("completed", "failed", "interrupted", "cancelled")
 """Of a node whose agent wrote its last word."""
 _MOST_KILLS = 1 << 31
+_MOST_LINES = 1 << 53
+_COUNTS = ("lines", "matches", "values")
 # How the agents speak of a node that they only miss; what the node itself says is better.
 _ONLY_MISSED = ("its agent vanished", "its agent never started", "its agent runs on")
 
@@ -38,6 +40,8 @@ class NodeReport:
     """For how long the job did nothing when it was ended, and where its ranks were; of the head."""
     has_killed: bool = False
     """Whether the kernel killed a process of the job on it for want of memory."""
+    metrics: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """The `lines` that were searched for each metric of the run, its `matches` and its `values`."""
 
     def concrete(self) -> bool:
         """Return whether the node knows a failure that is more than another node's silence."""
@@ -94,7 +98,17 @@ def read_report(
         unproven=_unproven(status),
         silence=files.text(status.get("silence")),
         has_killed=bool(files.whole(status.get("killed_for_memory"), _MOST_KILLS)),
+        metrics=_metrics(status.get("metrics")),
     )
+
+
+def _metrics(said: object) -> Mapping[str, Mapping[str, int]]:
+    """Return the counts of each metric; those that are no counts are 0."""
+    return {
+        name: {key: files.whole(each.get(key), _MOST_LINES) or 0 for key in _COUNTS}
+        for name, each in (said.items() if isinstance(said, dict) else ())
+        if isinstance(each, dict)
+    }
 
 
 def _unheard(status: Mapping[str, Any]) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ import math
 import os
 import sys
 import time
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 if not __package__:  # started by its path
     import started_by_path
@@ -71,6 +71,7 @@ def main(arguments: Sequence[str]) -> int:
                 records = os.path.join(run_dir, layout.RECORDS, attempt)
                 groups = meetings.groups_of_ranks(run, records)
                 remarks = [*remarks_on(reports), *([_UNSEEN] if groups == 0 else [])]
+                remarks += unmatched(run, reports)
                 verdict.update({"groups": groups} if groups else {})
                 verdict.update({"remarks": remarks} if remarks else {})
         superseded = superseded_by(run_dir, attempt) or planned_anew(run, verdict)
@@ -319,6 +320,19 @@ def remarks_on(reports: Sequence[NodeReport]) -> list[str]:
             "handles by itself: it is unknown whether it was done or stopped early"
         )
     return remarks
+
+
+def unmatched(run: RunSpec, reports: Sequence[NodeReport]) -> Iterator[str]:
+    """Yield which metrics have no value, though their patterns were looked for."""
+    for name in run.metrics or ():
+        found = [report.metrics[name] for report in reports if name in report.metrics]
+        lines, matches, values = (
+            sum(each[key] for each in found) for key in ("lines", "matches", "values")
+        )
+        if found and not matches:
+            yield f"the pattern of metrics.{name} matched none of the {lines:,} lines"
+        elif found and not values:
+            yield f"the pattern of metrics.{name} found no readable number in {matches:,} matches"
 
 
 def _first(names: Sequence[str]) -> str:

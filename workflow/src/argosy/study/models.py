@@ -28,7 +28,7 @@ from argosy.study.data import SHORT_OR_LONG, ContainerPath, Data, apart
 from argosy.study.image_names import ARCHIVES, image_name, is_taken
 from argosy.study.placeholders import filled, names_in
 from argosy.study.sweep import MOST_RUNS, Sweep, SweepKey, SweptPoint, point_name
-from argosy.study.throughput import Throughput, or_text
+from argosy.study.throughput import Metrics, Throughput, or_text
 from argosy.validation import (
     COUNT_SCHEMA,
     DURATION_SCHEMA,
@@ -334,6 +334,8 @@ class Experiment(Model):
 
     Or the name of a format, or a map that says what the number is, and whose.
     """
+    metrics: Metrics = {}
+    """Other numbers that the program prints, by name: a regular expression with one group, the number."""
     environment: dict[Variable, Value] = {}
     """Variables of the ranks; they win over the site's."""
     data: Annotated[dict[ContainerPath, Annotated[Data, SHORT_OR_LONG]], AfterValidator(apart)] = {}

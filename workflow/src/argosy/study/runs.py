@@ -89,6 +89,8 @@ class Run(Model):
     """The words before the run's own numbers were filled in; left out where there is nothing to fill in."""
     data: Annotated[Mapping[str, Data], Field(exclude_if=lambda data: not data)] = {}
     """Data of the host by its path in the container; left out where there is none."""
+    metrics: Annotated[Mapping[str, str], Field(exclude_if=lambda metrics: not metrics)] = {}
+    """Patterns of other printed numbers; left out where there are none."""
 
     @property
     def asked_as(self) -> str:

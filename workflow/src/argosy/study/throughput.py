@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -165,6 +166,34 @@ class Throughput(BaseModel):
             default = {each.alias or key: each.default for key, each in fields}
             found = {key: value for key, value in found.items() if value != default[key]}
         return self.pattern if found.keys() == {"pattern"} else found
+
+
+_METRIC = re.compile(r"\w[\w.@/+-]{0,63}")
+
+
+def _metric_name(name: str) -> str:
+    if name == "throughput":
+        raise ValueError("is no metric: write throughput: PATTERN beside metrics")
+    if not _METRIC.fullmatch(name):
+        raise ValueError("is a word of at most 64 letters, digits, and the signs _ . @ / + -")
+    return name
+
+
+def _one_group(text: str) -> str:
+    """Refuse a pattern that does not say where the number is."""
+    try:
+        groups = re.compile(text).groups
+    except re.error as problem:
+        raise ValueError(f"is not a regular expression: {problem}") from problem
+    if groups != 1:
+        raise ValueError(f"needs exactly one group, around the number, and has {groups}")
+    return text
+
+
+Metrics = Mapping[
+    Annotated[str, AfterValidator(_metric_name)], Annotated[str, AfterValidator(_one_group)]
+]
+"""Patterns of numbers that a program prints besides its throughput, by the names of metrics."""
 
 
 def or_text(schema: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Mapping, Pattern, Sequence
 
 from ..contract import layout
@@ -55,6 +55,8 @@ class Settings:
     run: RunSpec
     throughput: Pattern[str] | None = None
     """Its one group, or the one that is named `number`, is the number that `printed` explains."""
+    metrics: Mapping[str, Pattern[str]] = field(default_factory=dict)
+    """Other numbers that are printed, by name; a pattern's one group is the number."""
     resume: str = ""
     """The checkpoint to go on from, a folder below `checkpoints`; empty at a fresh start."""
     nvml: str = ""
@@ -197,6 +199,10 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         echo=environ.get("ARGOSY_ECHO") == "1",
         run=_on_this_host(run, environ),
         throughput=_throughput(os.path.join(run_dir, layout.RUN), throughput_of(run.throughput)),
+        metrics={
+            name: _pattern(f"{os.path.join(run_dir, layout.RUN)}: metrics.{name}", text)
+            for name, text in (run.metrics or {}).items()
+        },
     )
     rank_environment(settings, 0, MeetingPoint())
     if settings.printed:
@@ -284,10 +290,7 @@ def _read_run(run_dir: str, attempt: str) -> RunSpec:
 def _throughput(path: str, printed: Throughput | None) -> Pattern[str] | None:
     if printed is None:
         return None
-    try:
-        pattern = re.compile(printed.pattern)
-    except re.error as error:
-        raise SettingsError(f"{path}: throughput: not a regular expression: {error}") from None
+    pattern = _compiled(f"{path}: throughput", printed.pattern)
     names = set(pattern.groupindex)
     has_names = len(names) == pattern.groups and NUMBER in names and names <= set(GROUPS)
     if pattern.groups != 1 and not has_names:
@@ -295,3 +298,17 @@ def _throughput(path: str, printed: Throughput | None) -> Pattern[str] | None:
             f"{path}: throughput has {pattern.groups} groups: put one around the samples per second"
         )
     return pattern
+
+
+def _pattern(where: str, text: str) -> Pattern[str]:
+    pattern = _compiled(where, text)
+    if pattern.groups != 1:
+        raise SettingsError(f"{where} has {pattern.groups} groups: put one around the number")
+    return pattern
+
+
+def _compiled(where: str, text: str) -> Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise SettingsError(f"{where}: not a regular expression: {error}") from None

@@ -7,7 +7,7 @@ import platform
 import socket
 import time
 from dataclasses import asdict, dataclass
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 from ..contract.files import write_json
 from ..contract.layout import SCHEMA_VERSION, node_status
@@ -72,16 +72,20 @@ class StatusFile:
         ranks: Sequence[RankStatus],
         failure: Failure | None,
         silence: str,
+        *,
         killed_for_memory: int,
+        metrics: Mapping[str, Mapping[str, int]],
     ) -> None:
         """Say how it ended, if need be in the space kept back. Raises OSError.
 
-        `silence` is where the job was that did nothing any more when it was ended, and
-        `killed_for_memory` how many of its processes the kernel killed on this node.
+        `silence` is where the job was that did nothing any more when it was ended,
+        `killed_for_memory` how many of its processes the kernel killed on this node, and `metrics` how
+        often each pattern has matched.
         """
         content = self._content(state, ranks, failure, time.time())
         content["silence"] = silence or None
         content["killed_for_memory"] = killed_for_memory
+        content.update({"metrics": metrics} if metrics else {})
         self._reserve.write_json(self._path, content)
         self._reserve.drop()
 

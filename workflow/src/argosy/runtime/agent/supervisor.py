@@ -26,6 +26,7 @@ from .processes.links import LinkWatch
 from .processes.measurements import PrintedThroughput
 from .processes.memory_limits import kills_in_job, memory_kills
 from .processes.output import Console
+from .processes.printed_metrics import counts
 from .processes.ranks import Ranks
 from .rendezvous.master_port import ListenerWatch
 from .settings import MeetingPoint, Settings, SettingsError, read_settings
@@ -269,6 +270,8 @@ class Supervisor:
     def _end_ranks(self) -> None:
         end_children(self._spare)
         self._ranks.drain()
+        for printed in self._printed.values():
+            printed.end()
         # Output that could not be written must be known before the node counts as ended well.
         while (event := self._events.get(0)) is not None:
             self._take(event)
@@ -288,9 +291,16 @@ class Supervisor:
         self._watch.close()
         self._telemetry.stop()
         killed = kills_in_job(self._memory_kills, memory_kills())
+        metrics = counts((each.lines, each.metrics) for each in self._printed.values())
+        statuses, silence = self._ranks.statuses, self._channel.silence
         try:
             self._status.end(
-                outcome.state, self._ranks.statuses, outcome.failure, self._channel.silence, killed
+                outcome.state,
+                statuses,
+                outcome.failure,
+                silence,
+                killed_for_memory=killed,
+                metrics=metrics,
             )
         except OSError as error:
             self._console.say(

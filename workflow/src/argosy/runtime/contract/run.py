@@ -24,6 +24,7 @@ _LEFT_OUT = (
     "allocation",
     "outputs",
     "data",
+    "metrics",
 )
 """Keys that the file lacks unless the study sets them: a new key must not look like a changed run."""
 
@@ -105,6 +106,8 @@ class RunSpec:
     """Paths that the program writes: relative ones of the working directory, others are mounted."""
     data: Mapping[str, Data] | None
     """Data of the host by its path in the container."""
+    metrics: Mapping[str, str] | None = None
+    """Other numbers that the program prints: regular expressions, each with one group, by name."""
 
     def content(self) -> dict[str, Any]:
         """Return the JSON object of the file."""
@@ -303,6 +306,7 @@ _OPTIONAL: dict[str, Callable[[Any], Any]] = {
     "allocation": _text,
     "outputs": _paths,
     "data": _data,
+    "metrics": _variables,
 }
 _DEFAULTS: dict[str, Any] = {"rank_environment": {}, "timeline": False, "independent": False}
 

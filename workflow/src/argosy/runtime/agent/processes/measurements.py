@@ -19,17 +19,22 @@ from ..files import open_for_append, write_cause
 from ..settings import Settings
 from .number_kinds import NumberKinds
 from .output import Trouble
-from .printed_numbers import NoNumberError, number_of, rate_of, record, refused, unsearched
-from .searched_text import needed_text, shown
+from .printed_metrics import PrintedMetric
+from .printed_numbers import (
+    LONGEST_LINE,
+    NoNumberError,
+    number_of,
+    rate_of,
+    record,
+    refused,
+    unsearched,
+)
+from .searched_text import needed_text, shown, texts_with
 
-# Throughput stands in short lines; a search in very long ones could take for ever (characters).
-_LONGEST_LINE = 4096
 _MOST_LISTED = 1000
 """Matches without a number, and lines that are not searched, that are written down; all are counted."""
 _LONGEST_SHOWN = 100
 _DIGIT = re.compile(rb"[0-9]")
-_CONTROLS = bytes([*range(9), *range(11, 32), 127])
-_COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
 
 _NO_STEPS = (
     "the program ended well but recorded no steps: use argosy_steps in it, "
@@ -60,7 +65,7 @@ _TWO_KINDS = (
 
 
 class PrintedThroughput:
-    """Looks for the run's throughput pattern in a rank's lines and writes printed.jsonl."""
+    """Looks for the run's throughput pattern and `metrics` in a rank's lines and writes printed.jsonl."""
 
     def __init__(self, settings: Settings, rank: int, trouble: Trouble) -> None:
         self._rank = rank
@@ -72,36 +77,31 @@ class PrintedThroughput:
         self._trouble = trouble
         self._file: int | None = None
         self._settings = settings
-        self._lines = self._long_lines = self._matches = self._refused = self._zeros = 0
+        self.metrics = [PrintedMetric(*each) for each in settings.metrics.items()]
+        self.lines = self._long_lines = self._matches = self._refused = self._zeros = 0
         self._no_number: NoNumberError | None = None
         self._last = b""
         """The last line with a number, as long as there is no match."""
         self._kinds = NumberKinds()
 
     def search(self, lines: list[bytes]) -> None:
-        """Write down each match in lines that came together, and whether it is a throughput."""
-        if self._pattern is None or not lines:
+        """Write down each match in lines that came together, and whether it is a number."""
+        if not lines or not (self._pattern or self.metrics):
             return
-        self._lines += sum(map(bool, map(bytes.strip, lines)))
+        self.lines += sum(map(bool, map(bytes.strip, lines)))
         if not self._matches:
             self._last = next(filter(_has_number, reversed(lines)), self._last)
-        text = b"".join(lines)
-        has_controls = _has_controls(text)
-        if has_controls and b"\x1b" in text:
-            text = _COLOUR.sub(b"", text)
-            lines, has_controls = text.splitlines(), _has_controls(text)
-        if self._needed not in text and not has_controls:
-            return
         records: list[str] = []
-        for line in lines:
-            if has_controls and _has_controls(line):
-                for each in shown(line.decode("utf-8", "replace").rstrip("\n")):
-                    records += self._search_in(each)
-            elif self._needed in line:
-                found = line.decode("utf-8", "replace").rstrip("\n")
-                for each in (found,) if found.isascii() else shown(found):
-                    records += self._search_in(each)
+        if self._pattern:
+            for text in texts_with(self._needed, lines):
+                records += self._search_in(text)
+        for metric in self.metrics:
+            records += metric.search(lines)
         self._write(records)
+
+    def end(self) -> None:
+        """Write down the last value of each metric that has too many."""
+        self._write([record for metric in self.metrics for record in metric.last()])
 
     def failure(self) -> Failure | None:
         """Return the failure of a job whose ranks ended well without a measurement, or with a wrong one."""
@@ -111,7 +111,7 @@ class PrintedThroughput:
 
     def _search_in(self, line: str) -> list[str]:
         assert self._pattern
-        if len(line) > _LONGEST_LINE:
+        if len(line) > LONGEST_LINE:
             self._long_lines += 1
             is_listed = self._long_lines <= _MOST_LISTED
             return [unsearched(len(line), time.monotonic())] if is_listed else []
@@ -179,7 +179,7 @@ class PrintedThroughput:
         unsearched = f" ({self._long_lines} of them, over 4 KiB, were not searched)"
         unsearched = unsearched if self._long_lines else ""
         last = f"; the last one with a number is {self._last_line()!r}" if self._last else ""
-        words = {"lines": self._lines, "rank": rank, "last": last, "log": log}
+        words = {"lines": self.lines, "rank": rank, "last": last, "log": log}
         return self._say(_NO_MATCH, unsearched=unsearched, **words)
 
     def _last_line(self) -> str:
@@ -201,16 +201,12 @@ class PrintedThroughput:
                 self._file = open_for_append(self._path)
             write_all(self._file, "".join(records).encode())
         except OSError as error:
-            self._pattern = None
+            self._pattern, self.metrics = None, []
             self._trouble(write_cause(error, self._path))
 
 
-def _has_controls(text: bytes) -> bool:
-    return len(text.translate(None, _CONTROLS)) < len(text)
-
-
 def _has_number(line: bytes) -> bool:
-    return len(line) <= _LONGEST_LINE and bool(_DIGIT.search(line))
+    return len(line) <= LONGEST_LINE and bool(_DIGIT.search(line))
 
 
 def printed_path(settings: Settings, rank: int) -> str:

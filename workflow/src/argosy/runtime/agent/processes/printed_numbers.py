@@ -219,7 +219,10 @@ def value(text: str) -> float:
     return float(found["sign"] + digits + found["rest"] + _SCALES[found["scale"]])
 
 
-_LONGEST_TEXT = 100
+# Numbers stand in short lines; a search in very long ones could take for ever (characters).
+LONGEST_LINE = 4096
+LONGEST_TEXT = 100
+_PERCENT = re.compile(" ?%")
 _AROUND = 24  # characters of a line that are shown on either side
 
 # Most numbers stand alone between words, which takes a tenth of the time to see.
@@ -243,8 +246,10 @@ def group_of(match: Match[str]) -> int:
     return match.re.groupindex.get(NUMBER, 1)
 
 
-def number_of(match: Match[str], group: int | None = None) -> float:
+def number_of(match: Match[str], group: int | None = None, *, percent: bool = False) -> float:
     """Return the number in a match's group, `group_of` by default, if the group holds the whole of it.
+
+    With `percent` a sign of it behind the group is no part of the number.
 
     Raises:
         NoNumberError: there is none, or the pattern takes a part of one.
@@ -258,7 +263,10 @@ def number_of(match: Match[str], group: int | None = None) -> float:
     start, end = match.span(group)
     start += len(text) - len(text.lstrip())
     text = text.strip()
-    if text and is_part(match.string, start, start + len(text)):
+    line, end = match.string, start + len(text)
+    if percent and _PERCENT.match(plain(line[end : end + 2])):
+        line = line[:end]
+    if text and is_part(line, start, end):
         raise NoNumberError(f"{text} of {_shown(match, start, end)}", cut=True)
     try:
         return value(text)
@@ -299,7 +307,7 @@ def record(rate: float, at: float) -> str:
 
 def refused(match: Match[str], at: float) -> str:
     """Return the line of printed.jsonl for a match that is not a throughput."""
-    text = match.group(0)[:_LONGEST_TEXT]
+    text = match.group(0)[:LONGEST_TEXT]
     return json.dumps({"kind": "refused", "text": text, "at": at}) + "\n"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Iterable, List, Pattern
+from typing import Any, Iterable, Iterator, List, Pattern
 
 _SPECIAL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]"
@@ -18,6 +18,8 @@ _DIVIDED = re.compile("[\r\n\x0b\x0c]")
 _BACKSPACES = re.compile("\b+")
 _MOVING = "ABEFGHdfsu"
 _MOST_STEPS = 255
+_CONTROLS = bytes([*range(9), *range(11, 32), 127])
+_COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
 
 
 def shown(line: str) -> list[str]:
@@ -60,6 +62,27 @@ def _overwritten(text: str) -> list[str]:
             here = []
     here[place : place + len(text) - begin] = text[begin:]
     return [*texts, "".join(here)]
+
+
+def texts_with(needed: bytes, lines: list[bytes]) -> Iterator[str]:
+    """Yield the texts of lines that came together; those without what a match needs may be left out."""
+    text = b"".join(lines)
+    has_controls = _has_controls(text)
+    if has_controls and b"\x1b" in text:
+        text = _COLOUR.sub(b"", text)
+        lines, has_controls = text.splitlines(), _has_controls(text)
+    if needed not in text and not has_controls:
+        return
+    for line in lines:
+        if has_controls and _has_controls(line):
+            yield from shown(line.decode("utf-8", "replace").rstrip("\n"))
+        elif needed in line:
+            found = line.decode("utf-8", "replace").rstrip("\n")
+            yield from (found,) if found.isascii() else shown(found)
+
+
+def _has_controls(text: bytes) -> bool:
+    return len(text.translate(None, _CONTROLS)) < len(text)
 
 
 try:
