@@ -81,7 +81,7 @@ def test_a_loss_of_accuracy_with_nodes_is_said(
             completed(tmp_path / "site", nodes=nodes, repeat=repeat, metrics=metrics)
     collect(tmp_path / "site", tmp_path / "site/tables")
     text = " ".join(write_report(tmp_path / "site").html.read_text().split())
-    assert ("with 4 nodes. A larger global batch" in text) == is_said
+    assert ("with 1 node. A larger global batch" in text) == is_said
 
 
 def test_without_any_there_is_no_table(tmp_path: Path) -> None:
