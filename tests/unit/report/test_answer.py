@@ -170,6 +170,14 @@ def test_a_size_without_an_interval_is_not_advised(tmp_path: Path) -> None:
     assert not any("means alone" in one for one in advice(found))
 
 
+def test_runs_that_all_agree_are_compared(tmp_path: Path) -> None:
+    study(tmp_path / "site", {1: 0.1, 2: 0.09}, (1.0, 1.0, 1.0))
+    study(tmp_path / "site", {4: 0.1})
+    found = experiment(tmp_path / "site")
+    assert chosen(found) == (4, 2)
+    assert not any("not compared" in one for one in answer(found))
+
+
 def test_one_of_five_runs_lost_is_a_fifth(tmp_path: Path) -> None:
     study(tmp_path / "site", {1: 0.1, 4: 0.14})
     completed(tmp_path / "site", 0.141, nodes=4, repeat=4)
