@@ -118,6 +118,9 @@ def test_one_size_is_both_where_node_hours_are_alike(tmp_path: Path) -> None:
     found = experiment_of(tmp_path, {1: 0.1, 2: 0.1, 4: 0.1}, (0.999, 1.0, 1.001))
     [said] = advice(charged(found, 1.0))
     assert said.startswith("Take 4 nodes, whether time matters or node-hours do: 1")
+    found = experiment_of(tmp_path / "single", {1: 0.1, 2: 0.1}, (1.0,))
+    [said] = advice(found)
+    assert said.startswith("Based on means only, take 2 nodes, whether time matters or node-h")
     # A wide interval is no sign that they are alike.
     found = experiment_of(tmp_path / "wide", {1: 0.1, 2: 0.1, 4: 0.1}, (0.9, 1.0, 1.1))
     [said] = advice(found)

@@ -199,7 +199,7 @@ def _advice(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
         details.append(f"{number(advice.charged)} times the charged node-hours")
     within = f" ({'; '.join(details)})" if details else ""
     times = f"{number(ratio.mean)} times the node-hours{within}"
-    if ratio.high is not None and max(ratio.high, advice.charged or 0.0) <= ALIKE:
+    if max(ratio.mean if ratio.high is None else ratio.high, advice.charged or 0.0) <= ALIKE:
         yield (
             f"{begin} {for_time}, whether time matters or node-hours do: {times} of {for_node_hours}."
         )
