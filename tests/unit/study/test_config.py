@@ -192,7 +192,7 @@ def test_a_number_without_a_unit_is_refused(written: str, message: str) -> None:
         ),
         (
             ("scale:", "environment: {DEBUG: true}\n    scale:"),
-            "experiments.digits.environment.DEBUG: input should be a valid string",
+            "experiments.digits.environment.DEBUG: write it in quotes: YAML reads it as true or false",
         ),
         (("scale:", "launcher: mpi\n    scale:"), "experiments.digits.launcher: input should be"),
         (
