@@ -20,6 +20,7 @@ def test_numbers_and_tables_of_a_study(tmp_path: Path) -> None:
     study = read_results(str(tmp_path))
     names = study.tables.sql("SELECT DISTINCT experiment FROM runs ORDER BY experiment").fetchall()
     assert [name for (name,) in names] == sorted(e.experiment for e in study.summary.experiments)
+    assert repr(study).startswith("StudyResults(sites=[") and len(repr(study)) < 1000
 
 
 def test_a_folder_without_a_report_is_told(tmp_path: Path) -> None:

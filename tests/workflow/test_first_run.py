@@ -69,11 +69,17 @@ def test_a_first_run_needs_no_file_and_a_second_keeps_the_first(home: Workspace)
         ("--nodes", "0", "--", "python", "train.py"),
         ("--name", "a b", "--", "python", "train.py"),
         ("--", "srun", "python", "train.py"),
+        ("--", "python", "trian.py"),
         (),
     ):
         status, said = run(home, *words)
         assert status == 2 and "error: " in said and "Traceback" not in said, (words, said)
+    status, said = home.run(BIN / "argosy", "run", "--image", "nosuch", "--", "python", "train.py")
+    assert status == 2 and "nosuch/Containerfile: there is no Containerfile" in said
     assert config.read_text() == before
+    # One quoted text is split as by a shell.
+    status, said = run(home, "--ranks-per-node", "2", "--", "python train.py --lr 1e-3")
+    assert (status, config.read_text()) == (0, before), said
 
 
 def test_ctrl_c_ends_the_run_and_its_snakemake(home: Workspace) -> None:

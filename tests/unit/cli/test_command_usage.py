@@ -64,6 +64,11 @@ def test_help(
         ("report --form", "argosy report: no such option: --form", "see: argosy report --help"),
         ("report --from", "argosy report: no such option: --from", "did you mean --from-tables?"),
         ("report a b", "argosy report: got unexpected extra argument", "see: argosy report --help"),
+        (
+            "run python train.py --lr 1",
+            "argosy run: no such option: --lr",
+            "write -- before a program that has options: argosy run -- COMMAND...",
+        ),
         ("logs", "argosy logs: argument RUN is missing", "see: argosy logs --help"),
         ("logs x --rank y", "argosy logs: --rank: should be a valid integer", "see: argosy logs"),
         ("logs x --rank", "argosy: option '--rank' requires an argument", "see: argosy C"),

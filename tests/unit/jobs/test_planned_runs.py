@@ -120,6 +120,32 @@ def test_a_result_of_another_program_is_taken_away(project: Project) -> None:
     assert (folder / "run.json").read_text() == before
 
 
+def test_the_program_finds_no_files_of_another_plan(project: Project) -> None:
+    def left(folder: Path) -> list[str]:
+        return sorted(str(path.relative_to(folder)) for path in folder.glob("output*/*"))
+
+    asked = runs("python3 /workloads/train.py", repeats=1)
+    program(project, "1")
+    (folder,) = planned(project, asked)
+    (folder / "output").mkdir()
+    (folder / "output/checkpoint").touch()
+    # An attempt that failed is repeated with its files.
+    program(project, "2")
+    planned(project, asked)
+    assert left(folder) == ["output/checkpoint"]
+    measured_with(project, folder)
+    planned(project, asked)
+    assert left(folder) == ["output/checkpoint"]
+    # Another program, and another command of a run that has no result.
+    program(project, "3")
+    planned(project, asked)
+    assert left(folder) == ["output-1/checkpoint"]
+    (folder / "output").mkdir()
+    (folder / "output/checkpoint").touch()
+    planned(project, runs("python3 /workloads/train.py --lr 1", repeats=1))
+    assert left(folder) == ["output-1/checkpoint", "output-2/checkpoint"]
+
+
 def test_a_result_that_noted_no_program_stays(project: Project) -> None:
     asked = runs("python3 /workloads/train.py", repeats=1)
     program(project, "1")

@@ -215,6 +215,26 @@ def test_the_cause_names_rank_host_and_the_programs_last_line(fake: FakeStudy) -
     assert fake.only().note == "rank 1 (node 1, host1): exit code 1: ValueError: no data"
 
 
+@pytest.mark.parametrize(
+    ("path", "remedy"),
+    [
+        ("/data/x/new", "add write: true to the experiment's data: /data/x"),
+        ("/data/xy", "name that path in the experiment's outputs"),
+    ],
+)
+def test_the_cause_names_the_key_that_lets_a_program_write(
+    fake: FakeStudy, path: str, remedy: str
+) -> None:
+    run = fake.plan(nodes=1)
+    asked = json.loads((run.path / "run.json").read_text())
+    data = {"/data/x": {"path": "/x", "write": False, "digest": False}}
+    (run.path / "run.json").write_text(json.dumps(asked | {"data": data}))
+    ended_in(run, "7.0", "failed", {"node": 0, "rank": 0, "cause": "exit code 1", "at": 0})
+    log = run.path / "logs/7.0/ranks/rank-0.log"
+    log.write_text(f"OSError: [Errno 30] Read-only file system: '{path}'\n")
+    assert fake.only().note.endswith(f"; if the program may write there, {remedy}")
+
+
 def test_what_is_printed_after_the_exception_is_not_the_cause(fake: FakeStudy) -> None:
     run = fake.plan(nodes=1)
     ended_in(run, "7.0", "failed", {"node": 0, "rank": 0, "cause": "exit code 1", "at": 0})

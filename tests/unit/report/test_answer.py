@@ -118,6 +118,9 @@ def test_one_size_is_both_where_node_hours_are_alike(tmp_path: Path) -> None:
     found = experiment_of(tmp_path, {1: 0.1, 2: 0.1, 4: 0.1}, (0.999, 1.0, 1.001))
     [said] = advice(charged(found, 1.0))
     assert said.startswith("Take 4 nodes, whether time matters or node-hours do: 1")
+    found = experiment_of(tmp_path / "single", {1: 0.1, 2: 0.1}, (1.0,))
+    [said] = advice(found)
+    assert said.startswith("Based on means only, take 2 nodes, whether time matters or node-h")
     # A wide interval is no sign that they are alike.
     found = experiment_of(tmp_path / "wide", {1: 0.1, 2: 0.1, 4: 0.1}, (0.9, 1.0, 1.1))
     [said] = advice(found)
@@ -168,6 +171,14 @@ def test_a_size_without_an_interval_is_not_advised(tmp_path: Path) -> None:
     )
     assert "8 nodes: not compared (single runs, no interval)." in said
     assert not any("means alone" in one for one in advice(found))
+
+
+def test_runs_that_all_agree_are_compared(tmp_path: Path) -> None:
+    study(tmp_path / "site", {1: 0.1, 2: 0.09}, (1.0, 1.0, 1.0))
+    study(tmp_path / "site", {4: 0.1})
+    found = experiment(tmp_path / "site")
+    assert chosen(found) == (4, 2)
+    assert not any("not compared" in one for one in answer(found))
 
 
 def test_one_of_five_runs_lost_is_a_fifth(tmp_path: Path) -> None:

@@ -67,7 +67,12 @@ def test_combinations_are_compared_at_the_largest_size_the_fastest_first(tmp_pat
     assert sweeps["other"] is None and '"sweep": null' not in json.dumps(summary)
     console = Console(width=200, record=True, file=(tmp_path / "out").open("w"))
     print_summary(summary, console)
-    assert "Sweep of train" in console.export_text()
+    assert "train-lr0.2" not in console.export_text().partition("Sweep of train")[2]
+    native = completed(results, nodes=2, experiment="train-lr0.2-native", native=True)
+    note(native.path, {"of": "train", "values": {"lr": "0.2"}})
+    summary, _ = reported(results)
+    print_summary(summary, console)
+    assert "train-lr0.2-native" in console.export_text().partition("Sweep of train")[2]
 
 
 def test_what_another_program_wrote_is_no_sweep(tmp_path: Path) -> None:

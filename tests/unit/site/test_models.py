@@ -128,7 +128,7 @@ def test_what_is_no_yaml_is_said_in_one_line(tmp_path: Path) -> None:
             "{scheduler: local, images: {build: job}}",
             "images.build: `scheduler: local` cannot build in a job",
         ),
-        ("unsupported_options: {gres: no}", "unsupported_options.gres: input should be a valid string"),
+        ("unsupported_options: {gres: no}", "unsupported_options.gres: write it in quotes: YAML reads"),
         ("sources: [{where: x, grade: D}]", "sources.0.grade: input should be 'A', 'B' or 'C'"),
         (f"hardware: {{cpu: {{{X86}, memory: 190000}}}}", "hardware.cpu.memory: write a size with"),
         ("queues: {a: {hardware: [cpu], limits: [{time: 1440}]}}", "queues.a.limits.0.time: write a"),

@@ -192,7 +192,7 @@ def test_a_number_without_a_unit_is_refused(written: str, message: str) -> None:
         ),
         (
             ("scale:", "environment: {DEBUG: true}\n    scale:"),
-            "experiments.digits.environment.DEBUG: input should be a valid string",
+            "experiments.digits.environment.DEBUG: write it in quotes: YAML reads it as true or false",
         ),
         (("scale:", "launcher: mpi\n    scale:"), "experiments.digits.launcher: input should be"),
         (
@@ -257,7 +257,7 @@ def test_some_of_the_experiments_are_run() -> None:
     runs = expand(parse(two + "only: [letters]\n"))
     assert {run.experiment for run in runs} == {"letters"}
     with pytest.raises(
-        ArgosyError, match="only: word: is not an experiment; there are: digits, letters"
+        ArgosyError, match="only: word: is not an experiment; there are digits, letters"
     ):
         parse(two + "only: [word]\n")
     with pytest.raises(ArgosyError, match="only"):
@@ -428,6 +428,14 @@ def test_the_file_that_says_it_is_blamed() -> None:
     assert "config/config.yaml: experiments.digits.scale.nodes.0: " in parts
     assert "my.yaml: experiments.digits.scale.repeat: no such key" in parts
     assert "--config: queeu: no such key; did you mean queue?" in parts
+    swept = yaml.safe_load(GOOD)
+    swept["experiments"]["digits"] |= {"sweep": {"lr": [1, 2]}, "command": "python3 a.py {lr}"}
+    swept["only"] = ["digits-lr3"]
+    with pytest.raises(ArgosyError) as problem:
+        parse_config(swept, [Source("config/config.yaml", swept), Source("--config", {})])
+    assert str(problem.value) == (
+        "config/config.yaml: only: digits-lr3: is not an experiment; did you mean digits-lr2 or digits-lr1?"
+    )
     with pytest.raises(ArgosyError, match="the configuration: experiments: this key is missing"):
         parse_config({}, [])
 

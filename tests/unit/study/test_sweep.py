@@ -123,7 +123,8 @@ def test_one_combination_or_all_can_be_selected() -> None:
         ({"repeat": [1]}, {}, "{repeat} is a run's own: choose another name"),
         ({"l r": [1]}, {}, "a name has letters, digits and '_'"),
         ({"lr": []}, {}, "train.sweep.product.lr: list should have at least 1 item"),
-        ({"lr": 5}, {}, "train.sweep.product.lr: input should be a valid list"),
+        ({"lr": 5}, {}, "train.sweep.product.lr: write a list: [VALUE] (it is 5)"),
+        ({"lr": [True]}, {}, "train.sweep.product.lr.0: write it in quotes: YAML reads it as"),
         ({}, {}, "train.sweep.product: dictionary should have at least 1 item"),
         ({"list": [{"lr": 1}, {"batch": 1}]}, {}, "each combination has the same names"),
         (

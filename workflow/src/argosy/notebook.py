@@ -28,6 +28,11 @@ class StudyResults:
     """A database with a view for each table (docs/how-the-numbers-are-made.md). A relation of it becomes a
     data frame by `df` (pandas), `pl` (polars) or `to_arrow_table`, where that library is installed."""
 
+    def __repr__(self) -> str:
+        """Return its sites and experiments: all numbers would fill a notebook."""
+        names = [one.experiment for one in self.summary.experiments]
+        return f"StudyResults(sites={self.summary.sites}, experiments={names})"
+
 
 def read_results(folder: str | Path) -> StudyResults:
     """Read the report and open the tables of a site.

@@ -116,8 +116,13 @@ Value = Annotated[
 ]
 
 _LONGEST_VALUE = 200
-_OF_LISTS = ("tuple_type", "too_short", "too_long")
+_OF_LISTS = ("too_short", "too_long")
 """Pydantic's messages that speak of Python's tuples."""
+_WORDS = {
+    "dict_type": "write a map: {KEY: VALUE}",
+    **dict.fromkeys(("list_type", "tuple_type"), "write a list: [VALUE]"),
+}
+"""For pydantic's messages that speak of Python's types."""
 RENAMED = {"needs": "resources", "forbidden": "unsupported_options", "room": "cache_size"}
 """Keys by the names that earlier versions gave them."""
 
@@ -139,6 +144,9 @@ def finding(error: ErrorDetails, model: type[BaseModel]) -> str:
     if error["type"] == "extra_forbidden":
         return f"{key}: no such key; {_hint(error['loc'], model)}"
     message = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "string_type" and isinstance(error["input"], bool):
+        message = "write it in quotes: YAML reads it as true or false"
+    message = _WORDS.get(error["type"], message)
     if error["type"] in _OF_LISTS:
         message = re.sub("tuple", "list", message, flags=re.IGNORECASE)
     told = f"{key}: {message[:1].lower()}{message[1:]}"

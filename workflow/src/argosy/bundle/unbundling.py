@@ -121,8 +121,9 @@ def _missing(bundle: BundleReader, names: Sequence[str], folder: Path) -> list[s
     others += [name for name in sorted(within) if _is_no_folder(folder / name)]
     if others:
         more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+        said = "exists and differs" if len(others) == 1 else "exist and differ"
         raise ArgosyError(
-            f"{folder}: {', '.join(others[:_MOST_NAMED])}{more} exists and differs from the bundle",
+            f"{folder}: {', '.join(others[:_MOST_NAMED])}{more} {said} from the bundle",
             "unpack it into a new folder",
         )
     return sorted({*names} - {*there})

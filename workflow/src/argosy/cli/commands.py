@@ -170,7 +170,14 @@ def explain_usage(problem: TyperException) -> ArgosyError:
     said = re.sub(r"^Invalid value for '(.+?)': Input ", r"\1: ", said).partition(", unable to")[0]
     said = re.sub(r"^Missing (argument|option) '(.+)'$", r"\1 \2 is missing", said)
     names = [name for each in context.command.get_params(context) for name in each.opts]
+    program = next((name for name in _metavars(context) if name.startswith("-- ")), "")
     close = difflib.get_close_matches(option, [name for name in names if name[:2] == "--"], n=2)
     hint = f"did you mean {' or '.join(close)}?" if close else f"see: {context.command_path} --help"
+    if option and program:
+        hint = f"write -- before a program that has options: {context.command_path} {program}"
     said = said if said.startswith("-") else f"{said[:1].lower()}{said[1:]}"
     return ArgosyError(f"{context.command_path}: {said}", hint)
+
+
+def _metavars(context: Any) -> list[str]:
+    return [str(each.metavar) for each in context.command.get_params(context) if each.metavar]

@@ -45,12 +45,15 @@ def run(
     """
     from argosy.cli.results import summary
     from argosy.shipped.new_project import DEFAULT_IMAGE, once
-    from argosy.shipped.program import Program
+    from argosy.shipped.program import Program, is_there
 
     if native and image:
         raise ArgosyError("argosy run: give --image or --native, and not both")
     project = Path.cwd()
-    program = Program(project, command, project)
+    is_one_text = len(command) == 1 and not is_there(project / command[0])
+    program = (
+        Program.of_text(project, command[0]) if is_one_text else Program(project, command, project)
+    )
     experiment = once(
         program,
         image=None if native else image or DEFAULT_IMAGE,
@@ -85,11 +88,10 @@ def _prepare(
         before = config.read_bytes().decode()
         added, text = add_experiment(before, Path(CONFIG), name, experiment)
     where = site or str(parse_yaml(text, CONFIG).get("site", LOCAL))
-    known = site_names(Path("slurm"))
-    if where not in (LOCAL, *known):
-        raise ArgosyError(
-            f"slurm/{where}/site.yaml: there is no such site", choices([LOCAL, *known], where)
-        )
+    known = sorted({LOCAL, *site_names(Path("slurm"))})
+    if where not in known:
+        raise ArgosyError(f"slurm/{where}/site.yaml: there is no such site", choices(known, where))
+    _check(project, text, where, added)
     if is_new or not (project / "Snakefile").exists():
         for written in write_project(project, {CONFIG: text} if is_new else {}):
             say(f"wrote {written}")
@@ -97,6 +99,27 @@ def _prepare(
         write_text(config, text)
         say(f"added experiments.{added} to {CONFIG}")
     return added, where
+
+
+def _check(project: Path, text: str, site: str, experiment: str) -> None:
+    """Refuse an experiment whose program or image is not there, before it is written."""
+    from argosy.jobs.program_check import check_programs
+    from argosy.shipped.files import image_folder, image_folders, workloads_folder
+    from argosy.shipped.new_project import CONFIG
+    from argosy.site.models import read_site
+    from argosy.study.config import Source, parse_config
+    from argosy.study.runs import expand
+    from argosy.yaml_file import parse_yaml
+    from argosy_images import image_inputs
+
+    content = {**parse_yaml(text, CONFIG), "only": experiment}
+    study = parse_config(content, [Source(CONFIG, content)])
+    folder = project / "slurm" / site
+    variables = read_site(folder).variables if folder.is_dir() else {}
+    runs = expand(study, variables)
+    check_programs(workloads_folder(project), runs)
+    for image in {run.image for run in runs if run.image and run.image not in study.taken_images}:
+        image_inputs(image_folder(project, image), image_folders(project))
 
 
 def _snakemake(site: str, experiment: str) -> int:

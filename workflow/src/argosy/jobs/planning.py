@@ -4,10 +4,12 @@ With `resources.same_allocation` the runs of one repeat share a job, on one set 
 that ran on the same nodes, one just after the other, has the nodes and the hour in common.
 """
 
+import os
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,10 @@ from argosy.jobs.description import (
     launcher_environment,
 )
 from argosy.jobs.outdated import Programs, why_outdated
+from argosy.run_folder.folder import RunFolder
+from argosy.run_folder.models import RunFolderError
+from argosy.runtime.contract.layout import OUTPUT
+from argosy.runtime.contract.run import RunSpec
 from argosy.schedulers import find_batch_system
 from argosy.schedulers.base import BETWEEN_RUNS_S
 from argosy.schedulers.job_request import JobRequest
@@ -281,6 +287,9 @@ def _write_run(
     )
     if why_outdated(folder, description, programs):
         (folder / "result.json").unlink()
+        _set_output_aside(folder)
+    elif _is_of_another_plan(folder, description):
+        _set_output_aside(folder)
     is_new = write_json_if_changed(folder / "run.json", description.content())
     if is_new or not (folder / "result.json").is_file():
         write_json(folder / "provenance.json", describe_provenance(plan, tools, seed))
@@ -288,3 +297,23 @@ def _write_run(
     (folder / "logs").mkdir(exist_ok=True)
     write_text(folder / "job.sbatch", text)
     return folder / "job.sbatch"
+
+
+def _is_of_another_plan(folder: Path, spec: RunSpec) -> bool:
+    """Return whether a run without a result was planned before, and is another one now."""
+    try:
+        return RunFolder(folder).spec.spec != spec.spec
+    except (OSError, RunFolderError):
+        return False
+
+
+def _set_output_aside(folder: Path) -> None:
+    """Rename the program's files of another plan: a program that goes on from them measures less."""
+    output = folder / OUTPUT
+    try:
+        output.rmdir()
+    except FileNotFoundError:
+        return
+    except OSError:
+        names = (folder / f"{OUTPUT}-{number}" for number in count(1))
+        output.rename(next(path for path in names if not os.path.lexists(path)))

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.log_tail import TAIL_BYTES, last_line, tail
-from argosy.run_folder.models import Failure, Verdict
+from argosy.run_folder.models import Failure, RunFolderError, Verdict
 from argosy_common.errors import plain
 
 MOST_LINES_AFTER = 30
@@ -150,8 +151,17 @@ def describe_verdict(run: RunFolder, verdict: Verdict) -> str:
         said = error_line(run.rank_log(verdict.attempt, failure.rank), run.site)
         text += f": {said or 'it printed nothing'}"
         if _READ_ONLY in said:
-            text += "; if the program may write there, name that path in the experiment's outputs"
+            text += f"; if the program may write there, {_permission(run, said)}"
     return text
+
+
+def _permission(run: RunFolder, said: str) -> str:
+    """Return which key lets the program write to the path that an error names."""
+    with suppress(RunFolderError):
+        for target in run.spec.data or {}:
+            if re.search(rf"{re.escape(target)}(?=$|[/'\"\s:])", said):
+                return f"add write: true to the experiment's data: {target}"
+    return "name that path in the experiment's outputs"
 
 
 def describe_doubts(verdict: Verdict) -> str:

@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from argosy.study.models import Config
 from argosy.validation import AS_WRITTEN, finding
@@ -41,7 +42,7 @@ def parse_config(values: Mapping[str, Any], sources: Sequence[Source]) -> Config
     try:
         return Config.model_validate(values, context=AS_WRITTEN)
     except ValidationError as problem:
-        found = [(_said_by(error["loc"], sources), error) for error in problem.errors()]
+        found = [(_said_by(_location(error), sources), error) for error in problem.errors()]
         parts = [
             f"{name}: {'; '.join(finding(error, Config) for _, error in group)}"
             for name, group in groupby(found, key=lambda each: each[0])
@@ -49,9 +50,17 @@ def parse_config(values: Mapping[str, Any], sources: Sequence[Source]) -> Config
         raise ArgosyError("; ".join(parts)) from None
 
 
+def _location(error: ErrorDetails) -> Location:
+    """Return the keys on the way to what is wrong; an error of the whole begins with them."""
+    if error["loc"]:
+        return error["loc"]
+    return tuple(error["msg"].removeprefix("Value error, ").partition(":")[0].split("."))
+
+
 def _said_by(location: Location, sources: Sequence[Source]) -> str:
     """Name the source that a value comes from: of those that have most of its keys, the last."""
     if not sources:
         return "the configuration"
+    sources = [source for source in sources if source.values] or sources
     keys = tuple(key for key in location if key != "[key]")
     return max(reversed(sources), key=lambda source: source.depth(keys)).name

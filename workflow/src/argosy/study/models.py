@@ -42,6 +42,7 @@ from argosy.validation import (
     printable,
     written_seconds,
 )
+from argosy_common.errors import choices
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -578,8 +579,8 @@ class Config(Model):
         """Refuse a selection of what is not an experiment."""
         for name in self.only or ():
             if name not in self.experiments and name not in self.swept:
-                known = ", ".join(self.experiments)
-                raise ValueError(f"only: {name}: is not an experiment; there are: {known}")
+                hint = choices([*self.experiments, *self.swept], name)
+                raise ValueError(f"only: {name}: is not an experiment; {hint}")
         return self
 
     @model_validator(mode="after")

@@ -22,7 +22,10 @@ def advise(sizes: Sequence[PointSummary]) -> Advice | None:
     if len(measured) < 2:
         return None
     shown = [one for one in measured[1:] if one.speed_up and one.speed_up.low is not None]
-    known = [measured[0], *shown] if shown else measured
+    # Runs that all agree need no interval.
+    exact = [one for one in measured[1:] if _agree(one) and _agree(measured[0])]
+    known = [one for one in measured if one is measured[0] or one in shown or one in exact]
+    known = known if shown else measured
     base, by_nodes = known[0], sorted(known, key=lambda one: (one.nodes, one.ranks))
     fastest = max(known, key=_mean)
     cheapest = max(known, key=lambda one: _mean(one) / one.nodes)
@@ -43,6 +46,11 @@ def advise(sizes: Sequence[PointSummary]) -> Advice | None:
         not_compared=[_point(one) for one in measured if one not in known],
         by_means=not shown,
     )
+
+
+def _agree(size: PointSummary) -> bool:
+    runs = size.runs_samples_per_s
+    return len(runs) > 1 and len({*runs}) == 1 and not size.no_interval
 
 
 def _mean(size: PointSummary) -> float:
@@ -191,7 +199,7 @@ def _advice(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
         details.append(f"{number(advice.charged)} times the charged node-hours")
     within = f" ({'; '.join(details)})" if details else ""
     times = f"{number(ratio.mean)} times the node-hours{within}"
-    if ratio.high is not None and max(ratio.high, advice.charged or 0.0) <= ALIKE:
+    if max(ratio.mean if ratio.high is None else ratio.high, advice.charged or 0.0) <= ALIKE:
         yield (
             f"{begin} {for_time}, whether time matters or node-hours do: {times} of {for_node_hours}."
         )

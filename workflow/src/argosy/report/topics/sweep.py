@@ -53,10 +53,18 @@ def _table(of: str, experiments: Sequence[ExperimentSummary], name: str) -> Tabl
         ((each, _at(each, largest)) for each in experiments), key=lambda row: -_rate(row[1])
     )
     metrics = sorted({each for _, point in rows if point for each in point.metrics})
+    values = [tuple(_values(each).items()) for each in experiments]
+    # Such as those of one combination in a container and without.
+    are_alike = len({*values}) < len(values)
     has_accuracy = any(point and point.test_accuracy for _, point in rows)
     return Table(
         [
-            column(rows, "Experiment", lambda row: row[0].experiment),
+            column(
+                rows,
+                "Experiment",
+                lambda row: row[0].experiment,
+                terminal="experiment" if are_alike else "",
+            ),
             *(
                 column(rows, each, partial(_value, each), terminal=each)
                 for each in dict.fromkeys(each for row in rows for each in _values(row[0]))
