@@ -73,7 +73,7 @@ def test_models_as_good_in_as_many_steps(tmp_path: Path) -> None:
     )
     longer = accurate(tmp_path / "c", 0.97, 0.96, steps=31)
     [experiment] = compare({"a": here, "c": longer}).experiments
-    assert "models reach the same test accuracy, to the" in findings(experiment, "a")[1]
+    assert "models reach the same test accuracy, within" in findings(experiment, "a")[1]
     other = accurate(tmp_path / "d", 0.97, 0.95)
     [experiment] = compare({"a": here, "d": other}).experiments
     assert findings(experiment, "a")[1] == (

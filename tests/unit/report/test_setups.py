@@ -57,8 +57,8 @@ def test_size_repeat_time_and_what_argosy_fills_in_are_no_setup(tmp_path: Path) 
 
 
 def test_braces_of_a_user_s_own_are_a_setup(tmp_path: Path) -> None:
-    completed(tmp_path, environment={"NAME": "{{a}}"})
-    completed(tmp_path, repeat=2, environment={"NAME": "{{b}}"})
+    completed(tmp_path, environment={"NAME": "{a}"})
+    completed(tmp_path, repeat=2, environment={"NAME": "{b}"})
     found = setups(tmp_path)
     assert [each.setup.variables["NAME"] for each in found.values()] == ["{a}", "{b}"]
 

@@ -124,8 +124,8 @@ def test_allreduces_of_another_image_are_told(tmp_path: Path) -> None:
     collect(results, results / "tables")
     notes = answer(results / "tables", "training", Question(nodes=(1,))).notes
     assert [note.partition(":")[0] for note in notes][:2] == [
-        "The allreduces of network have another image than the training",
-        "The allreduces of network have another hardware than the training",
+        "The allreduces of network and the training differ in image",
+        "The allreduces of network and the training differ in hardware",
     ]
 
 

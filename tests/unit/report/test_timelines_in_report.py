@@ -63,7 +63,7 @@ def test_the_numbers_and_the_sentence(tmp_path: Path) -> None:
     sentence = html.split("With 2 nodes Horovod&#39;s longest part is ")[1].split("</li>")[0]
     assert sentence.startswith("negotiation, 10.0 ms per step (10 % of the step&#39;s time")
     assert "negotiation is waiting for the slowest rank" in sentence
-    assert "not known" in sentence
+    assert "is unknown" in sentence
     assert "<summary>Horovod timelines</summary>" in html
     assert 'id="experiment-1-timeline"' in html
 
