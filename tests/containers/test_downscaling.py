@@ -11,7 +11,13 @@ from image_programs import root_of, run_python
 from argosy_images.engines.models import Bind
 from argosy_images.store.store import Store
 
-pytestmark = [pytest.mark.thorough, pytest.mark.container, pytest.mark.slow]
+# The first of them builds an image with TensorFlow and Horovod.
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.container,
+    pytest.mark.slow,
+    pytest.mark.timeout(1500),
+]
 
 FRAMEWORKS = ("torch", "tensorflow")
 PROGRAMS = Path(__file__).parent / "programs"
