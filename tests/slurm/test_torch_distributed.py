@@ -154,7 +154,7 @@ def test_a_killed_rank_or_node_ends_the_run_with_the_cause(
         workspace.wait_for(
             lambda: bool(running(workspace, killed)) or driver.poll() is not None,
             "a run trains",
-            120,
+            300,
         )
         run_dir = running(workspace, killed)[0]
         time.sleep(chance.random())
