@@ -235,8 +235,8 @@ def test_binds_become_data(project: Path, start: str, data: dict[str, str] | str
 
 
 def test_a_bind_of_the_project_is_the_project(project: Path) -> None:
-    start = "singularity exec -B $PWD:/work --bind $SLURM_SUBMIT_DIR x.sif"
-    found = converted(project, f"{start} python /work/hvd_train.py --config=/work/configs")
+    start = "singularity exec -B $PWD:/code --bind $SLURM_SUBMIT_DIR x.sif"
+    found = converted(project, f"{start} python /code/hvd_train.py --config=/code/configs")
     wanted = "python3 /workloads/hvd_train.py --config=/workloads/configs"
     assert (found.name, found.experiment["command"]) == ("hvd_train", wanted)
     assert found.experiment["launcher"] == "horovod" and "data" not in found.experiment
