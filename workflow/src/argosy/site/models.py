@@ -27,11 +27,10 @@ from argosy.site.values import (
     OptionName,
     Options,
     Text,
-    Value,
     keys_to_fill_in,
     printable,
 )
-from argosy.validation import AS_WRITTEN, Count, Mebibytes, Seconds, describe
+from argosy.validation import AS_WRITTEN, Count, Mebibytes, Seconds, Value, describe
 from argosy.yaml_file import read_yaml
 from argosy_common.errors import ArgosyError
 

@@ -5,7 +5,7 @@ import string
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field
 
 OPTION_FIELDS = (
     "nodes",
@@ -121,12 +121,6 @@ def _known_fields(value: str) -> str:
 
 
 Text = Annotated[str, Field(min_length=1), AfterValidator(printable)]
-Value = Annotated[
-    str,
-    Field(coerce_numbers_to_str=True),
-    AfterValidator(printable),
-    WithJsonSchema({"type": ["string", "number"]}),
-]
 Key = Annotated[str, AfterValidator(key_name)]
 Folder = Annotated[str, AfterValidator(folder)]
 Argument = Annotated[Text, AfterValidator(argument)]
