@@ -20,8 +20,8 @@ from argosy.jobs.description import (
     describe_provenance,
     describe_run,
     describe_tools,
-    launcher_environment,
 )
+from argosy.jobs.launchers import rank_variables, with_launchers
 from argosy.jobs.outdated import Programs, why_outdated
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import RunFolderError
@@ -157,7 +157,7 @@ def plan_runs(
             variable of an experiment that is not its to set.
     """
     facts = facts or read_site(project.slurm_dir / where.site)
-    runs = with_paths(runs, project.slurm_dir / where.site)
+    runs = with_launchers(with_paths(runs, project.slurm_dir / where.site), project.path)
     try:
         shared = together((allocation_of(run, facts), request_of(run)) for run in runs)
     except ArgosyError as problem:
@@ -213,7 +213,7 @@ def request_of(run: Run) -> Request:
 
 
 def _check_environment(run: Run) -> None:
-    for name in sorted(run.environment.keys() & launcher_environment(run).keys()):
+    for name in sorted(run.environment.keys() & rank_variables(run).keys()):
         raise ArgosyError(
             f"experiments.{run.asked_as}.environment.{name}: Argosy sets it for each rank",
             "leave it out",

@@ -105,7 +105,7 @@ class Ranks:
             # Horovod itself would make it for everybody to read.
             with contextlib.suppress(OSError):
                 os.close(open_for_append(self._settings.timeline))
-        for local_rank in range(self._settings.ranks_per_node):
+        for local_rank in self._settings.local_ranks:
             with self._open_files.as_before():
                 rank = Rank(self._settings, local_rank, meeting, environment)
             self._open_files.give_back(rank.process.pid)
@@ -113,10 +113,10 @@ class Ranks:
             self._ranks.append(rank)
             rank.attach(console, trouble, seen.get(rank.number))
 
-    def collect_ended(self) -> list[Rank]:
-        """Reap whatever has ended; returns the ranks among it."""
+    def collect_ended(self, others: Mapping[int, Callable[[], object]]) -> list[Rank]:
+        """Reap whatever has ended, `others` by what reaps them; returns the ranks among it."""
         running = [rank for rank in self._ranks if rank.status.ended is None]
-        reap({rank.process.pid: rank.collect for rank in running})
+        reap({**others, **{rank.process.pid: rank.collect for rank in running}})
         ended = [rank for rank in running if rank.status.ended is not None]
         for rank in ended:
             self._guard.remove(rank.process.pid)
