@@ -20,12 +20,12 @@ from argosy_common.reading import NotReadError, descriptor_of, entries
 
 PROJECT_PARTS = (
     *("Snakefile", "Makefile", "pyproject.toml", "requirements.lock", "README.md", "LICENSE"),
-    *("config", "containers", "docs", "profiles", "slurm", "workflow"),
+    *("config", "containers", "docs", "launchers", "profiles", "slurm", "workflow"),
 )
 """Parts of a clone of Argosy that are taken if they exist: the workflow without its tests."""
 MADE_BY_ARGOSY = ("results", "resources", "logs")
 """Folders of a project beside the user's own."""
-_FOLDERS = ("config/", "containers/", "docs/", "profiles/", "slurm/", "workflow/")
+_FOLDERS = ("config/", "containers/", "docs/", "launchers/", "profiles/", "slurm/", "workflow/")
 
 STAYING = ("__pycache__/", "*.pyc", "*.egg-info/", "*~", "/results/*/*/*/checkpoints/")
 """Files that are made anew, and checkpoints."""
