@@ -11,7 +11,8 @@ BATCH, STEPS = 512, 200
 
 jax.distributed.initialize()
 mesh = Mesh(np.array(jax.devices()), ("rank",))
-divided, everywhere = NamedSharding(mesh, PartitionSpec("rank")), NamedSharding(mesh, PartitionSpec())
+divided = NamedSharding(mesh, PartitionSpec("rank"))
+everywhere = NamedSharding(mesh, PartitionSpec())
 
 
 @jax.jit
