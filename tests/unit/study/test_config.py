@@ -193,7 +193,10 @@ def test_a_number_without_a_unit_is_refused(written: str, message: str) -> None:
             ("scale:", "environment: {DEBUG: true}\n    scale:"),
             "experiments.digits.environment.DEBUG: write it in quotes: YAML reads it as true or false",
         ),
-        (("scale:", "launcher: m/pi\n    scale:"), "experiments.digits.launcher: a name may contain"),
+        (
+            ("scale:", "launcher: m/pi\n    scale:"),
+            "experiments.digits.launcher: a name may contain",
+        ),
         (
             ("scale:", "runtime: docker\n    scale:"),
             "experiments.digits.runtime.0: input should be",
