@@ -270,6 +270,10 @@ class Resources(Model):
 
     cpus_per_rank: Count = 1
     """Cores of each rank, and threads of its libraries."""
+    bind: Annotated[
+        Literal["none", "core", "numa"], Field(exclude_if=lambda bind: bind == "none")
+    ] = "none"
+    """CPUs that a rank may use: core: cores of its own; numa: its NUMA domain; none: all of the job."""
     gpus_per_rank: Natural = 0
     """GPUs of each rank."""
     memory_per_rank: Mebibytes = 2048

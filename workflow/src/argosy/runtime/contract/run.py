@@ -25,6 +25,8 @@ _LEFT_OUT = (
     "outputs",
     "data",
     "metrics",
+    "bind",
+    "cpus_per_rank",
 )
 """Keys that the file lacks unless the study sets them: a new key must not look like a changed run."""
 
@@ -108,6 +110,10 @@ class RunSpec:
     """Data of the host by its path in the container."""
     metrics: Mapping[str, str] | None = None
     """Other numbers that the program prints: regular expressions, each with one group, by name."""
+    bind: str | None = None
+    """`core` or `numa`: the CPUs that a rank is bound to; None: it is not bound."""
+    cpus_per_rank: int | None = None
+    """Cores of a rank that is bound."""
 
     def content(self) -> dict[str, Any]:
         """Return the JSON object of the file."""
@@ -307,6 +313,8 @@ _OPTIONAL: dict[str, Callable[[Any], Any]] = {
     "outputs": _paths,
     "data": _data,
     "metrics": _variables,
+    "bind": _one_of("core", "numa"),
+    "cpus_per_rank": _whole(1, _BELOW - 1),
 }
 _DEFAULTS: dict[str, Any] = {"rank_environment": {}, "timeline": False, "independent": False}
 
