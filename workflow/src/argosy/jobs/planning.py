@@ -33,8 +33,9 @@ from argosy.schedulers.job_request import JobRequest
 from argosy.schedulers.script_template import ScriptTemplate
 from argosy.shipped.files import workloads_folder
 from argosy.site.models import Site, read_site
-from argosy.site.placement import Request, place
-from argosy.study.runs import Run, seed_of
+from argosy.site.placement import Request, gpus_of_a_node, place
+from argosy.study.models import Config, Resources
+from argosy.study.runs import Run, expand, seed_of
 from argosy_common.errors import ArgosyError
 from argosy_common.files import write_json, write_json_if_changed, write_text
 from argosy_images import ImageLock, Store, nvml_module
@@ -197,6 +198,23 @@ class _Planner:
                 who += f", in one job with all of repeat {run.repeat}: resources.same_allocation"
             raise problem.at(path, who) from None
         return Plan(where.site, facts, placement, options, run, lock, allocation)
+
+
+def runs_of(study: Config, site: Site) -> list[Run]:
+    """Return all runs of a study, as `argosy.study.runs.expand`, with the variables and GPUs of its site.
+
+    Raises:
+        ArgosyError: as that, or the site lacks the study's hardware or queue.
+    """
+
+    def gpus(resources: Resources) -> int:
+        rank = Request(1, 1, resources.cpus_per_rank, 1, resources.memory_per_rank, resources.time)
+        try:
+            return gpus_of_a_node(site, rank, study.hardware, study.queue)
+        except ArgosyError as problem:
+            raise problem.at(f"slurm/{study.site}/site.yaml") from None
+
+    return expand(study, site.variables, gpus)
 
 
 def request_of(run: Run) -> Request:
