@@ -11,7 +11,7 @@ from cluster_workspace import ClusterWorkspace, edit_site
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(200)]
 
 BINDING = "PartitionName=main Nodes=ALL Default=YES MaxTime=1-0\nTaskPlugin=task/affinity\n"
-COMMAND = "bash -c 'grep Cpus_allowed_list /proc/self/status; echo threads $OMP_NUM_THREADS;echo 5 samples/s'"
+COMMAND = "bash -c 'grep Cpus_allowed_list /proc/self/status; echo threads $OMP_NUM_THREADS; echo 5 img/s'"
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def test_ranks_have_cores_of_their_step(
     workspace.count(
         [2],
         command=COMMAND,
-        throughput="(.*) samples/s",
+        throughput="(.*) img/s",
         scale={"nodes": [2], "ranks_per_node": ranks, "repeats": 1},
         resources={"memory_per_rank": "50M", "bind": "core"},
     )
@@ -49,20 +49,17 @@ def test_ranks_have_cores_of_their_step(
             assert f"Cpus_allowed_list:\t{cpus}\nthreads 1\n" in log
 
 
-def test_a_rank_on_each_gpu_of_the_site(
-    binding_cluster: Cluster, make_cluster_workspace: Callable[..., ClusterWorkspace]
-) -> None:
-    workspace = make_cluster_workspace(binding_cluster)
+def test_a_rank_on_each_gpu_of_the_site(workspace: ClusterWorkspace) -> None:
     edit_site(workspace, hardware__cpu__gpus=4, hardware__cpu__options={"gpus-per-node": "{gpus}"})
     workspace.count(
         [1],
         command=COMMAND,
-        throughput="(.*) samples/s",
-        scale={"nodes": [1], "ranks_per_node": [1, "gpu"], "repeats": 1},
+        throughput="(.*) img/s",
+        scale={"nodes": [1], "ranks_per_node": "gpu", "repeats": 1},
         resources={"memory_per_rank": "50M"},
     )
-    planned = workspace.end(workspace.drive("-n"))
-    assert "Running count nodes1-ranks4-repeat1" in planned
+    output = workspace.end(workspace.drive("-n"))
+    assert "Running count nodes1-ranks4-repeat1" in output
     output = workspace.end(workspace.drive())
-    # Four ranks, each on a GPU that Slurm believes in.
+    # Slurm, which believes in these GPUs, gave the job all four.
     assert workspace.result("nodes1-ranks4-repeat1")["state"] == "completed", output
