@@ -8,7 +8,10 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-SHIPPED = ("Snakefile", "workflow/rules", "workflow/report", "profiles", "slurm", "containers")
+SHIPPED = (
+    *("Snakefile", "workflow/rules", "workflow/report"),
+    *("profiles", "slurm", "containers", "launchers"),
+)
 """What `argosy.shipped` finds; the user's programs are not part of it."""
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "workloads")
 

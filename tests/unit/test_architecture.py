@@ -105,6 +105,7 @@ def test_what_runs_in_containers_is_used_outside_only_to_know_the_same(
     assert {each for each in imported if each.startswith("argosy.runtime")} == {
         "argosy.runtime.contract",
         "argosy.runtime.contract.layout",
+        "argosy.runtime.contract.placeholders",
         "argosy.runtime.contract.run",
         "argosy.runtime.contract.steps",
         "argosy.runtime.contract.throughput",
@@ -182,6 +183,7 @@ TRUSTED = {
     "schedulers/missing_images.py": "locks of the project's images",
     "schedulers/batch_system.py": "Argosy's own folders",
     "results/own_tables.py": "the user's own key",
+    "jobs/launchers.py": "names of launchers",
     "jobs/data.py": "whether a folder of the user's own is empty",
     "jobs/program_check.py": "names of the user's own programs",
     "jobs/study_file.py": "what the driver itself has just written",

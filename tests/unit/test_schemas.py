@@ -79,7 +79,7 @@ def test_every_way_to_write_a_value_is_valid(keys: dict[str, Any]) -> None:
         {"scale": {"nodes": [1], "repeat": 3}},
         {"scale": {"nodes": []}},
         {"scale": {"nodes": [0]}},
-        {"launcher": "mpi"},
+        {"launcher": ["torch"]},
         {"runtime": "udocker"},
         {"resources": {"time": 30}},
         {"resources": {"time": "30"}},

@@ -125,3 +125,13 @@ def test_agents_are_told_of_cores(
     assert ((run["bind"], run["cpus_per_rank"]) if "bind" in run else None) == bind
     told = json.loads((script.parent / "provenance.json").read_text())["experiment"]["resources"]
     assert told.get("bind") == (bind and bind[0])
+
+
+def test_a_launcher_whose_program_starts_the_ranks_does_not_bind_them(project: Project) -> None:
+    asked = study(2, site="local", resources={"bind": "core"})
+    facts = read_site(project.slurm_dir / "local")
+    runs = [each.model_copy(update={"launcher": "per-node"}) for each in runs_of(asked, facts)]
+    with pytest.raises(
+        ArgosyError, match=r"study\.resources\.bind: per-node does not start each rank"
+    ):
+        plan_runs(project, Target("local"), runs, {}, facts)

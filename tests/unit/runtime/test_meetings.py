@@ -136,7 +136,7 @@ def test_ranks_that_meet_late_and_shortly_are_seen(
         subprocess.Popen([sys.executable, "-c", LATE, str(rank), "6", port]) for rank in range(2)
     ]
     node: Any = SimpleNamespace(records=str(tmp_path), node=0)
-    watch = links.LinkWatch(node, {rank: each.pid for rank, each in enumerate(ranks)}, (), 0)
+    watch = links.LinkWatch(node, {rank: [each.pid] for rank, each in enumerate(ranks)}, (), ())
     watch.start()
     assert [each.wait() for each in ranks] == [0, 0]
     watch.write()

@@ -10,7 +10,7 @@ from argosy.study.command_launchers import refuse_launchers
 def refused(command: str, *, ranks: int = 2, variables: tuple[str, ...] = ()) -> str:
     """Return what is said of a command; empty where it is taken."""
     try:
-        refuse_launchers(shlex.split(command), variables, ranks)
+        refuse_launchers(shlex.split(command), variables, ranks, "torch")
     except ValueError as problem:
         return str(problem)
     return ""

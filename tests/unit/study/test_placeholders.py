@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from argosy.runtime.contract.placeholders import filled
 from argosy.study.config import parse_config
-from argosy.study.placeholders import filled
 from argosy.study.runs import Run, expand, seed_of
 from argosy_common.errors import ArgosyError
 

@@ -4,18 +4,20 @@ import hashlib
 import json
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import argosy
-from argosy.jobs.launchers import LAUNCHERS, TIMELINE_ENVIRONMENT, stall_environment
+from argosy.jobs.launchers import launcher_of, rank_variables, stall_environment
 from argosy.runtime.contract.layout import SCHEMA_VERSION
+from argosy.runtime.contract.placeholders import as_format
 from argosy.runtime.contract.run import CheckpointPlan, Data, Image, RunSpec, Variant
 from argosy.site.models import Site
 from argosy.site.placement import Placement
+from argosy.study.launcher import Beside
 from argosy.study.models import Checkpoints
 from argosy.study.runs import Run
 from argosy_images import ImageLock, Store, Tools
@@ -52,6 +54,7 @@ def spec_digest(plan: Plan) -> str:
 def describe_run(plan: Plan) -> RunSpec:
     """Return the content of run.json."""
     run, lock = plan.run, plan.lock
+    launcher = launcher_of(run)
     return RunSpec(
         spec=spec_digest(plan),
         run_id=run.run_id,
@@ -83,9 +86,21 @@ def describe_run(plan: Plan) -> RunSpec:
         }
         or None,
         metrics=run.metrics or None,
+        per=None if launcher.per == "rank" else launcher.per,
+        start=_formats(launcher.start) if launcher.start else None,
+        beside={
+            where: tuple(map(_formats, commands))
+            for where, commands in (launcher.beside or Beside())
+            if commands
+        }
+        or None,
         bind=None if run.resources.bind == "none" else run.resources.bind,
         cpus_per_rank=None if run.resources.bind == "none" else run.resources.cpus_per_rank,
     )
+
+
+def _formats(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(map(as_format, words))
 
 
 def _throughput(run: Run) -> str | Mapping[str, Any] | None:
@@ -143,7 +158,7 @@ def _rank_environment(plan: Plan) -> dict[str, str]:
     variables = {
         **_stall_environment(plan.run),
         **_plain(plan.facts.environment),
-        **launcher_environment(plan.run),
+        **rank_variables(plan.run),
         # Libraries that thread by themselves would otherwise take the whole node for each rank.
         "OMP_NUM_THREADS": str(plan.run.resources.cpus_per_rank),
     }
@@ -155,12 +170,6 @@ def _rank_environment(plan: Plan) -> dict[str, str]:
 
 def _stall_environment(run: Run) -> Mapping[str, str]:
     return stall_environment(run.hang_timeout) if run.launcher == "horovod" else {}
-
-
-def launcher_environment(run: Run) -> Mapping[str, str]:
-    """Return what Argosy itself says to the ranks, by which they find each other."""
-    timeline = TIMELINE_ENVIRONMENT if run.timeline else {}
-    return {**LAUNCHERS[run.launcher], **timeline}
 
 
 def _plain(texts: Mapping[str, str]) -> dict[str, str]:

@@ -1,66 +1,80 @@
-"""A launcher says which variables make a process a rank; the agent in the container sets them.
+"""Reads launchers: a project's own file launchers/NAME.yaml, or else the one that comes with Argosy."""
 
-The values are in Python's format syntax over `rank`, `size`, `local_rank`, `local_size`, `node`,
-`nodes`, `head_address`, `head_port`, `rendezvous_address`, `rendezvous_port`, `master_port`, `interface`
-and `timeline`.
-"""
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
 
-from collections.abc import Mapping
+from pydantic import ValidationError
 
-PLAIN: Mapping[str, str] = {
-    "RANK": "{rank}",
-    "WORLD_SIZE": "{size}",
-    "LOCAL_RANK": "{local_rank}",
-    "LOCAL_WORLD_SIZE": "{local_size}",
-}
-"""Ranks that find each other by themselves, or need not: they are told who they are, no more."""
+from argosy.runtime.contract.placeholders import as_format
+from argosy.shipped.files import SHIPPED
+from argosy.study.launcher import Launcher
+from argosy.study.runs import Run
+from argosy.validation import AS_WRITTEN, describe
+from argosy.yaml_file import read_yaml
+from argosy_common.errors import ArgosyError, choices
 
-TORCH: Mapping[str, str] = {
-    **PLAIN,
-    "MASTER_ADDR": "{head_address}",
-    # Rank 0 listens there by itself, as soon as it gets so far.
-    "MASTER_PORT": "{master_port}",
-    "GROUP_RANK": "{node}",
-    "GROUP_WORLD_SIZE": "{nodes}",
-    "ROLE_NAME": "default",
-    "ROLE_RANK": "{rank}",
-    "ROLE_WORLD_SIZE": "{size}",
-    # Lightning and others look for these before they look for a scheduler.
-    "TORCHELASTIC_RUN_ID": "argosy",
-    "TORCHELASTIC_RESTART_COUNT": "0",
-    "TORCHELASTIC_MAX_RESTARTS": "0",
-    "TORCHELASTIC_USE_AGENT_STORE": "False",
-    # Left to itself Gloo takes the address of the host's name, which may be one that no other node reaches.
-    "GLOO_SOCKET_IFNAME": "{interface}",
-    "TP_SOCKET_IFNAME": "{interface}",
-}
-"""torch.distributed's ranks, told what torchrun would tell them: DDP, FSDP and what is built on them.
+FOLDER = "launchers"
 
-The names are those of torch 2.13, `torch/distributed/rendezvous.py` (the method `env://`) and
-`torch/distributed/elastic/agent/server/local_elastic_agent.py`.
-"""
 
-HOROVOD: Mapping[str, str] = {
-    "HOROVOD_RANK": "{rank}",
-    "HOROVOD_SIZE": "{size}",
-    "HOROVOD_LOCAL_RANK": "{local_rank}",
-    "HOROVOD_LOCAL_SIZE": "{local_size}",
-    "HOROVOD_CROSS_RANK": "{node}",
-    "HOROVOD_CROSS_SIZE": "{nodes}",
-    # Equal within a node and distinct between nodes: this is how ranks find who shares memory.
-    "HOROVOD_HOSTNAME": "node{node}",
-    "HOROVOD_CONTROLLER": "gloo",
-    "HOROVOD_CPU_OPERATIONS": "gloo",
-    "HOROVOD_GLOO_RENDEZVOUS_ADDR": "{rendezvous_address}",
-    "HOROVOD_GLOO_RENDEZVOUS_PORT": "{rendezvous_port}",
-    "HOROVOD_GLOO_IFACE": "{interface}",
-    # The default of 30 s is too short where containers start unevenly.
-    "HOROVOD_GLOO_TIMEOUT_SECONDS": "300",
-}
-"""Horovod's ranks without ssh, MPI or horovodrun: Gloo finds its peers through the agent's rendezvous.
+def with_launchers(runs: Iterable[Run], project: Path) -> list[Run]:
+    """Return the runs with what a project's own files say of their launchers.
 
-The names are those that Horovod 0.28.1 reads in horovod/common/gloo/gloo_context.cc.
-"""
+    Raises:
+        ArgosyError: naming the file, or the experiment whose launcher does not exist.
+    """
+    runs = list(runs)
+    own = {name: read_own(project, name) for name in {run.launcher for run in runs}}
+    for run in runs:
+        if own[run.launcher] is None and run.launcher not in shipped():
+            known = {*shipped(), *(path.stem for path in (project / FOLDER).glob("*.yaml"))}
+            raise ArgosyError(
+                f"experiments.{run.asked_as}.launcher: there is no launcher {run.launcher}",
+                f"write {choices(sorted(known))}, or add {FOLDER}/{run.launcher}.yaml",
+            )
+    return [
+        run.model_copy(update={"own_launcher": mine}) if (mine := own[run.launcher]) else run
+        for run in runs
+    ]
+
+
+def launcher_of(run: Run) -> Launcher:
+    """Return how a run is started."""
+    return run.own_launcher or shipped()[run.launcher]
+
+
+def read_own(project: Path, name: str) -> Launcher | None:
+    """Return a project's own launcher; None where it has no such file, or only Argosy's."""
+    path = project / FOLDER / f"{name}.yaml"
+    if project.absolute() == SHIPPED.absolute() or not path.exists():
+        return None
+    return read_launcher(path)
+
+
+@cache
+def shipped() -> Mapping[str, Launcher]:
+    """Return the launchers that come with Argosy, by name."""
+    return {path.stem: read_launcher(path) for path in sorted((SHIPPED / FOLDER).glob("*.yaml"))}
+
+
+def read_launcher(path: Path) -> Launcher:
+    """Read a launcher's file.
+
+    Raises:
+        ArgosyError: naming the file, and the wrong key or field.
+    """
+    try:
+        return Launcher.model_validate(read_yaml(path), context=AS_WRITTEN)
+    except ValidationError as problem:
+        raise ArgosyError(describe(problem, path, Launcher)) from None
+
+
+def rank_variables(run: Run) -> Mapping[str, str]:
+    """Return the launcher's variables, as format strings."""
+    timeline = TIMELINE_ENVIRONMENT if run.timeline else {}
+    own = {name: as_format(text) for name, text in launcher_of(run).variables.items()}
+    return {**own, **timeline}
+
 
 _LEAST_HANG_TIMEOUT_S = 60
 _CHECKS = 5
@@ -85,10 +99,4 @@ TIMELINE_ENVIRONMENT: Mapping[str, str] = {
     # Rank 0 alone writes it, but every rank has to be told: one that has a timeline sends vectors of
     # twice the length (horovod/common/response_cache.cc), and the job would hang until Gloo gives up.
     "HOROVOD_TIMELINE": "{timeline}",
-}
-
-LAUNCHERS: Mapping[str, Mapping[str, str]] = {
-    "horovod": HOROVOD,
-    "torch": TORCH,
-    "plain": PLAIN,
 }

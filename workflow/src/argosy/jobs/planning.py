@@ -20,8 +20,8 @@ from argosy.jobs.description import (
     describe_provenance,
     describe_run,
     describe_tools,
-    launcher_environment,
 )
+from argosy.jobs.launchers import launcher_of, rank_variables, with_launchers
 from argosy.jobs.outdated import Programs, why_outdated
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import RunFolderError
@@ -158,7 +158,7 @@ def plan_runs(
             variable of an experiment that is not its to set.
     """
     facts = facts or read_site(project.slurm_dir / where.site)
-    runs = with_paths(runs, project.slurm_dir / where.site)
+    runs = with_launchers(with_paths(runs, project.slurm_dir / where.site), project.path)
     try:
         shared = together((allocation_of(run, facts), request_of(run)) for run in runs)
     except ArgosyError as problem:
@@ -179,6 +179,7 @@ class _Planner:
     def plan(self, run: Run, lock: ImageLock | None) -> Plan:
         """Find a run's place; raises as `plan_runs`."""
         _check_environment(run)
+        _check_bind(run)
         _check_outputs(run, self.project.workloads_dir)
         where, facts = self.where, self.facts
         folder = self.project.run_dir(where.site, run).absolute()
@@ -231,10 +232,19 @@ def request_of(run: Run) -> Request:
 
 
 def _check_environment(run: Run) -> None:
-    for name in sorted(run.environment.keys() & launcher_environment(run).keys()):
+    for name in sorted(run.environment.keys() & rank_variables(run).keys()):
         raise ArgosyError(
             f"experiments.{run.asked_as}.environment.{name}: Argosy sets it for each rank",
             "leave it out",
+        )
+
+
+def _check_bind(run: Run) -> None:
+    """Refuse it where the program starts the ranks: Argosy binds only its own."""
+    if run.resources.bind != "none" and launcher_of(run).per != "rank":
+        raise ArgosyError(
+            f"experiments.{run.asked_as}.resources.bind: {run.launcher} does not start each rank",
+            "remove it, or choose a launcher that does, such as torch",
         )
 
 

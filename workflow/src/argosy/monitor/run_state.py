@@ -132,7 +132,7 @@ def _with_verdict(run: RunFolder, spec: RunSpec, verdict: Verdict, has_queue: bo
     if state is RunState.COMPLETED:
         note = describe_doubts(verdict)
         # The final throughput; now=0 means that no step is late.
-        progress = read_progress(run.records(verdict.attempt), spec.ranks, 0.0, printed)
+        progress = read_progress(run.records(verdict.attempt), spec.processes, 0.0, printed)
     if state is RunState.INTERRUPTED:
         progress = Progress(steps_done(run.records(verdict.attempt)))
     if state is RunState.COMPLETED and not is_regular(run.path / "result.json", run.site):
@@ -170,7 +170,7 @@ def _running(run: RunFolder, spec: RunSpec, job: NewestJob, cluster: ClusterStat
     used, left = _times(run, job, nodes, cluster)
     progress, printed = Progress(), throughput_of(spec.throughput)
     if job.attempt:
-        progress = read_progress(run.records(job.attempt), spec.ranks, cluster.now, printed)
+        progress = read_progress(run.records(job.attempt), spec.processes, cluster.now, printed)
     name = job.label
     if cluster.answer is None:
         name = f"pid {job.noted.pid}" if job.noted else "by hand"

@@ -245,7 +245,9 @@ def _completeness(run: NewRun, steps: Steps, others: Mapping[Run, Counter[str]])
         repeated_steps=steps.repeated.get(run.key, 0),
         duplicate_steps=steps.duplicates.get(run.key, 0),
         missing_steps=steps.missing.get(run.key, 0),
-        missing_ranks=tuple(rank for rank in range(run.folder.ranks) if rank not in ranks),
+        missing_ranks=tuple(
+            rank for rank in range(run.folder.asked.processes) if rank not in ranks
+        ),
         clock_spread_s=steps.clock_spreads_s.get(run.key),
     )
 

@@ -57,7 +57,7 @@ def run_row(run: MeasuredRun, found: Completeness) -> Row:
         "queue": ran.queue,
         "throughput_pattern": _as_text(ran.throughput),
         "printed_unit": printed.unit if printed else None,
-        "printing_ranks": len(printed.ranks(run.ranks)) if printed else None,
+        "printing_ranks": len(printed.ranks(run.asked.processes)) if printed else None,
         "environment": json.dumps(without_secrets(_variables(run)), sort_keys=True),
         "own_variables": sorted(run.experiment.environment),
         "resources": json.dumps(run.experiment.resources, sort_keys=True),

@@ -17,9 +17,10 @@ def groups_of_ranks(run: RunSpec, records: str) -> int | None:
 
     0: that is not known. None: nobody has to meet, as of a single rank or of `independent` ones.
     """
-    if run.ranks < 2 or run.independent:
+    ranks = run.meeting_ranks
+    if len(ranks) < 2:
         return None
-    nodes, per_node = run.nodes, run.ranks_per_node
+    nodes, per_node = run.nodes, len(ranks) // run.nodes
     notes = [
         files.try_object(os.path.join(records, layout.node_links(node))) for node in range(nodes)
     ]

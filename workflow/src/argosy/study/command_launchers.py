@@ -53,13 +53,20 @@ WRAPPERS: Mapping[str, tuple[frozenset[str], int]] = {
 """Programs that start another one: their options with a value, and how many arguments stand before it."""
 
 
-def refuse_launchers(words: Sequence[str], variables: Iterable[str], ranks: int) -> None:
+_OF_RANKS = {"horovod", "torch", "plain"}
+"""Launchers that start the command once a rank, and tell it of no more."""
+
+
+def refuse_launchers(
+    words: Sequence[str], variables: Iterable[str], ranks: int, launcher: str
+) -> None:
     """Refuse a command that starts ranks by itself, or workers that would not find those of other ranks.
 
     Args:
         words: of the command.
         variables: names that the experiment sets; those that begin with PET_ are options of torchrun.
         ranks: of the largest size.
+        launcher: of the experiment.
 
     Raises:
         ValueError: naming the launcher, and what Argosy does instead.
@@ -80,14 +87,14 @@ def refuse_launchers(words: Sequence[str], variables: Iterable[str], ranks: int)
                 f"command: {name}: the command runs in a job that Argosy submits: remove {name} "
                 "and its options; set the job's requests by resources, or by options in site.yaml"
             )
-        if name not in WORKER_STARTERS or ranks == 1 or by_variables:
+        if name not in WORKER_STARTERS or ranks == 1 or by_variables or launcher not in _OF_RANKS:
             continue
         if not _finds_others(command, by_shell):
             raise ValueError(
                 f"command: {name}: it is started once for each of {ranks} ranks, without the "
                 f"addresses of the others, so each would train alone: remove {name} and write "
-                "launcher: torch, which starts the program as torchrun does; or write bash -c '… "
-                "--master-addr $MASTER_ADDR …': a shell fills in variables"
+                "launcher: torch, which starts the program as torchrun does; or write launcher: per-node, "
+                f"which starts {name} once a node and tells it where the others are"
             )
 
 

@@ -22,11 +22,11 @@ from pydantic import (
     model_validator,
 )
 
+from argosy.runtime.contract.placeholders import filled, names_in
 from argosy.study.built_images import BuiltImage
 from argosy.study.command_launchers import refuse_launchers
 from argosy.study.data import SHORT_OR_LONG, ContainerPath, Data, apart
 from argosy.study.image_names import ARCHIVES, image_name, is_taken
-from argosy.study.placeholders import filled, names_in
 from argosy.study.sweep import MOST_RUNS, Sweep, SweepKey, SweptPoint, point_name
 from argosy.study.throughput import Metrics, Throughput, or_text
 from argosy.validation import (
@@ -47,8 +47,6 @@ from argosy_common.errors import choices
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-Launcher = Literal["horovod", "torch", "plain"]
-"""How the ranks of a run find each other."""
 Runtime = Literal["container", "native"]
 """Where they run: in a container, or without one."""
 
@@ -203,6 +201,8 @@ Words = Annotated[
     tuple[str, ...], BeforeValidator(words), Field(min_length=1), one_or_several({"type": "string"})
 ]
 Name = Annotated[str, AfterValidator(folder_name)]
+LauncherName = Annotated[str, AfterValidator(folder_name)]
+"""Of a file in launchers/, the project's or Argosy's."""
 Image = Annotated[
     BuiltImage | str,
     PlainValidator(image_asked_for, json_schema_input_type=BuiltImage | str),
@@ -352,8 +352,9 @@ class Experiment(Model):
     and system, by which Argosy writes a Containerfile; None: the host has all."""
     command: Words
     """Program and arguments of each rank, split as a shell would and never given to one."""
-    launcher: Launcher = "horovod"
-    """How ranks find each other: by HOROVOD_*, by torchrun's variables, or by RANK and WORLD_SIZE alone."""
+    launcher: LauncherName = "horovod"
+    """How ranks are started and find each other: horovod, torch, tensorflow, jax, mpi, ray, flower,
+    per-node, plain, or the name of a file in the project's launchers/."""
     runtime: Runtimes = ("container",)
     """`native`: without a container, by the image's programs or else the host's; both: to compare."""
     scale: Scale
@@ -433,7 +434,7 @@ class Experiment(Model):
         # A node may have several GPUs.
         ranks = max(self.scale.nodes) * max(self.scale.counts, default=2)
         for values in self.sweep.points if self.sweep else ({},):
-            refuse_launchers(filled(self.command, values), self.environment, ranks)
+            refuse_launchers(filled(self.command, values), self.environment, ranks, self.launcher)
         return self
 
     @model_validator(mode="after")

@@ -12,16 +12,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from argosy.runtime.contract.placeholders import filled, names_in
 from argosy.study.built_images import BuiltImage
 from argosy.study.data import Data
 from argosy.study.image_names import image_name
+from argosy.study.launcher import Launcher
 from argosy.study.models import (
     GPU,
     Checkpoints,
     Config,
     Experiment,
     HangTimeout,
-    Launcher,
+    LauncherName,
     Model,
     Name,
     Resources,
@@ -29,7 +31,6 @@ from argosy.study.models import (
     Stalls,
     native_name,
 )
-from argosy.study.placeholders import filled, names_in
 from argosy.study.sweep import SweptPoint
 from argosy.study.throughput import Throughput
 from argosy.validation import Count
@@ -63,7 +64,7 @@ class Run(Model):
     scaling: Literal["strong", "weak"]
     image: Name | None
     command: tuple[str, ...]
-    launcher: Launcher
+    launcher: LauncherName
     runtime: Runtime
     resources: Resources
     checkpoints: Checkpoints | None
@@ -92,6 +93,8 @@ class Run(Model):
     """Data of the host by its path in the container; left out where there is none."""
     metrics: Annotated[Mapping[str, str], Field(exclude_if=lambda metrics: not metrics)] = {}
     """Patterns of other printed numbers; left out where there are none."""
+    own_launcher: Annotated[Launcher | None, Field(exclude_if=lambda own: own is None)] = None
+    """Of a file of the project; left out where the launcher comes with Argosy."""
 
     @property
     def asked_as(self) -> str:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import os
 import re
+import socket
 from dataclasses import dataclass, field, replace
-from typing import Mapping, Pattern, Sequence
+from functools import cached_property
+from typing import AbstractSet, Mapping, Pattern, Sequence
 
 from ..contract import layout
+from ..contract.placeholders import FIELDS, PORT, fields_in
 from ..contract.run import RunSpec, read_run
 from ..contract.throughput import GROUPS, NUMBER, Throughput, throughput_of
 
@@ -29,13 +33,23 @@ class SettingsError(Exception):
 
 
 @dataclass(frozen=True)
+class NodePlace:
+    """Where the processes of a node are reached; a port for each of its ranks, if they need one."""
+
+    address: str
+    ports: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class MeetingPoint:
     """Where the ranks of a node find those of the others."""
 
     rendezvous: tuple[str, int] = ("", 0)
     """Address and port of this node's rendezvous."""
-    master_port: int = 0
-    """The port at the head's address where rank 0 listens by itself; 0: the launcher uses none."""
+    ports: Mapping[str, int] = field(default_factory=dict)
+    """Ports that are reserved at the head's address, by the fields that name them."""
+    nodes: Sequence[NodePlace] = ()
+    """Of each node, where the launcher asks for that."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +82,15 @@ class Settings:
     visible_amd_gpus: str | None = None
     """The value of ROCR_VISIBLE_DEVICES; None: not set."""
     in_container: bool = False
+    address: str = ""
+    """Of this node, at which the others reach it."""
     echo: bool = False
     """Whether what ranks print is also said by the agent: somebody looks at the terminal."""
 
     @property
     def ranks(self) -> int:
-        """The ranks of the whole job."""
-        return self.nodes * self.ranks_per_node
+        """The processes of the whole job."""
+        return 1 if self.run.per == "job" else self.nodes * self.ranks_per_node
 
     @property
     def printed(self) -> Throughput | None:
@@ -88,10 +104,29 @@ class Settings:
         own = range(begin, begin + self.ranks_per_node)
         return [rank for rank in (self.printed or Throughput("")).ranks(self.ranks) if rank in own]
 
+    @cached_property
+    def _fields(self) -> AbstractSet[str]:
+        return fields_in(self.run.formats)
+
     @property
-    def has_master(self) -> bool:
-        """Whether rank 0 listens by itself, at a port that the others have to be told."""
-        return any("{master_port}" in text for text in self.run.rank_environment.values())
+    def head_ports(self) -> Sequence[str]:
+        """The fields of ports that the head reserves for the program, such as rank 0's `master_port`."""
+        return sorted(name for name in self._fields - {*FIELDS} if PORT.fullmatch(name))
+
+    @property
+    def needs_places(self) -> bool:
+        """Whether ranks are told where all nodes are."""
+        return bool(self._fields & {"node_addresses", "rank_endpoints", "rank_endpoints_json"})
+
+    @property
+    def needs_rank_ports(self) -> bool:
+        """Whether each rank has a port of its own."""
+        return bool(self._fields & {"rank_port", "rank_endpoints", "rank_endpoints_json"})
+
+    @property
+    def local_ranks(self) -> Sequence[int]:
+        """The processes that this node starts, by their number on it."""
+        return range(self.ranks_per_node if self.node == 0 or self.run.per != "job" else 0)
 
     @property
     def records(self) -> str:
@@ -147,21 +182,32 @@ class Settings:
         return os.path.join(self.run_dir, layout.OUTPUT)
 
     def rank_fields(self, local_rank: int, meeting: MeetingPoint) -> dict[str, object]:
-        """Return what `rank_environment` may speak of, for one rank of this node."""
+        """Return what a launcher's texts may speak of, for one rank of this node."""
+        own = meeting.nodes[self.node].ports if meeting.nodes else ()
+        endpoints = [
+            f"{shown_address(each.address)}:{port}" for each in meeting.nodes for port in each.ports
+        ]
         return {
             "rank": self.node * self.ranks_per_node + local_rank,
-            "size": self.nodes * self.ranks_per_node,
+            "size": self.ranks,
             "local_rank": local_rank,
             "local_size": self.ranks_per_node,
             "node": self.node,
             "nodes": self.nodes,
+            "ranks_per_node": self.run.ranks_per_node,
             "head_address": self.head_address,
             "head_port": self.head_port,
             "rendezvous_address": meeting.rendezvous[0],
             "rendezvous_port": meeting.rendezvous[1],
-            "master_port": meeting.master_port,
             "interface": self.interface,
             "timeline": self.timeline,
+            "node_address": self.address,
+            "node_addresses": ",".join(each.address for each in meeting.nodes),
+            "rank_port": own[local_rank] if local_rank < len(own) else 0,
+            "rank_endpoints": ",".join(endpoints),
+            "rank_endpoints_json": json.dumps(endpoints),
+            **dict.fromkeys(self.head_ports, 0),
+            **meeting.ports,
         }
 
 
@@ -196,6 +242,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         visible_gpus=environ.get("CUDA_VISIBLE_DEVICES"),
         visible_amd_gpus=environ.get("ROCR_VISIBLE_DEVICES"),
         in_container=bool(environ.get("ARGOSY_ENGINE")),
+        address=environ.get("ARGOSY_NODE_ADDRESS", ""),
         echo=environ.get("ARGOSY_ECHO") == "1",
         run=_on_this_host(run, environ),
         throughput=_throughput(os.path.join(run_dir, layout.RUN), throughput_of(run.throughput)),
@@ -204,7 +251,9 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
             for name, text in (run.metrics or {}).items()
         },
     )
-    rank_environment(settings, 0, MeetingPoint())
+    settings = replace(settings, address=settings.address or own_address(settings.head_address))
+    for local_rank in settings.local_ranks[:1]:
+        rank_environment(settings, local_rank, MeetingPoint())
     if settings.printed:
         try:
             settings.printed.ranks(settings.ranks)
@@ -215,6 +264,22 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     return settings
 
 
+def own_address(head: str) -> str:
+    """Return the address of this node at which the head's node reaches it."""
+    family = socket.AF_INET6 if ":" in head else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((head, 9))  # nothing is sent
+            return str(probe.getsockname()[0])
+    except OSError:
+        return ""
+
+
+def shown_address(address: str) -> str:
+    """Return an address as it stands before a port."""
+    return f"[{address}]" if ":" in address else address
+
+
 def rank_environment(settings: Settings, local_rank: int, meeting: MeetingPoint) -> dict[str, str]:
     """Return the launcher's variables of one rank.
 
@@ -222,17 +287,29 @@ def rank_environment(settings: Settings, local_rank: int, meeting: MeetingPoint)
         SettingsError: a template names an unknown field.
     """
     fields = settings.rank_fields(local_rank, meeting)
-    values = {}
-    for name, template in settings.run.rank_environment.items():
-        try:
-            values[name] = template.format_map(fields)
-        except (KeyError, ValueError, IndexError, AttributeError):
-            path = os.path.join(settings.run_dir, layout.RUN)
-            raise SettingsError(
-                f"{path}: rank_environment: {name}: cannot fill in {template!r}: "
-                f"it may use {', '.join('{' + field + '}' for field in fields)}"
-            ) from None
-    return values
+    return {
+        name: _fill(settings, f"rank_environment: {name}", template, fields)
+        for name, template in settings.run.rank_environment.items()
+    }
+
+
+def filled_words(
+    settings: Settings, words: Sequence[str], local_rank: int, meeting: MeetingPoint
+) -> list[str]:
+    """Return the words of a launcher's command; raises as `rank_environment`."""
+    fields = settings.rank_fields(local_rank, meeting)
+    return [_fill(settings, "launcher", word, fields) for word in words]
+
+
+def _fill(settings: Settings, where: str, template: str, fields: Mapping[str, object]) -> str:
+    try:
+        return template.format_map(fields)
+    except (KeyError, ValueError, IndexError, AttributeError):
+        path = os.path.join(settings.run_dir, layout.RUN)
+        raise SettingsError(
+            f"{path}: {where}: cannot fill in {template!r}: "
+            f"it may use {', '.join('{' + field + '}' for field in fields)}"
+        ) from None
 
 
 def _on_this_host(run: RunSpec, environ: Mapping[str, str]) -> RunSpec:

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from typing import Sequence
 
 from ..contract.files import FOLDER_MODE, UMASK
 from .coordination.channel import Channel
@@ -20,6 +21,7 @@ from .events import Event, EventQueue, HeadLostEvent, SignalEvent, TroubleEvent
 from .files import open_for_append, write_cause
 from .hangs.inspection import Finding
 from .hangs.node_watch import NodeWatch
+from .processes.beside import Beside
 from .processes.children import Guard, adopt_orphans, children, end_children
 from .processes.launch import StartError
 from .processes.links import LinkWatch
@@ -28,8 +30,8 @@ from .processes.memory_limits import kills_in_job, memory_kills
 from .processes.output import Console
 from .processes.printed_metrics import counts
 from .processes.ranks import Ranks
-from .rendezvous.master_port import ListenerWatch
-from .settings import MeetingPoint, Settings, SettingsError, read_settings
+from .rendezvous.reserved_ports import ListenerWatch
+from .settings import MeetingPoint, NodePlace, Settings, SettingsError, read_settings
 from .status import CANCELLED, COMPLETED, FAILED, INTERRUPTED, StatusFile
 from .telemetry.start import telemetry_of
 from .transport.messages import Order, Outcome, Report
@@ -59,6 +61,7 @@ class Supervisor:
             for rank in settings.searched_ranks
         }
         self._ranks = Ranks(settings, guard, OpenFiles())
+        self._beside = Beside(settings, guard)
         self._channel = Channel(
             settings,
             self._console.say,
@@ -212,7 +215,9 @@ class Supervisor:
             self._watch.look(self._ranks.watched)
             self._channel.refresh(self._report())
         elif self._order.start:
-            self._start()
+            places = self._channel.places()
+            if places is not None:
+                self._start(places)
         if not self._ended and (self._started or self._stopping()) and not self._ranks.running:
             self._end_ranks()
         if self._alone and self._ended and self._outcome is None:
@@ -224,16 +229,16 @@ class Supervisor:
         ends = ends_the_job(self._sightings, time.monotonic())
         return ends or self._cancelled is not None or self._order.stop
 
-    def _start(self) -> None:
+    def _start(self, places: Sequence[NodePlace]) -> None:
         self._started = True
         self._status.note_start_of_ranks()
         try:
-            port = self._order.master_port
-            meeting = MeetingPoint(self._channel.rendezvous, port)
-            if port and self._settings.node == 0:
-                head = self._settings.head_address
+            meeting = MeetingPoint(self._channel.rendezvous, self._order.ports, places)
+            head = self._settings.head_address
+            for port in self._order.ports.values() if self._settings.node == 0 else ():
                 own = (head, self._settings.head_port)
                 ListenerWatch((head, port), own, self._trouble).start()
+            self._beside.start(meeting)
             self._ranks.start(
                 meeting,
                 self._console,
@@ -242,24 +247,31 @@ class Supervisor:
                 self._watch.open(),
             )
             self._watch_links()
-        except StartError as error:
+        except (StartError, OSError) as error:
             self._see(self._own_failure(str(error)))
         self._update_status()
 
     def _watch_links(self) -> None:
         settings = self._settings
-        if settings.nodes * settings.ranks_per_node == 1 or settings.run.independent:
+        if len(settings.run.meeting_ranks) < 2:
             return
         ports = (settings.head_port, self._channel.rendezvous[1])
-        ranks = {rank.number: rank.pid for rank in self._ranks.watched}
-        self._links = LinkWatch(settings, ranks, ports, self._order.master_port)
+        processes = {rank.number: [rank.pid] for rank in self._ranks.watched}
+        # What runs beside the program connects for the first rank of its node.
+        first = settings.node * settings.ranks_per_node
+        if self._beside.pids:
+            processes[first] = [*processes.get(first, ()), *self._beside.pids]
+        self._links = LinkWatch(settings, processes, ports, self._order.ports.values())
         self._links.start()
 
     def _collect(self) -> None:
         # Ranks that end after the first failure end because of it, or because we stopped them;
         # those that are found together with it may be its cause.
         stopping = self._stopping()
-        ended = self._ranks.collect_ended()
+        ended = self._ranks.collect_ended(self._beside.collectors)
+        beside = None if stopping else self._beside.failure()
+        if beside and not self._sightings:
+            self._see(beside)
         for rank in ended:
             failure = rank.failure()
             if failure and not stopping:
@@ -268,7 +280,7 @@ class Supervisor:
             self._update_status()
 
     def _end_ranks(self) -> None:
-        end_children(self._spare)
+        end_children(self._spare.union(self._beside.pids))
         self._ranks.drain()
         for printed in self._printed.values():
             printed.end()
@@ -287,6 +299,8 @@ class Supervisor:
         if self._links and outcome.state == COMPLETED:
             self._links.note(self._channel.met)
             self._links.write()
+        self._beside.stop()
+        end_children(self._spare)
         self._channel.close()
         self._watch.close()
         self._telemetry.stop()

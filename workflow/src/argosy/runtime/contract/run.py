@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Callable, Mapping
+from itertools import chain
+from typing import Any, Callable, Mapping, Sequence
 
 from . import layout
 from .files import read_object, try_object
@@ -25,6 +26,9 @@ _LEFT_OUT = (
     "outputs",
     "data",
     "metrics",
+    "per",
+    "start",
+    "beside",
     "bind",
     "cpus_per_rank",
 )
@@ -110,6 +114,12 @@ class RunSpec:
     """Data of the host by its path in the container."""
     metrics: Mapping[str, str] | None = None
     """Other numbers that the program prints: regular expressions, each with one group, by name."""
+    per: str | None = None
+    """`node` or `job`: the command is started once a node, or once on the head; None: once a rank."""
+    start: tuple[str, ...] | None = None
+    """Words before the command, as format strings."""
+    beside: Mapping[str, Sequence[tuple[str, ...]]] | None = None
+    """Commands beside the program, on the `head` or on `each` node, as format strings."""
     bind: str | None = None
     """`core` or `numa`: the CPUs that a rank is bound to; None: it is not bound."""
     cpus_per_rank: int | None = None
@@ -117,8 +127,10 @@ class RunSpec:
 
     def content(self) -> dict[str, Any]:
         """Return the JSON object of the file."""
-        outputs = None if self.outputs is None else [*self.outputs]
-        keys = {**asdict(self), "command": [*self.command], "outputs": outputs}
+        keys = {
+            key: [*value] if isinstance(value, tuple) else value
+            for key, value in asdict(self).items()
+        }
         asked = {
             key: value
             for key, value in keys.items()
@@ -130,6 +142,34 @@ class RunSpec:
     def ranks(self) -> int:
         """The ranks of the whole job."""
         return self.nodes * self.ranks_per_node
+
+    @property
+    def processes_per_node(self) -> int:
+        """The processes that are started on each node, or on the head alone."""
+        return 1 if self.per else self.ranks_per_node
+
+    @property
+    def processes(self) -> int:
+        """All processes of the job; those of a launcher for ranks are the ranks."""
+        return 1 if self.per == "job" else self.nodes * self.processes_per_node
+
+    @property
+    def meeting_ranks(self) -> Sequence[int]:
+        """The ranks that have to be connected to each other; those of separate programs do not."""
+        if self.independent:
+            return ()
+        # Where only the head has the program, commands beside it connect the nodes.
+        return range(self.nodes if self.per == "job" and self.beside else self.processes)
+
+    @property
+    def formats(self) -> Sequence[str]:
+        """All texts that the agent fills in."""
+        commands = (words for group in (self.beside or {}).values() for words in group)
+        return [
+            *self.rank_environment.values(),
+            *(self.start or ()),
+            *chain.from_iterable(commands),
+        ]
 
     @property
     def is_native(self) -> bool:
@@ -211,6 +251,12 @@ def _texts(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
         raise ValueError("not a list of strings")
     return tuple(map(_text, value))
+
+
+def _commands(value: Any) -> Mapping[str, Sequence[tuple[str, ...]]]:
+    if not isinstance(value, dict) or not value.keys() <= {"head", "each"}:
+        raise ValueError("not commands of head and each")
+    return {where: tuple(map(_texts, commands)) for where, commands in value.items()}
 
 
 def _paths(value: Any) -> tuple[str, ...]:
@@ -313,6 +359,9 @@ _OPTIONAL: dict[str, Callable[[Any], Any]] = {
     "outputs": _paths,
     "data": _data,
     "metrics": _variables,
+    "per": _one_of("node", "job"),
+    "start": _texts,
+    "beside": _commands,
     "bind": _one_of("core", "numa"),
     "cpus_per_rank": _whole(1, _BELOW - 1),
 }

@@ -7,18 +7,19 @@ when the run is started again. Files reach the agents through every launcher and
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import threading
 import time
-from typing import Callable, Collection
+from typing import Callable, Collection, Mapping, Sequence
 
 from ...contract import layout
 from ...contract.files import number, try_object
 from ..rendezvous.local_server import KvReplica, serve_ranks
-from ..rendezvous.master_port import reserve_port
+from ..rendezvous.reserved_ports import reserve_port
 from ..rendezvous.store import Outbox, Rendezvous
-from ..settings import Settings
+from ..settings import NodePlace, Settings
 from ..transport.messages import Order, Report
 from ..transport.peers import Endpoint
 from .coordinator import Coordinator
@@ -27,6 +28,7 @@ from .heartbeat import NO_ANSWER, Heartbeat, Link, LocalLink, RemoteLink
 from .meeting import Roll, Search
 from .server import serve_head
 
+_PLACE = "/argosy/node{}"
 _INTERVAL = 1.0  # seconds; one agent of the job looks at two files
 
 
@@ -106,7 +108,8 @@ class Channel:
         self._heartbeat: Heartbeat | None = None
         self._call_agents: Callable[[], None] = lambda: None
         self._coordinator: Coordinator | None = None
-        self._reserved: socket.socket | None = None
+        self._reserved: dict[str, socket.socket] = {}
+        self._rank_ports: list[socket.socket] = []
         self._rendezvous: Rendezvous | None = None
         self.rendezvous: Endpoint = ("", 0)
         """Where this node's ranks find the others; known from `open` on."""
@@ -139,6 +142,17 @@ class Channel:
         """The ranks of this node that have found all others at its rendezvous."""
         return self._rendezvous.met if self._rendezvous else ()
 
+    def places(self) -> Sequence[NodePlace] | None:
+        """Return where all nodes are, if the launcher asks for that; None: not all have said so."""
+        settings = self._settings
+        if not settings.needs_places or not self._rendezvous:
+            return ()
+        said = [self._rendezvous.get(_PLACE.format(node)) for node in range(settings.nodes)]
+        if None in said:
+            return None
+        places = [json.loads(each) for each in said if each]
+        return [NodePlace(address, tuple(ports)) for address, *ports in places]
+
     @property
     def silence(self) -> str:
         """How long the job is silent, and where, as the head knows; empty on other nodes."""
@@ -160,8 +174,7 @@ class Channel:
 
     def _serve(self) -> Link:
         settings = self._settings
-        if settings.has_master:
-            self._reserved = reserve_port()
+        self._reserved = {name: reserve_port() for name in settings.head_ports}
         self._coordinator = Coordinator(
             settings.nodes,
             settings.start_timeout,
@@ -169,7 +182,7 @@ class Channel:
             changed=self._changed,
             hang_timeout=settings.run.hang_timeout_s,
             time_limit=_time_limit(settings),
-            master_port=self._reserved.getsockname()[1] if self._reserved else 0,
+            ports=_numbers(self._reserved),
         )
         self._call_agents = serve_head(settings, self._coordinator, self._say)
         Watch(settings, self._coordinator.warn, self._coordinator.fail).start()
@@ -181,6 +194,11 @@ class Channel:
         outbox = Outbox() if settings.nodes > 1 else None
         self._rendezvous = rendezvous = Rendezvous(settings.node, outbox)
         self.rendezvous = serve_ranks(settings, rendezvous, self._say)
+        if settings.needs_rank_ports:
+            self._rank_ports = [reserve_port() for _ in settings.local_ranks]
+        if settings.needs_places:
+            place = [settings.address, *(each.getsockname()[1] for each in self._rank_ports)]
+            rendezvous.put(_PLACE.format(settings.node), json.dumps(place).encode())
         if outbox:
             KvReplica(
                 settings, rendezvous, outbox, ordered=self._wake, trouble=self._trouble
@@ -193,6 +211,10 @@ class Channel:
     def _wake(self) -> None:
         if self._heartbeat:
             self._heartbeat.wake()
+
+
+def _numbers(reserved: Mapping[str, socket.socket]) -> Mapping[str, int]:
+    return {name: each.getsockname()[1] for name, each in reserved.items()}
 
 
 def _time_limit(settings: Settings) -> float | None:

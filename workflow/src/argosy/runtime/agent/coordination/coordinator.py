@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import Callable, Sequence
+from typing import Callable, Mapping, Sequence
 
 from ..hangs.judge import HangJudge
 from ..status import CANCELLED, COMPLETED, FAILED, INTERRUPTED
@@ -56,7 +56,7 @@ class Coordinator:
         changed: called when there are new orders.
         hang_timeout: what the experiment says of it, as `HangJudge` takes it.
         time_limit: when the job will be ended (monotonic), as far as that is known.
-        master_port: as in `Order`.
+        ports: as in `Order`.
     """
 
     def __init__(
@@ -68,14 +68,14 @@ class Coordinator:
         *,
         hang_timeout: float | None = None,
         time_limit: float | None = None,
-        master_port: int = 0,
+        ports: Mapping[str, int] = {},
     ) -> None:
         self._hangs = HangJudge(nodes, hang_timeout, time_limit)
         self._nodes = [_Node() for _ in range(nodes)]
         self._missing = nodes
         self._start_timeout = start_timeout
         self._accept = accept
-        self._master_port = master_port
+        self._ports = ports
         self._changed = changed
         self._lock = threading.Lock()
         self._clock = self._swept = time.monotonic()
@@ -225,7 +225,7 @@ class Coordinator:
             failure=root_cause(self._sightings, self._finished) if self._sightings else None,
             outcome=self._outcome,
             look=self._hangs.look,
-            master_port=self._master_port,
+            ports=self._ports,
         )
 
 

@@ -23,7 +23,7 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def reap(collect: Mapping[int, Callable[[], None]]) -> None:
+def reap(collect: Mapping[int, Callable[[], object]]) -> None:
     """Take note of all children that have ended.
 
     Args:

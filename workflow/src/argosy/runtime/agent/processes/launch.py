@@ -33,6 +33,7 @@ def environment_of(settings: Settings, local_rank: int, meeting: MeetingPoint) -
         ARGOSY_RUN_DIR=settings.run_dir,
         ARGOSY_ATTEMPT=settings.attempt,
         ARGOSY_NODE=str(settings.node),
+        ARGOSY_NODE_ADDRESS=settings.address,
         ARGOSY_RANK=str(rank),
         ARGOSY_LOCAL_RANK=str(local_rank),
         ARGOSY_STEPS_FILE=settings.steps_file(rank),
@@ -48,9 +49,12 @@ def environment_of(settings: Settings, local_rank: int, meeting: MeetingPoint) -
 
 
 def start(
-    command: Sequence[str], environment: Mapping[str, str], folder: str | None
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    folder: str | None,
+    output: int = subprocess.PIPE,
 ) -> subprocess.Popen[bytes]:
-    """Start a rank's command in a session of its own, in `folder`; raises StartError."""
+    """Start a command in a session of its own, in `folder`; raises StartError."""
     name = command[0]
     try:
         return subprocess.Popen(
@@ -58,7 +62,7 @@ def start(
             env=environment,
             cwd=folder,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )

@@ -11,7 +11,7 @@ import os
 import re
 import threading
 import time
-from typing import Collection, Iterable, Mapping
+from typing import Collection, Iterable, Mapping, Sequence
 
 from ...contract.files import write_json
 from ...contract.layout import SCHEMA_VERSION, node_links
@@ -39,23 +39,23 @@ class LinkWatch(threading.Thread):
 
     Args:
         settings: of the node.
-        ranks: the process of each rank.
+        ranks: the processes that each rank was started as.
         own_ports: of the agents, to which ranks speak as well.
-        master_port: where rank 0 listens by itself; 0: it does not.
+        head_ports: that the head keeps for the program.
     """
 
     def __init__(
         self,
         settings: Settings,
-        ranks: Mapping[int, int],
+        ranks: Mapping[int, Sequence[int]],
         own_ports: Collection[int],
-        master_port: int,
+        head_ports: Iterable[int],
     ) -> None:
         super().__init__(name="links", daemon=True)
         self._path = os.path.join(settings.records, node_links(settings.node))
         self._ranks = dict(ranks)
         self._own_ports = {str(port) for port in own_ports}
-        self._master_port = str(master_port or "none")
+        self._head_ports = {str(port) for port in head_ports}
         self._network = _network()
         self._links: dict[int, set[str]] = {rank: set() for rank in ranks}
         self._ports: set[str] = set()
@@ -110,7 +110,12 @@ class LinkWatch(threading.Thread):
 
     def _has_new_sockets(self) -> bool:
         """Return whether a rank, or what it has started, holds a socket that it did not hold before."""
-        pids = {each for pid in self._ranks.values() for each in with_children(pid)}
+        pids = {
+            each
+            for started in self._ranks.values()
+            for pid in started
+            for each in with_children(pid)
+        }
         try:
             sockets = sockets_of(pids)
         except PermissionError:
@@ -150,7 +155,7 @@ class LinkWatch(threading.Thread):
         for each in table:
             ends = (each.local, each.remote)
             ports = {_port(end) for end in ends}
-            self._unclear |= self._master_port in ports
+            self._unclear |= bool(self._head_ports & ports)
             if not self._is_agents(*ends) and self._named(*ends) not in known:
                 is_here = _is_loop(each.remote) or _address(each.local) == _address(each.remote)
                 (self._called if is_here else self._closed).update(ports)
@@ -174,10 +179,13 @@ class LinkWatch(threading.Thread):
         return found
 
 
-def _members(everybody: Mapping[int, Process], ranks: Mapping[int, int]) -> Mapping[int, set[int]]:
+def _members(
+    everybody: Mapping[int, Process], ranks: Mapping[int, Sequence[int]]
+) -> Mapping[int, set[int]]:
     """Return the processes of each rank; daemons that it has started are the agent's children by now."""
     found = {
-        rank: {each.pid for each in family(dict(everybody), pid)} for rank, pid in ranks.items()
+        rank: {each.pid for pid in started for each in family(dict(everybody), pid)}
+        for rank, started in ranks.items()
     }
     known = {pid for members in found.values() for pid in members}
     for each in everybody.values():

@@ -24,7 +24,7 @@ from ..coordination.failure import (
     unreachable,
 )
 from ..hangs.processes import Process, caught, processes
-from ..settings import MeetingPoint, Settings
+from ..settings import MeetingPoint, Settings, filled_words
 from ..status import RankStatus
 from .launch import environment_of, start, workdir
 from .measurements import printed_path
@@ -67,7 +67,8 @@ class Rank:
         folder = workdir(settings)
         if folder:
             environment["PWD"] = folder
-        self.process = start(settings.run.command, environment, folder)
+        before = filled_words(settings, settings.run.start or (), local_rank, meeting)
+        self.process = start([*before, *settings.run.command], environment, folder)
         self._memory_kills = memory_kills()
         self._warning = RankWarning()
         self._ended: float | None = None

@@ -107,7 +107,7 @@ class Ranks:
             with contextlib.suppress(OSError):
                 os.close(open_for_append(self._settings.timeline))
         run, places = self._settings.run, places_of(self._settings, console.say)
-        for local_rank in range(self._settings.ranks_per_node):
+        for local_rank in self._settings.local_ranks:
             place, more = places[local_rank] if places else None, {**environment}
             if place and "OMP_NUM_THREADS" not in run.rank_environment:
                 more["OMP_NUM_THREADS"] = str(min(run.cpus_per_rank or 1, place.cores))
@@ -119,10 +119,10 @@ class Ranks:
             self._ranks.append(rank)
             rank.attach(console, trouble, seen.get(rank.number))
 
-    def collect_ended(self) -> list[Rank]:
-        """Reap whatever has ended; returns the ranks among it."""
+    def collect_ended(self, others: Mapping[int, Callable[[], object]]) -> list[Rank]:
+        """Reap whatever has ended, `others` by what reaps them; returns the ranks among it."""
         running = [rank for rank in self._ranks if rank.status.ended is None]
-        reap({rank.process.pid: rank.collect for rank in running})
+        reap({**others, **{rank.process.pid: rank.collect for rank in running}})
         ended = [rank for rank in running if rank.status.ended is not None]
         for rank in ended:
             self._guard.remove(rank.process.pid)

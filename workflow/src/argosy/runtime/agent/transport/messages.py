@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, Mapping
 
 from ..coordination.failure import Failure, Finished
 from ..hangs.places import Place
@@ -95,7 +95,7 @@ class Order:
     `start`: all nodes are there, so start the ranks; `warn`: tell them that it is time to save a
     checkpoint and end; `stop`: end them; `failure`: the cause as
     known so far; `outcome`: the job is over; `look`: say where the ranks are, once for each number;
-    `master_port`: where rank 0 listens by itself, 0 if it does not.
+    `ports`: those that the head has reserved for the program, by their fields.
     """
 
     start: bool = False
@@ -104,7 +104,7 @@ class Order:
     outcome: Outcome | None = None
     warn: bool = False
     look: int = 0
-    master_port: int = 0
+    ports: Mapping[str, int] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         """Return the order as JSON."""
@@ -115,7 +115,7 @@ class Order:
                 "stop": self.stop,
                 "warn": self.warn,
                 "look": self.look,
-                "master_port": self.master_port,
+                "ports": dict(self.ports),
                 "failure": failure.message() if failure else None,
                 "state": self.outcome.state if self.outcome else None,
             }
@@ -135,7 +135,7 @@ class Order:
                 stop=content["stop"] is True,
                 warn=content["warn"] is True,
                 look=int(content["look"]),
-                master_port=int(content["master_port"]),
+                ports={str(name): int(port) for name, port in content["ports"].items()},
                 failure=failure,
                 outcome=Outcome(state, failure) if state else None,
             )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from agent_job import ADDRESS, Job, jobs
 
-from argosy.runtime.agent.rendezvous.master_port import ListenerWatch, reserve_port
+from argosy.runtime.agent.rendezvous.reserved_ports import ListenerWatch, reserve_port
 from argosy.runtime.agent.transport.peers import Owners
 
 # As torch.distributed does it: rank 0 listens at all addresses with SO_REUSEADDR, all connect.
@@ -114,7 +114,7 @@ def test_who_listens_at_the_port_is_one_of_ours(
         with listener(host, port, socket.AF_INET6 if host else socket.AF_INET):
             watch.join(5)
     assert not watch.is_alive()
-    expected = f"another user of this machine (id 65534) listens at port {port}, where rank 0 was to listen"
+    expected = f"another user of this machine (id 65534) listens at port {port}, where the program was to listen"
     assert said == ([f"{expected}: run it again"] if strange else [])
 
 

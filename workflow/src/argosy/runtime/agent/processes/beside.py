@@ -1,0 +1,93 @@
+"""Commands that a launcher has run beside the program: started before the ranks, and ended after them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from typing import Callable, Mapping, Sequence
+
+from ..coordination.failure import OTHER, Failure, ended_by_signal, ended_with_code
+from ..files import open_for_append
+from ..settings import MeetingPoint, Settings, filled_words
+from .children import Guard
+from .launch import environment_of, start, workdir
+
+_GRACE = 1.0  # seconds from SIGTERM to the end of all that is left
+
+
+class Beside:
+    """The commands of this node.
+
+    Args:
+        settings: of the node.
+        guard: ends them where the agent is killed.
+    """
+
+    def __init__(self, settings: Settings, guard: Guard) -> None:
+        self._settings = settings
+        self._guard = guard
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    @property
+    def pids(self) -> Sequence[int]:
+        """Their processes."""
+        return [each.pid for each in self._running.values()]
+
+    @property
+    def collectors(self) -> Mapping[int, Callable[[], object]]:
+        """What reaps each of them."""
+        return {each.pid: each.poll for each in self._running.values()}
+
+    def start(self, meeting: MeetingPoint) -> None:
+        """Start them all, each with a log of its own. Raises StartError or OSError."""
+        settings = self._settings
+        commands = settings.run.beside or {}
+        for number, words in enumerate(
+            [*(commands.get("head", ()) if settings.node == 0 else ()), *commands.get("each", ())]
+        ):
+            log = open_for_append(self._log(number))
+            try:
+                process = start(
+                    filled_words(settings, words, 0, meeting),
+                    environment_of(settings, 0, meeting),
+                    workdir(settings),
+                    output=log,
+                )
+            finally:
+                os.close(log)
+            self._guard.add(process.pid)
+            self._running[f"{number} {words[0]}"] = process
+
+    def failure(self) -> Failure | None:
+        """Return what is wrong where one has ended by itself."""
+        for name, process in self._running.items():
+            code = process.poll()
+            if code is not None:
+                how, _ = ended_by_signal(-code) if code < 0 else ended_with_code(code)
+                cause = f"{name.partition(' ')[2]}, run beside the program by its launcher, ended: {how}"
+                return Failure(self._settings.node, None, cause, time.time(), OTHER)
+        return None
+
+    def stop(self) -> None:
+        """End them: first ask, then make them."""
+        for process in self._running.values():
+            _send(process, signal.SIGTERM)
+        deadline = time.monotonic() + _GRACE
+        for process in self._running.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, deadline - time.monotonic()))
+            _send(process, signal.SIGKILL)
+            process.wait()
+            self._guard.remove(process.pid)
+        self._running = {}
+
+    def _log(self, number: int) -> str:
+        return os.path.join(self._settings.logs, f"beside-{self._settings.node}-{number}.log")
+
+
+def _send(process: subprocess.Popen[bytes], number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)

@@ -1,0 +1,67 @@
+"""Placeholders in commands, values of variables and launchers: `{nodes}` is the run's number of nodes.
+
+Only names that are known are replaced, so braces of JSON, awk, Python and shells stay as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from string import Formatter
+from typing import Iterable, Iterator, Mapping
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_.-]*"
+_PLACEHOLDER = re.compile(rf"\{{\{{({_NAME})\}}\}}|(?<!\$)\{{({_NAME})\}}")
+"""A name in doubled braces, which is a literal, or a placeholder; `${name}` is a variable of a shell."""
+
+
+def filled(words: Iterable[str], values: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the words with each `{name}` of `values` replaced, and `{{name}}` of one as `{name}`.
+
+    All else is left alone, also a name that is not in `values`.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        literal, name = found.groups()
+        if literal in values:
+            return f"{{{literal}}}"
+        return values.get(name, found[0])
+
+    return tuple(_PLACEHOLDER.sub(value, word) for word in words)
+
+
+def names_in(words: Iterable[str]) -> Iterator[str]:
+    """Yield the names of all that `filled` would look up."""
+    for word in words:
+        yield from (name for _, name in _PLACEHOLDER.findall(word) if name)
+
+
+FIELDS = (
+    *("rank", "size", "local_rank", "local_size", "node", "nodes", "ranks_per_node"),
+    *("head_address", "head_port", "node_address", "node_addresses", "interface"),
+    *("rank_port", "rank_endpoints", "rank_endpoints_json"),
+    *("rendezvous_address", "rendezvous_port", "pmi", "timeline"),
+)
+"""Placeholders in a launcher's texts, which the agent fills in."""
+PORT = re.compile(r"([a-z][a-z0-9_]*)_port")
+"""One more of them: a port that the head reserves under this name."""
+
+
+def as_format(text: str) -> str:
+    """Return a launcher's text as a format string over its fields, for `str.format_map`."""
+    names = dict.fromkeys(names_in([text]))
+    marks = {name: f"\0{name}\0" for name in names if name in FIELDS or PORT.fullmatch(name)}
+    [marked] = filled([text], marks)
+    plain = marked.replace("{", "{{").replace("}", "}}")
+    for name, mark in marks.items():
+        plain = plain.replace(mark, f"{{{name}}}")
+    return plain
+
+
+def fields_in(formats: Iterable[str]) -> set[str]:
+    """Return the fields of format strings; none of one that is malformed."""
+    found = set()
+    for text in formats:
+        with contextlib.suppress(ValueError):
+            found |= {name for _, name, _, _ in Formatter().parse(text) if name}
+    return found

@@ -1,0 +1,51 @@
+"""The keys of a launcher's file: how a run's command is started, and what its ranks are told."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from argosy.runtime.contract.placeholders import FIELDS, PORT, names_in
+from argosy.study.models import Model, Variable, Words
+from argosy.validation import Value
+
+
+class Beside(Model):
+    """Commands that run beside the program, and end with it."""
+
+    head: tuple[Words, ...] = ()
+    """Started on the head alone."""
+    each: tuple[Words, ...] = ()
+    """Started on each node."""
+
+
+class Launcher(Model):
+    """How the processes of a run are started, and what they are told."""
+
+    variables: Annotated[dict[Variable, Value], Field(default_factory=dict)]
+    """Variables of each process; values may name fields such as {rank}."""
+    per: Literal["rank", "node", "job"] = "rank"
+    """The command is started once a rank, once a node, or once on the head."""
+    start: Annotated[Words | None, Field(exclude_if=lambda words: words is None)] = None
+    """Words before the command, which start it."""
+    beside: Annotated[Beside | None, Field(exclude_if=lambda beside: beside is None)] = None
+    """Commands that run beside the program."""
+
+    @property
+    def texts(self) -> Iterator[str]:
+        """All texts that may name fields."""
+        yield from self.variables.values()
+        yield from self.start or ()
+        for words in (*self.beside.head, *self.beside.each) if self.beside else ():
+            yield from words
+
+    @model_validator(mode="after")
+    def fields_are_known(self) -> "Launcher":
+        """Refuse a field that the agent cannot fill in."""
+        for name in names_in(self.texts):
+            if name not in FIELDS and not PORT.fullmatch(name):
+                raise ValueError(
+                    f"{{{name}}}: there is no such field; there are {', '.join(FIELDS)} and NAME_port, a "
+                    "free port on the head"
+                )
+        return self
