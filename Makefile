@@ -122,6 +122,10 @@ bench-allocator: image ## Time training with the image's allocator beside the C 
 bench-weak-scaling: image ## Time two ranks beside one, and beside two without an exchange (PROGRAM= SETS=)
 	@$(BIN)/python benchmarks/weak_scaling.py $(if $(PROGRAM),--program $(PROGRAM)) $(if $(SETS),--sets $(SETS))
 
+.PHONY: bench-binding
+bench-binding: image ## Time two ranks bound to cores beside two that are not (PROGRAM= PAIRS=)
+	@$(BIN)/python benchmarks/binding.py $(if $(PROGRAM),--program $(PROGRAM)) $(if $(PAIRS),--pairs $(PAIRS))
+
 .PHONY: bench-overhead
 bench-overhead: image ## Time training in a container and without (PROGRAM= ENGINE= PAIRS=)
 	@$(BIN)/python benchmarks/overhead.py $(if $(PROGRAM),--program $(PROGRAM)) $(if $(ENGINE),--engine $(ENGINE)) \

@@ -174,7 +174,12 @@ def measured_pairs(measure: Callable[[int, Path], Pair], pairs: int) -> list[Pai
 
 
 def side_by_side(
-    ways: Mapping[str, Way], number: int, folder: Path, *, asked: Turns = Turns()
+    ways: Mapping[str, Way],
+    number: int,
+    folder: Path,
+    *,
+    asked: Turns = Turns(),
+    settled_steps: int = SETTLED_STEPS,
 ) -> Pair:
     """Two trainings, one of which is stopped while the other has its turn."""
     turns: dict[str, list[Turn]] = {name: [] for name in ways}
@@ -182,7 +187,9 @@ def side_by_side(
         trainings: dict[str, Training] = {}
         for name in in_turn(ways, number):
             (folder / name).mkdir()
-            trainings[name] = stack.enter_context(Training(ways[name], folder / name))
+            trainings[name] = stack.enter_context(
+                Training(ways[name], folder / name, settled_steps)
+            )
             signal_all(trainings[name].processes, signal.SIGSTOP)
         for turn in range(asked.count):
             for name in in_turn(ways, number + turn):
@@ -213,7 +220,7 @@ def undisturbed(rates: Mapping[str, Sequence[Rates | None]]) -> Pair:
 def report(pairs: Sequence[Pair], ours: str, theirs: str) -> dict[str, object]:
     """Print the table of ratios of `ours` to `theirs`; the figures."""
     turns = max(len(pair[ours]) for pair in pairs)
-    print(f"samples/s of one rank on one core, {len(pairs)} pairs of {turns} turns each")
+    print(f"samples/s of one rank, {len(pairs)} pairs of {turns} turns each")
     figures: dict[str, object] = {"pairs": len(pairs), "turns": turns}
     for kind in ("whole", "median_step"):
         for name in (ours, theirs):

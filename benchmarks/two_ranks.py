@@ -1,4 +1,4 @@
-"""Trains by two ranks of Horovod, each on a core: `two_ranks.py CORE,CORE FOLDER PROGRAM WORD...`.
+"""Trains by two ranks of Horovod: `two_ranks.py CORE[+CORE],CORE[+CORE] FOLDER PROGRAM WORD...`.
 
 Runs by the Python of an image, which is told by HOROVOD where the image has its self-test. This starts
 itself once more for each rank. A rank records its steps in `rank-N.steps` in the folder.
@@ -25,7 +25,7 @@ def start():
 def train(rank):
     """Be a rank."""
     cores, folder, program, *words = os.environ["WORDS"].split("\n")
-    os.sched_setaffinity(0, {int(cores.split(",")[rank])})
+    os.sched_setaffinity(0, {*map(int, cores.split(",")[rank].split("+"))})
     os.environ["ARGOSY_STEPS_FILE"] = str(Path(folder) / f"rank-{rank}.steps")
     sys.argv = [program, *words]
     sys.path[0] = str(Path(program).parent)

@@ -170,8 +170,8 @@ def on_core(core: int, program: Program, folder: Path) -> None:
     natively(Store.of_project(ROOT), lock_of(program), program, folder)
 
 
-def by_two_ranks(cores: Sequence[int], program: Program, folder: Path) -> None:
-    """Train by two ranks of Horovod, each on a core of its own."""
+def by_two_ranks(cores: Sequence[object], program: Program, folder: Path) -> None:
+    """Train by two ranks of Horovod, each on a core of its own, or on several: `0+1`."""
     store, lock = Store.of_project(ROOT), lock_of(program)
     python, *words = native_training(store, lock, program, folder)
     subprocess.run(

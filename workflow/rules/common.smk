@@ -30,7 +30,7 @@ from argosy.jobs.driver import (
     put_commands_on_path,
 )
 from argosy.jobs.outdated import describe_outdated
-from argosy.jobs.planning import Project, Target, plan_runs
+from argosy.jobs.planning import Project, Target, plan_runs, runs_of
 from argosy.jobs.program_check import check_programs
 from argosy.jobs.study_file import (
     check_date,
@@ -47,7 +47,6 @@ from argosy.site.models import read_site
 from argosy.study.config import Source, parse_config
 from argosy.study.image_names import archive_of
 from argosy.study.runs import in_blocks
-from argosy.study.runs import expand as expand_runs
 from argosy.yaml_file import read_yaml
 from snakemake_executor_plugin_argosy.notes_folder import provide_notes_folder
 
@@ -116,10 +115,7 @@ try:
     FACTS = read_site(Path("slurm") / SITE)
     SYSTEM = find_batch_system(FACTS.scheduler, f"slurm/{SITE}/site.yaml")
     WHERE = Target(SITE, STUDY.hardware, STUDY.queue)
-    RUNS = {
-        f"{run.experiment}/{run.run_id}": run
-        for run in expand_runs(STUDY, FACTS.variables)
-    }
+    RUNS = {f"{run.experiment}/{run.run_id}": run for run in runs_of(STUDY, FACTS)}
     # The first to be submitted has the highest.
     PRIORITIES = {
         f"{run.experiment}/{run.run_id}": priority

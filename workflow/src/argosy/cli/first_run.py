@@ -103,6 +103,7 @@ def _prepare(
 
 def _check(project: Path, text: str, site: str, experiment: str) -> None:
     """Refuse an experiment whose program or image is not there, before it is written."""
+    from argosy.jobs.planning import runs_of
     from argosy.jobs.program_check import check_programs
     from argosy.shipped.files import image_folder, image_folders, workloads_folder
     from argosy.shipped.new_project import CONFIG
@@ -115,8 +116,7 @@ def _check(project: Path, text: str, site: str, experiment: str) -> None:
     content = {**parse_yaml(text, CONFIG), "only": experiment}
     study = parse_config(content, [Source(CONFIG, content)])
     folder = project / "slurm" / site
-    variables = read_site(folder).variables if folder.is_dir() else {}
-    runs = expand(study, variables)
+    runs = runs_of(study, read_site(folder)) if folder.is_dir() else expand(study)
     check_programs(workloads_folder(project), runs)
     for image in {run.image for run in runs if run.image and run.image not in study.taken_images}:
         image_inputs(image_folder(project, image), image_folders(project))

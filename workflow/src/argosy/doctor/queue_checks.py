@@ -10,7 +10,7 @@ from typing import Any
 
 from argosy.doctor.findings import Finding, ok, warning, wrong
 from argosy.jobs.description import Plan
-from argosy.jobs.planning import Project, Target, plan_runs
+from argosy.jobs.planning import Project, Target, plan_runs, runs_of
 from argosy.run_folder.folder import SCRIPT
 from argosy.schedulers.base import Accepted, NotAnsweredError, Say
 from argosy.schedulers.batch_system import BatchSystem
@@ -19,7 +19,6 @@ from argosy.site.models import Site, read_site
 from argosy.site.placement import Placement, Request
 from argosy.study.config import Source, parse_config
 from argosy.study.models import Config
-from argosy.study.runs import expand
 from argosy.yaml_file import read_yaml
 from argosy_common.errors import ArgosyError
 from argosy_common.files import write_json, write_text
@@ -213,7 +212,7 @@ def check_places(project: Path, site: str) -> tuple[Finding, Sequence[Plan]]:
     try:
         study = _study(project, site)
         facts = read_site(project / "slurm" / study.site)
-        runs = expand(study, facts.variables)
+        runs = runs_of(study, facts)
         locks = Project(project).locks({run.image for run in runs if run.image})
         target = Target(site, study.hardware, study.queue)
         plans = plan_runs(Project(project), target, runs, locks, facts)

@@ -94,6 +94,8 @@ def describe_run(plan: Plan) -> RunSpec:
             if commands
         }
         or None,
+        bind=None if run.resources.bind == "none" else run.resources.bind,
+        cpus_per_rank=None if run.resources.bind == "none" else run.resources.cpus_per_rank,
     )
 
 
@@ -153,14 +155,17 @@ def describe_tools(project: Path, store: Store) -> dict[str, Any]:
 
 def _rank_environment(plan: Plan) -> dict[str, str]:
     """Variables of the ranks as format strings, which plain text has to survive."""
-    return {
+    variables = {
         **_stall_environment(plan.run),
         **_plain(plan.facts.environment),
         **rank_variables(plan.run),
         # Libraries that thread by themselves would otherwise take the whole node for each rank.
         "OMP_NUM_THREADS": str(plan.run.resources.cpus_per_rank),
-        **_plain(plan.run.environment),
     }
+    if plan.run.resources.bind != "none":
+        # The agent of the node sets it to the cores that a rank got.
+        del variables["OMP_NUM_THREADS"]
+    return {**variables, **_plain(plan.run.environment)}
 
 
 def _stall_environment(run: Run) -> Mapping[str, str]:

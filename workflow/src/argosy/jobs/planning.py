@@ -21,7 +21,7 @@ from argosy.jobs.description import (
     describe_run,
     describe_tools,
 )
-from argosy.jobs.launchers import rank_variables, with_launchers
+from argosy.jobs.launchers import launcher_of, rank_variables, with_launchers
 from argosy.jobs.outdated import Programs, why_outdated
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import RunFolderError
@@ -33,8 +33,9 @@ from argosy.schedulers.job_request import JobRequest
 from argosy.schedulers.script_template import ScriptTemplate
 from argosy.shipped.files import workloads_folder
 from argosy.site.models import Site, read_site
-from argosy.site.placement import Request, place
-from argosy.study.runs import Run, seed_of
+from argosy.site.placement import Request, gpus_of_a_node, place
+from argosy.study.models import Config, Resources
+from argosy.study.runs import Run, expand, seed_of
 from argosy_common.errors import ArgosyError
 from argosy_common.files import write_json, write_json_if_changed, write_text
 from argosy_images import ImageLock, Store, nvml_module
@@ -178,6 +179,7 @@ class _Planner:
     def plan(self, run: Run, lock: ImageLock | None) -> Plan:
         """Find a run's place; raises as `plan_runs`."""
         _check_environment(run)
+        _check_bind(run)
         _check_outputs(run, self.project.workloads_dir)
         where, facts = self.where, self.facts
         folder = self.project.run_dir(where.site, run).absolute()
@@ -199,6 +201,23 @@ class _Planner:
         return Plan(where.site, facts, placement, options, run, lock, allocation)
 
 
+def runs_of(study: Config, site: Site) -> list[Run]:
+    """Return all runs of a study, as `argosy.study.runs.expand`, with the variables and GPUs of its site.
+
+    Raises:
+        ArgosyError: as that, or the site lacks the study's hardware or queue.
+    """
+
+    def gpus(resources: Resources) -> int:
+        rank = Request(1, 1, resources.cpus_per_rank, 1, resources.memory_per_rank, resources.time)
+        try:
+            return gpus_of_a_node(site, rank, study.hardware, study.queue)
+        except ArgosyError as problem:
+            raise problem.at(f"slurm/{study.site}/site.yaml") from None
+
+    return expand(study, site.variables, gpus)
+
+
 def request_of(run: Run) -> Request:
     """Return what a run asks of one node, and of the site."""
     resources, ranks = run.resources, run.ranks_per_node
@@ -217,6 +236,15 @@ def _check_environment(run: Run) -> None:
         raise ArgosyError(
             f"experiments.{run.asked_as}.environment.{name}: Argosy sets it for each rank",
             "leave it out",
+        )
+
+
+def _check_bind(run: Run) -> None:
+    """Refuse it where the program starts the ranks: Argosy binds only its own."""
+    if run.resources.bind != "none" and launcher_of(run).per != "rank":
+        raise ArgosyError(
+            f"experiments.{run.asked_as}.resources.bind: {run.launcher} does not start each rank",
+            "remove it, or choose a launcher that does, such as torch",
         )
 
 

@@ -34,6 +34,7 @@ def describe_dependencies(folder: Path, workloads: Path) -> Iterator[str]:
         "hardware": spec.hardware or "the site's only kind",
         "launcher": spec.launcher or "unknown",
         "command": shlex.join(spec.command),
+        **({"bind": spec.bind} if spec.bind else {}),
     }
     # A value may be a secret.
     lines = [*facts.items(), *(("variable", name) for name in spec.rank_environment)]

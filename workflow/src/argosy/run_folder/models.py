@@ -133,7 +133,7 @@ class Experiment(Record):
 
     command: list[str] = []
     """Without the paths of the machine that run.json has in that of a run without a container."""
-    resources: dict[str, int] = {}
+    resources: dict[str, int | str] = {}
     environment: dict[str, str] = {}
 
 

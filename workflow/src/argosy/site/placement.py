@@ -1,7 +1,7 @@
 """Places a job on a site: first the kind of node for its ranks, then a queue that takes it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from argosy.site.models import LOCAL, Hardware, Queue, Site
 from argosy_common.errors import ArgosyError
@@ -46,12 +46,35 @@ def place(site: Site, request: Request, hardware: str | None, queue: str | None)
     return Placement(kind, site.hardware[kind], name, site.queues[name])
 
 
-def _choose_hardware(site: Site, request: Request, wanted: str | None, queue: str | None) -> str:
-    _check_name("hardware", wanted, list(site.hardware))
+def gpus_of_a_node(site: Site, rank: Request, hardware: str | None, queue: str | None) -> int:
+    """Return the GPUs of the first kind of node that has some; 0: none has.
+
+    Raises:
+        ArgosyError: `hardware` or `queue` is none of the site's, or a `rank` on each GPU does not fit.
+    """
+    for name in _candidates(site, hardware, queue):
+        kind = site.hardware[name]
+        if kind.gpus:
+            cpus, memory = rank.cpus * kind.gpus, rank.memory * kind.gpus
+            whole = replace(rank, gpus=kind.gpus, cpus=cpus, memory=memory)
+            for reason in _what_it_lacks(kind, whole):
+                raise ArgosyError(
+                    f"hardware.{name} does not fit a rank on each GPU: {reason}",
+                    "lower resources.cpus_per_rank or memory_per_rank, or write another `hardware: NAME`",
+                )
+            return kind.gpus
+    return 0
+
+
+def _candidates(site: Site, hardware: str | None, queue: str | None) -> list[str]:
+    _check_name("hardware", hardware, list(site.hardware))
     _check_name("queue", queue, list(site.queues))
-    candidates = [wanted] if wanted else list(site.hardware)
-    if queue:
-        candidates = [name for name in candidates if name in site.queues[queue].hardware]
+    names = [hardware] if hardware else list(site.hardware)
+    return [name for name in names if not queue or name in site.queues[queue].hardware]
+
+
+def _choose_hardware(site: Site, request: Request, wanted: str | None, queue: str | None) -> str:
+    candidates = _candidates(site, wanted, queue)
     why = {name: next(_what_it_lacks(site.hardware[name], request), None) for name in candidates}
     for name, reason in why.items():
         if reason is None and (wanted or bool(site.hardware[name].gpus) == bool(request.gpus)):

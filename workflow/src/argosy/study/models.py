@@ -227,6 +227,18 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+GPU = "gpu"
+"""In place of a number of ranks: as many as a node of the site has GPUs."""
+
+
+def count_or_gpu(value: object) -> object:
+    """Refuse all but a count and the word."""
+    count = from_text(value)
+    if value == GPU or (type(count) is int and 1 <= count <= 1 << 20):
+        return count
+    raise ValueError("write a whole number from 1 on, or gpu for a rank on each GPU")
+
+
 class Scale(Model):
     """Which points are measured: every node count, each `repeats` times as jobs of its own."""
 
@@ -240,28 +252,44 @@ class Scale(Model):
     ]
     """Node counts, one for each size."""
     ranks_per_node: Annotated[
-        tuple[Count, ...],
+        tuple[Annotated[int | Literal["gpu"], BeforeValidator(count_or_gpu)], ...],
         BeforeValidator(several),
         Field(min_length=1),
-        one_or_several(COUNT_SCHEMA),
+        one_or_several({"anyOf": [COUNT_SCHEMA, {"const": GPU}]}),
     ] = (1,)
-    """Ranks of each node, default 1; of several, all but the largest are measured on the fewest nodes."""
+    """Ranks of each node, default 1; gpu: one for each GPU of the site's nodes. Of several, all but the
+    largest are measured on the fewest nodes."""
     repeats: Annotated[Count, Field(le=10_000)] = 3
     """Independent jobs of each size."""
 
     @field_validator("nodes", "ranks_per_node")
     @classmethod
-    def each_once(cls, counts: tuple[int, ...]) -> tuple[int, ...]:
+    def each_once(cls, counts: tuple[int | str, ...]) -> tuple[int | str, ...]:
         """Refuse a point that is named twice: it is measured once for each repeat."""
         if len(set(counts)) != len(counts):
             raise ValueError("the same count is listed twice")
         return counts
 
     @property
+    def size(self) -> int:
+        """The number of sizes."""
+        return len(self.nodes) + len(self.ranks_per_node) - 1
+
+    @property
+    def counts(self) -> list[int]:
+        """The ranks per node that are numbers."""
+        return [each for each in self.ranks_per_node if isinstance(each, int)]
+
+    def on(self, gpus: int) -> "Scale":
+        """Return the sizes on nodes that have so many GPUs."""
+        counts = {each if isinstance(each, int) else gpus for each in self.ranks_per_node}
+        return self.model_copy(update={"ranks_per_node": tuple(sorted(counts))})
+
+    @property
     def points(self) -> list[tuple[int, int]]:
         """The nodes and ranks per node of each size: nodes fill up first, then there are more of them."""
         fewest, *_ = nodes = sorted(self.nodes)
-        *partial, full = sorted(self.ranks_per_node)
+        *partial, full = sorted(self.counts)
         return [*((fewest, ranks) for ranks in partial), *((each, full) for each in nodes)]
 
 
@@ -270,6 +298,10 @@ class Resources(Model):
 
     cpus_per_rank: Count = 1
     """Cores of each rank, and threads of its libraries."""
+    bind: Annotated[
+        Literal["none", "core", "numa"], Field(exclude_if=lambda bind: bind == "none")
+    ] = "none"
+    """CPUs that a rank may use: core: cores of its own; numa: its NUMA domain; none: all of the job."""
     gpus_per_rank: Natural = 0
     """GPUs of each rank."""
     memory_per_rank: Mebibytes = 2048
@@ -399,7 +431,8 @@ class Experiment(Model):
     @model_validator(mode="after")
     def no_second_launcher(self) -> "Experiment":
         """Refuse a command that starts the ranks once more."""
-        ranks = max(self.scale.nodes) * max(self.scale.ranks_per_node)
+        # A node may have several GPUs.
+        ranks = max(self.scale.nodes) * max(self.scale.counts, default=2)
         for values in self.sweep.points if self.sweep else ({},):
             refuse_launchers(filled(self.command, values), self.environment, ranks, self.launcher)
         return self
@@ -446,10 +479,24 @@ class Experiment(Model):
     def rank_of_every_size(self) -> "Experiment":
         """Refuse to search the lines of a rank that the smallest size does not have."""
         rank = self.throughput.rank if self.throughput else None
-        ranks = min(self.scale.nodes) * min(self.scale.ranks_per_node)
+        if not self.scale.counts:
+            return self
+        ranks = min(self.scale.nodes) * min(self.scale.counts)
         if isinstance(rank, int) and rank >= ranks:
             raise ValueError(
                 f"throughput.rank: there is no rank {rank} of {ranks}, as the smallest size has; write last"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def one_gpu_of_each_rank(self) -> "Experiment":
+        """Refuse another number of GPUs where ranks are as many as GPUs."""
+        asked = self.resources.gpus_per_rank
+        is_written = "gpus_per_rank" in self.resources.model_fields_set
+        if GPU in self.scale.ranks_per_node and is_written and asked != 1:
+            raise ValueError(
+                f"resources.gpus_per_rank: {asked} contradicts scale.ranks_per_node: gpu, which gives each "
+                "rank one; remove it, or write a number of ranks"
             )
         return self
 
@@ -552,7 +599,7 @@ class Config(Model):
     def few_runs_of_sweeps(self) -> "Config":
         """Refuse more runs than anybody measures, before they are made."""
         runs = {
-            name: one.sweep.size * len(one.scale.points) * one.scale.repeats * len(one.runtime)
+            name: one.sweep.size * one.scale.size * one.scale.repeats * len(one.runtime)
             for name, one in self.experiments.items()
             if one.sweep
         }

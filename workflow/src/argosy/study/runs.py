@@ -6,7 +6,7 @@ repeat of all experiments and sizes, shuffled. Runs of a block share the machine
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from random import Random
 from typing import Annotated, Literal
 
@@ -18,6 +18,7 @@ from argosy.study.data import Data
 from argosy.study.image_names import image_name
 from argosy.study.launcher import Launcher
 from argosy.study.models import (
+    GPU,
     Checkpoints,
     Config,
     Experiment,
@@ -115,22 +116,27 @@ class Run(Model):
         return f"nodes{self.nodes}-ranks{self.ranks_per_node}-repeat{self.repeat}"
 
 
-def expand(config: Config, variables: Mapping[str, str] = {}) -> list[Run]:
+def expand(
+    config: Config,
+    variables: Mapping[str, str] = {},
+    gpus: Callable[[Resources], int] = lambda _: 0,
+) -> list[Run]:
     """Return all runs of the configuration, by experiment, size and repeat.
 
     Args:
         config: the whole of it.
         variables: of the site, for `{site.NAME}`.
+        gpus: of the nodes of the site that ranks of one GPU go to, for `ranks_per_node: gpu`.
 
     Raises:
-        ArgosyError: naming a variable that the site does not have.
+        ArgosyError: naming a variable that the site does not have, or saying that it has no GPUs.
     """
     of_site = {f"{_OF_SITE}{name}": value for name, value in variables.items()}
     for name, experiment in config.selected.items():
         _check_variables(config, name, experiment, of_site)
     return [
         _filled(_run(name, experiment, point, repeat, more), of_site)
-        for name, experiment, more in _experiments(config)
+        for name, experiment, more in _experiments(config, gpus)
         for point in experiment.scale.points
         for repeat in range(1, experiment.scale.repeats + 1)
     ]
@@ -187,9 +193,16 @@ _More = Mapping[str, object]
 """Of a run that is made for another experiment: which."""
 
 
-def _experiments(config: Config) -> Iterator[tuple[str, Experiment, _More]]:
+def _experiments(
+    config: Config, gpus: Callable[[Resources], int]
+) -> Iterator[tuple[str, Experiment, _More]]:
     """Yield the experiments, each with its native one and those that a study of its stalls adds."""
-    for name, asked in config.selected.items():
+    for name, written in config.selected.items():
+        asked = (
+            _on_gpus(config, name, written, gpus)
+            if GPU in written.scale.ranks_per_node
+            else written
+        )
         experiment = _in(asked, asked.runtime[0] if len(asked.runtime) == 1 else "container")
         more = {"sweep": config.swept[name]} if name in config.swept else {}
         yield name, experiment, more
@@ -197,6 +210,26 @@ def _experiments(config: Config) -> Iterator[tuple[str, Experiment, _More]]:
             yield native_name(name), _in(asked, "native"), {"native_of": name, **more}
         if stalls := config.studies.stalls.get(name):
             yield from _of_stalls(name, experiment, stalls)
+
+
+def _on_gpus(
+    config: Config, name: str, experiment: Experiment, gpus: Callable[[Resources], int]
+) -> Experiment:
+    resources = experiment.resources.model_copy(update={"gpus_per_rank": 1})
+    key = f"experiments.{name}.scale.ranks_per_node: gpu"
+    try:
+        count = gpus(resources)
+    except ArgosyError as problem:
+        raise problem.at(key) from None
+    if not count:
+        kind = f"hardware.{config.hardware}" if config.hardware else "hardware"
+        raise ArgosyError(
+            f"{key}: slurm/{config.site}/site.yaml names no GPUs in {kind}"
+            f"{f' of the queue {config.queue}' if config.queue else ''}",
+            "write a number of ranks, choose another hardware or queue, or add hardware.NAME.gpus there",
+        )
+    sizes = {"resources": resources, "scale": experiment.scale.on(count)}
+    return experiment.model_copy(update=sizes)
 
 
 def _in(experiment: Experiment, runtime: Runtime) -> Experiment:

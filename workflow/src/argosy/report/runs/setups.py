@@ -22,8 +22,8 @@ SELECT experiment, run_id, state, scaling, timeline, command, launcher, independ
     started_unix_s
 FROM runs ORDER BY started_unix_s NULLS LAST, experiment, run_id
 """
-_UNTOLD = ("time",)
-"""Needs that decide whether a run ends, not what it does."""
+_UNTOLD = ("time", "bind")
+"""The first decides whether a run ends, not what it does; the second is no amount."""
 # What Argosy fills in for each rank. In what others say, braces are doubled.
 _FILLED_IN = re.compile(r"(?<!\{)(?:\{\{)*\{(?!\{)")
 
@@ -53,6 +53,8 @@ class Setup:
     programs: Mapping[str, str] = field(default_factory=dict)
     independent: bool = False
     """Whether the ranks are separate programs, which need not be connected to each other."""
+    bind: str | None = None
+    """What each rank is bound to, `core` or `numa`."""
 
     @property
     def key(self) -> str:
@@ -171,6 +173,8 @@ def told(setup: Setup) -> Iterator[tuple[str, str]]:
         yield "ranks", "independent of each other"
     if setup.is_native:
         yield "runtime", "native"
+    if setup.bind is not None:
+        yield "bind", setup.bind
     for name, amount in sorted(setup.resources.items()):
         yield name, str(amount)
     for name, value in sorted(setup.variables.items()):
@@ -200,6 +204,7 @@ def _setup(row: Mapping[str, Any]) -> Setup:
         own_variables=tuple(row["own_variables"]),
         programs=_object(row["programs"]),
         independent=row["independent"],
+        bind=resources.get("bind"),
     )
 
 

@@ -47,6 +47,9 @@ def _names(setups: Iterable[Mapping[str, str]]) -> list[str]:
 _DIGITS = 8
 
 
+_BOUND = {"core": "cores", "numa": "NUMA domains"}
+
+
 def facts(summary: Summary, experiment: ExperimentSummary) -> list[str]:
     """Return the kind of scaling, the site, completed and planned runs, the date, and the image."""
     is_network = experiment.allreduces and not experiment.base
@@ -58,6 +61,7 @@ def facts(summary: Summary, experiment: ExperimentSummary) -> list[str]:
         f"{completed} of {planned} runs completed",
         *_dates(runs),
         _image(experiment.setup.image),
+        *(f"ranks bound to {_BOUND[bind]}" for bind in [experiment.setup.bind] if bind in _BOUND),
     ]
 
 

@@ -29,6 +29,8 @@ _LEFT_OUT = (
     "per",
     "start",
     "beside",
+    "bind",
+    "cpus_per_rank",
 )
 """Keys that the file lacks unless the study sets them: a new key must not look like a changed run."""
 
@@ -118,6 +120,10 @@ class RunSpec:
     """Words before the command, as format strings."""
     beside: Mapping[str, Sequence[tuple[str, ...]]] | None = None
     """Commands beside the program, on the `head` or on `each` node, as format strings."""
+    bind: str | None = None
+    """`core` or `numa`: the CPUs that a rank is bound to; None: it is not bound."""
+    cpus_per_rank: int | None = None
+    """Cores of a rank that is bound."""
 
     def content(self) -> dict[str, Any]:
         """Return the JSON object of the file."""
@@ -356,6 +362,8 @@ _OPTIONAL: dict[str, Callable[[Any], Any]] = {
     "per": _one_of("node", "job"),
     "start": _texts,
     "beside": _commands,
+    "bind": _one_of("core", "numa"),
+    "cpus_per_rank": _whole(1, _BELOW - 1),
 }
 _DEFAULTS: dict[str, Any] = {"rank_environment": {}, "timeline": False, "independent": False}
 

@@ -19,6 +19,7 @@ from ..status import RankStatus
 from ..transport.open_files import OpenFiles
 from .children import Guard, reap
 from .output import Console, Trouble
+from .placement import held, places_of
 from .rank import DRAIN_TIME, Rank
 
 # Seconds from SIGTERM to SIGKILL, and from that to giving up.
@@ -105,9 +106,14 @@ class Ranks:
             # Horovod itself would make it for everybody to read.
             with contextlib.suppress(OSError):
                 os.close(open_for_append(self._settings.timeline))
+        run, places = self._settings.run, places_of(self._settings, console.say)
         for local_rank in self._settings.local_ranks:
-            with self._open_files.as_before():
-                rank = Rank(self._settings, local_rank, meeting, environment)
+            place, more = places[local_rank] if places else None, {**environment}
+            if place and "OMP_NUM_THREADS" not in run.rank_environment:
+                more["OMP_NUM_THREADS"] = str(min(run.cpus_per_rank or 1, place.cores))
+            with self._open_files.as_before(), held(place):
+                rank = Rank(self._settings, local_rank, meeting, more)
+            rank.status.cpus = place.text if place else None
             self._open_files.give_back(rank.process.pid)
             self._guard.add(rank.process.pid)
             self._ranks.append(rank)

@@ -67,6 +67,17 @@ def visible_devices(nvml: Any, visible: str | None) -> list[Device]:
     return devices
 
 
+def pci_addresses(path: str, visible: str | None) -> list[str]:
+    """Return the PCI address of each visible device, as the kernel writes it; raises as `load_nvml`."""
+    nvml = load_nvml(path)
+    handles = [
+        nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(each.handle) if each.mig else each.handle
+        for each in visible_devices(nvml, visible)
+    ]
+    found = map(nvml.nvmlDeviceGetPciInfo, handles)
+    return [f"{each.domain:04x}:{each.bus:02x}:{each.device:02x}.0" for each in found]
+
+
 def _load_file(path: str) -> Any:
     spec = importlib.util.spec_from_file_location("pynvml", path)
     if spec is None or spec.loader is None:
