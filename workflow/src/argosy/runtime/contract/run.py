@@ -62,6 +62,8 @@ class Data:
     """Whether the program may write to it."""
     digest: bool
     """Whether a digest of its content is noted."""
+    stage: str | None = None
+    """`node`: each node copies it to its own disk; None: it is used where it lies."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,9 @@ class RunSpec:
         """Return the JSON object of the file."""
         outputs = None if self.outputs is None else [*self.outputs]
         keys = {**asdict(self), "command": [*self.command], "outputs": outputs}
+        for each in (keys["data"] or {}).values():
+            if each["stage"] is None:
+                del each["stage"]
         asked = {
             key: value
             for key, value in keys.items()
@@ -272,7 +277,12 @@ def _variant(value: Any) -> Variant:
 
 def _data(value: Any) -> Mapping[str, Data]:
     return {
-        _text(target): Data(_text(each["path"]), _flag(each["write"]), _flag(each["digest"]))
+        _text(target): Data(
+            _text(each["path"]),
+            _flag(each["write"]),
+            _flag(each["digest"]),
+            _one_of("node")(each["stage"]) if "stage" in each else None,
+        )
         for target, each in dict(value).items()
     }
 
