@@ -114,7 +114,7 @@ def test_a_copy_takes_the_place_of_the_data_and_serves_later_jobs(node: Node) ->
     assert f"{begin}copied 10.7 KiB in 0." in said
     # The same data is the same copy, and other data is not.
     status, _, said = node.run(*NOTHING)
-    assert (status, said) == (0, f"{begin}the copy of an earlier job is there\n")
+    assert (status, said) == (0, f"{begin}the copy of another job is there\n")
     (node.data / "b/two").write_text("abc" * 1000 + "de" * 1000)
     os.utime(node.data / "b/two", (0, 0))
     os.utime(node.data / "one", ns=(0, (copy / "one").stat().st_mtime_ns))

@@ -122,7 +122,9 @@ def test_what_does_not_fit_is_told_with_its_sizes(own: Store, tmp_path: Path, no
         stage(one, node, size - 1)
     holder = start_holder(one, node, ROOM)
     told(holder)
-    with pytest.raises(ArgosyError, match=r"images and data in use on .* take .* and this one .*;"):
+    with pytest.raises(
+        ArgosyError, match=r"images and data in use on .* take .* and this image .*;"
+    ):
         stage(two, node, 2 * size - 1)
     assert let_go(holder) == [0]
     assert left(node) == names(one)

@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
                 print(f"argosy: {_node()} did not start: {key}: {plain(why)}", file=sys.stderr)
                 return 2
             if copy.was_there:
-                say("the copy of an earlier job is there")
+                say("the copy of another job is there")
             # As long as the command runs, nobody removes the copy.
             os.set_inheritable(copy.lock, True)
             paths[target] = str(copy.root)

@@ -107,7 +107,7 @@ class RankOfNode(Record):
 
 
 class StagedData(Record):
-    """How a node came by its copy of data; `was_there` if an earlier job had made it."""
+    """How a node came by its copy of data; `was_there` if another job has made it."""
 
     seconds: Annotated[float, Field(ge=0)]
     was_there: bool

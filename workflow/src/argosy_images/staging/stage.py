@@ -39,7 +39,7 @@ class Place:
 class Staged:
     """An image on this node; `lock` is the descriptor that keeps it there.
 
-    `was_there` says whether nothing had to be done for it.
+    `was_there` says whether somebody else has put it there.
     """
 
     root: Path
@@ -75,11 +75,12 @@ def kept(
     with _ended_in_order():
         folder = NodeFolder.below(place.folder, of_programs=of_programs)
         image = folder.image(digest)
-        found = folder.use(image)
-        lock = _fill_or_wait(image, folder, fill, say) if found is None else found
+        lock, was_there = folder.use(image), True
+        if lock is None:
+            lock, was_there = _fill_or_wait(image, folder, fill, say)
         os.utime(lock)
         try:
-            yield Staged(image.root, lock, was_there=found is not None)
+            yield Staged(image.root, lock, was_there)
         finally:
             _ignore_endings()
             os.close(lock)
@@ -87,8 +88,8 @@ def kept(
                 folder.remove_if_unused(image)
 
 
-def _fill_or_wait(image: Image, folder: NodeFolder, fill: Fill, say: Say) -> int:
-    """Return a descriptor that keeps the image there, which another process may have unpacked meanwhile."""
+def _fill_or_wait(image: Image, folder: NodeFolder, fill: Fill, say: Say) -> tuple[int, bool]:
+    """Return a descriptor that keeps the image there, and whether another process has put it there."""
 
     def waiting() -> None:
         node = os.uname().nodename
@@ -97,13 +98,14 @@ def _fill_or_wait(image: Image, folder: NodeFolder, fill: Fill, say: Say) -> int
     with folder.alone(waiting) as alone:
         lock = take(image.lock, SHARED)
         try:
-            if not image.is_there:
+            was_there = image.is_there
+            if not was_there:
                 fill(folder, alone)
         except BaseException:
             os.close(lock)
             folder.remove_if_unused(image)
             raise
-    return lock
+    return lock, was_there
 
 
 @contextmanager
