@@ -18,14 +18,14 @@ _OF_EACH_NODE = ("/tmp", "/var/tmp", "/dev/shm", "/run")
 
 
 def with_paths(runs: Iterable[Run], site: Path) -> list[Run]:
-    """Return the runs with the site's paths in place of the names of data.
+    """Return the runs with the site's paths, and its `stage`, in place of the names of data.
 
     Args:
         runs: of the study.
         site: the folder of the site.
 
     Raises:
-        ArgosyError: for a name that the site's data.yaml lacks.
+        ArgosyError: for a name that the site's data.yaml lacks, or has for reading alone.
     """
     runs = [*runs]
     path = site / "data.yaml"
@@ -42,7 +42,14 @@ def with_paths(runs: Iterable[Run], site: Path) -> list[Run]:
                 if known
                 else f"add the line `{data.source}: PATH` to it",
             )
-        return data.model_copy(update={"source": known[data.source]})
+        place = known[data.source]
+        if data.write and place.stage == "node":
+            raise ArgosyError(
+                f"{key}: write: true, but slurm/{site.name}/data.yaml has stage: node for {data.source}",
+                "leave out one of them: the copies on nodes are read-only",
+            )
+        stage = "node" if "node" in (data.stage, place.stage) else "shared"
+        return data.model_copy(update={"source": place.source, "stage": stage})
 
     return [
         run.model_copy(
