@@ -1,6 +1,7 @@
 """`argosy run`: a first run of a command, with all files that it needs."""
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -19,8 +20,16 @@ def run(
         typer.Argument(metavar="-- COMMAND...", help="The program, such as: -- python train.py"),
     ],
     *,
-    nodes: Annotated[int, typer.Option(metavar="N", help="Number of nodes.")] = 1,
-    ranks_per_node: Annotated[int, typer.Option(metavar="N", help="Ranks of each node.")] = 1,
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Number of nodes (default: the command's launcher's, or 1)."
+        ),
+    ] = None,
+    ranks_per_node: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Ranks of each node (default: the launcher's, or 1)."),
+    ] = None,
     site: Annotated[
         str | None, typer.Option(help="A folder of slurm/ (default: config.yaml's, or local).")
     ] = None,
@@ -43,25 +52,26 @@ def run(
 
     A folder without a project becomes one, as by `argosy init`. The exit status is that of snakemake.
     """
+    from argosy.cli.projects import experiment_of
     from argosy.cli.results import summary
-    from argosy.shipped.new_project import DEFAULT_IMAGE, once
     from argosy.shipped.program import Program, is_there
 
     if native and image:
         raise ArgosyError("argosy run: give --image or --native, and not both")
     project = Path.cwd()
     is_one_text = len(command) == 1 and not is_there(project / command[0])
-    program = (
-        Program.of_text(project, command[0]) if is_one_text else Program(project, command, project)
-    )
-    experiment = once(
-        program,
-        image=None if native else image or DEFAULT_IMAGE,
-        nodes=nodes,
-        ranks_per_node=ranks_per_node,
-        throughput=throughput,
-    )
-    added, where = _prepare(project, name or program.name, experiment, site)
+    text = command[0] if is_one_text else shlex.join(command)
+    program = Program.of_text(project, text) if is_one_text else Program(project, command, project)
+    its_name, experiment = experiment_of(program, text, image, native=native)
+    own = experiment["scale"]
+    experiment["scale"] = {
+        "nodes": [nodes or max(own["nodes"])],
+        "ranks_per_node": ranks_per_node or own["ranks_per_node"],
+        "repeats": 1,
+    }
+    if throughput:
+        experiment["throughput"] = throughput
+    added, where = _prepare(project, name or its_name, experiment, site)
     status = _snakemake(where, added)
     if status == 0:
         summary(where)

@@ -35,6 +35,7 @@ from argosy.shipped.files import workloads_folder
 from argosy.site.models import Site, read_site
 from argosy.site.placement import Request, place
 from argosy.study.runs import Run, seed_of
+from argosy.study.shell_words import remedy, unfilled
 from argosy_common.errors import ArgosyError
 from argosy_common.files import write_json, write_json_if_changed, write_text
 from argosy_images import ImageLock, Store, nvml_module
@@ -157,6 +158,10 @@ def plan_runs(
             variable of an experiment that is not its to set.
     """
     facts = facts or read_site(project.slurm_dir / where.site)
+    for name, value in facts.environment.items():
+        if found := unfilled([value]):
+            key = f"slurm/{where.site}/site.yaml: environment.{name}"
+            raise ArgosyError(f"{key}: {found}: nothing fills this in", remedy(found))
     runs = with_paths(runs, project.slurm_dir / where.site)
     try:
         shared = together((allocation_of(run, facts), request_of(run)) for run in runs)
