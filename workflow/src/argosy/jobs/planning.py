@@ -231,7 +231,7 @@ def _check_outputs(run: Run, workloads: Path) -> None:
         name = path.removeprefix("/workloads/")
         if name != path and not (workloads / name).is_dir():
             raise ArgosyError(
-                f"experiments.{run.experiment}.outputs: {path}: the project has no folder {name}",
+                f"experiments.{run.asked_as}.outputs: {path}: the project has no folder {name}",
                 "make it, or start the program by a relative path and write this one relative, too",
             )
 

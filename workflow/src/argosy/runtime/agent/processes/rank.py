@@ -67,7 +67,7 @@ class Rank:
         folder = workdir(settings)
         if folder:
             environment["PWD"] = folder
-        self.process = start(settings.run.command, environment, folder)
+        self.process = start(settings.run.command, environment, folder, settings.in_container)
         self._memory_kills = memory_kills()
         self._warning = RankWarning()
         self._ended: float | None = None
