@@ -85,6 +85,49 @@ def test_all_of_a_users_own_repository_is_in_it(study: Path, tmp_path: Path) -> 
     assert {*first} == {*found}
 
 
+def test_ignore_files_of_all_folders_count(study: Path, tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    (tmp_path / ".gitignore").write_text(f"/{study.name}/mine/secret/\n*.big\n")
+    files = {
+        "mine/.gitignore": "*.ckpt\n!keep.ckpt\n/top.txt\nsub/deep.txt\ncache/\n",
+        **dict.fromkeys(
+            ("mine/a.ckpt", "mine/sub/b.ckpt", "mine/top.txt", "mine/sub/deep.txt"), ""
+        ),
+        **dict.fromkeys(("mine/cache/x", "mine/sub/cache/x", "mine/secret/x", "mine/c.big"), ""),
+        "mine/cache/.gitignore": "!x\n",
+        "mine/[o]/.gitignore": "out\n",
+        "mine/[o]/out": "",
+        **dict.fromkeys(
+            ("keep.ckpt", "mine/keep.ckpt", "mine/sub/top.txt", "z.ckpt", "mine/o/out"), "k"
+        ),
+    }
+    for name, text in files.items():
+        (study / name).parent.mkdir(exist_ok=True, parents=True)
+        (study / name).write_text(text)
+    shutil.rmtree(study / "containers")
+    git = ["git", "-C", str(study), "ls-files", "--others", "--exclude-standard"]
+    asked = subprocess.run(git, capture_output=True, text=True, check=True).stdout
+    found = contents(bundled(study, tmp_path / "study.zip"))
+    kept = {name for name, text in files.items() if text == "k"}
+    assert {*found} & {*files} == {*asked.splitlines()} & {*files} - {"mine/.gitignore"} == kept
+
+
+def test_an_earlier_bundle_is_replaced_aloud_and_no_other_file(study: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    for _ in range(2):
+        write_bundle(
+            Request(study, (SITE,), with_images=False), tmp_path / "study.zip", said.append
+        )
+    assert [line for line in said if "replaces" in line] == [
+        f"{tmp_path}/study.zip: replaces the bundle of this name"
+    ]
+    other = tmp_path / "data.zip"
+    other.write_text("mine")
+    with pytest.raises(ArgosyError, match="exists already, and is no bundle"):
+        write_bundle(Request(study, (SITE,), with_images=False), other, said.append)
+    assert other.read_text() == "mine"
+
+
 def test_others_check_it_without_argosy(study: Path, tmp_path: Path) -> None:
     bundle = bundled(study, tmp_path / "study.zip")
     unpacked = tmp_path / "unpacked"
