@@ -50,7 +50,8 @@ def run(
 ) -> None:
     """Run a command once, and show its result; its experiment is kept in config/config.yaml.
 
-    A folder without a project becomes one, as by `argosy init`. The exit status is that of snakemake.
+    A folder without a project becomes one, as by `argosy init`. The exit status is 0 if the run has
+    completed and has a throughput.
     """
     from argosy.cli.projects import experiment_of
     from argosy.cli.results import summary
@@ -75,7 +76,27 @@ def run(
     status = _snakemake(where, added)
     if status == 0:
         summary(where)
+        missing = _without_throughput(where, added)
+        for line in missing:
+            say(line)
+        status = int(bool(missing))
     raise typer.Exit(status)
+
+
+def _without_throughput(site: str, experiment: str) -> list[str]:
+    """Return a line on each run of an experiment that completed without its number, with the reason."""
+    from argosy.report.kept_reports import read_report
+    from argosy.report.runs.measurements import ALLREDUCES_ALONE
+
+    _, found = read_report(Path("results", site))
+    return [
+        f"{run.experiment}/{run.run_id}: completed, but has no throughput: {run.left_out}"
+        for run in found.runs
+        if run.experiment == experiment
+        and run.state == "completed"
+        and run.samples_per_s is None
+        and run.left_out != ALLREDUCES_ALONE
+    ]
 
 
 def _prepare(
@@ -100,7 +121,11 @@ def _prepare(
     where = site or str(parse_yaml(text, CONFIG).get("site", LOCAL))
     known = sorted({LOCAL, *site_names(Path("slurm"))})
     if where not in known:
-        raise ArgosyError(f"slurm/{where}/site.yaml: there is no such site", choices(known, where))
+        made = f"argosy site probe {where} (on its login node), or argosy site add {where} (docs/sites.md)"
+        raise ArgosyError(
+            f"slurm/{where}/site.yaml: there is no such site",
+            f"{choices(known, where)}; or run: {made}",
+        )
     _check(project, text, where, added)
     if is_new or not (project / "Snakefile").exists():
         for written in write_project(project, {CONFIG: text} if is_new else {}):
