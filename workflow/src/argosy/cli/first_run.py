@@ -66,8 +66,8 @@ def run(
     its_name, experiment = experiment_of(program, text, image, native=native)
     own = experiment["scale"]
     experiment["scale"] = {
-        "nodes": [nodes or max(own["nodes"])],
-        "ranks_per_node": ranks_per_node or own["ranks_per_node"],
+        "nodes": [max(own["nodes"]) if nodes is None else nodes],
+        "ranks_per_node": own["ranks_per_node"] if ranks_per_node is None else ranks_per_node,
         "repeats": 1,
     }
     if throughput:
