@@ -28,6 +28,14 @@ def test_a_folder_without_a_report_is_told(tmp_path: Path) -> None:
         read_results(tmp_path)
 
 
+def test_a_folder_of_several_sites_names_them(tmp_path: Path) -> None:
+    (tmp_path / "results/local").mkdir(parents=True)
+    (tmp_path / "results/local/summary.json").touch()
+    with pytest.raises(ArgosyError, match="not a folder of a site's results") as raised:
+        read_results(tmp_path / "results")
+    assert raised.value.hint == f"there are {tmp_path}/results/local"
+
+
 def test_figures_without_vl_convert_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     with pytest.raises(ArgosyError, match="figures need vl-convert") as raised:

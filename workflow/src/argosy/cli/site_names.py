@@ -34,6 +34,13 @@ def require_project(here: Path = Path()) -> None:
     )
 
 
+def allow_new_project(here: Path = Path()) -> None:
+    """Raise ArgosyError below a project: the folder of a program may become one by its first site."""
+    where = here.absolute()
+    if any((each / CONFIG).exists() for each in where.parents):
+        require_project(here)
+
+
 def results_of(site: str | None) -> Path:
     """Return the results folder of a site (default: the only site, or config.yaml's).
 

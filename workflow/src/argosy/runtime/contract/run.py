@@ -129,7 +129,7 @@ class RunSpec:
 
     def content(self) -> dict[str, Any]:
         """Return the JSON object of the file."""
-        keys = {
+        keys: dict[str, Any] = {
             key: [*value] if isinstance(value, tuple) else value
             for key, value in asdict(self).items()
         }
