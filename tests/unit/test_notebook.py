@@ -41,18 +41,3 @@ def test_figures_without_vl_convert_say_what_to_install(monkeypatch: pytest.Monk
     with pytest.raises(ArgosyError, match="figures need vl-convert") as raised:
         paper.draw({})
     assert raised.value.hint == "pip install 'argosy[figures]'"
-
-
-def test_the_lines_of_the_page_run(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    results = tmp_path / "results/local"
-    results.mkdir(parents=True)
-    sample_study(results)
-    collect(results, results / "tables")
-    make_report(results / "tables", results, results)
-    monkeypatch.chdir(tmp_path)
-    page = (project / "docs/reading-your-report.md").read_text()
-    found: dict[str, object] = {}
-    exec(page.partition("```python\n")[2].partition("```")[0], found)
-    assert len(found["rows"]) > 5

@@ -239,14 +239,12 @@ class Found:
     what: str
 
 
-def refuse_secrets(members: Sequence[Member], environment: Mapping[str, str] = os.environ) -> None:
+def refuse_secrets(members: Sequence[Member]) -> None:
     """Raise ArgosyError, naming files and lines, if a file seems to hold a secret.
 
-    Args:
-        members: all files.
-        environment: values of variables with names such as HF_TOKEN are looked for as well.
+    Values of variables with names such as HF_TOKEN are looked for as well.
     """
-    pattern, titles = _pattern(environment)
+    pattern, titles = _pattern(os.environ)
     found: list[Found] = []
     for member in members:
         found += _secrets_in(member, pattern, titles)
