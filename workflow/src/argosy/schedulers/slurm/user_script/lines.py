@@ -16,7 +16,7 @@ _STRUCTURED = (
     f"loops, conditions, functions, here-documents and the like are not interpreted: {IN_BLOCK}"
 )
 _HERE_DOCUMENT = re.compile(r"(?<!<)<<-?\s*(['\"\\]?)([A-Za-z_]\w*)\1")
-_REDIRECTION = re.compile(r"\d*(?:&>>?|<<<|>\||>>|[<>]&|[<>])")
+_REDIRECTION = re.compile(r"\d{0,9}(?:&>>?|<<<|>\||>>|[<>]&|[<>])")
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
 _WITH_DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*|[0-9])(:?)[-=](.*)\}", re.DOTALL)
 OF_RANKS = re.compile(
