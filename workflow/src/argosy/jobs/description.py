@@ -83,6 +83,8 @@ def describe_run(plan: Plan) -> RunSpec:
         }
         or None,
         metrics=run.metrics or None,
+        restarts=(run.checkpoints and run.checkpoints.restarts) or None,
+        least_nodes=run.least_nodes,
     )
 
 
@@ -105,7 +107,7 @@ def describe_provenance(plan: Plan, tools: Mapping[str, Any], seed: int) -> dict
         "schema_version": SCHEMA_VERSION,
         **tools,
         "image": plan.lock and _describe_image(plan.lock),
-        "experiment": plan.run.as_written.model_dump(mode="json", exclude={"nodes", "repeat"}),
+        "experiment": plan.run.as_written.model_dump(mode="json", exclude={"nodes", "repeat", "least_nodes"}),
         "site": {
             "name": plan.site,
             "scheduler": plan.facts.scheduler,

@@ -1,6 +1,7 @@
 """A run's folder, read when asked for; what is missing, cut off or no file of its schema is left out.
 
-An attempt is one execution of the batch script, `<job id>.<restart count>`.
+An attempt is one execution of the batch script, `<job id>.<restart count>`, with `-<number>` after it where the
+job has begun it again by itself.
 """
 
 import re
@@ -203,7 +204,7 @@ KINDS = (layout.ATTEMPTS, layout.RECORDS, layout.LOGS)
 """Folders of a run that have one for each attempt."""
 MOST_ATTEMPTS = 100_000
 
-_NAME = re.compile(r".+\.[0-9]{1,9}")
+_NAME = re.compile(r".+\.[0-9]{1,9}(-[0-9]{1,9})?")
 
 
 def is_attempt(name: str) -> bool:

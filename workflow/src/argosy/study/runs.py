@@ -23,6 +23,7 @@ from argosy.study.models import (
     Launcher,
     Model,
     Name,
+    NodeRange,
     Resources,
     Runtime,
     Stalls,
@@ -91,6 +92,8 @@ class Run(Model):
     """Data of the host by its path in the container; left out where there is none."""
     metrics: Annotated[Mapping[str, str], Field(exclude_if=lambda metrics: not metrics)] = {}
     """Patterns of other printed numbers; left out where there are none."""
+    least_nodes: Annotated[Count | None, Field(exclude_if=lambda least: least is None)] = None
+    """The fewest nodes with which the run goes on after losses; left out where it needs all."""
 
     @property
     def asked_as(self) -> str:
@@ -235,7 +238,8 @@ def _run(
         "experiment": name,
         "runtime": runtime,
         "resources": experiment.resources.on(nodes),
-        "nodes": nodes,
+        "nodes": int(nodes),
+        "least_nodes": nodes.least if isinstance(nodes, NodeRange) else None,
         "ranks_per_node": ranks_per_node,
         "repeat": repeat,
         "scaling": experiment.scale.kind,

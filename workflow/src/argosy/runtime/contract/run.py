@@ -25,6 +25,8 @@ _LEFT_OUT = (
     "outputs",
     "data",
     "metrics",
+    "restarts",
+    "least_nodes",
 )
 """Keys that the file lacks unless the study sets them: a new key must not look like a changed run."""
 
@@ -108,6 +110,10 @@ class RunSpec:
     """Data of the host by its path in the container."""
     metrics: Mapping[str, str] | None = None
     """Other numbers that the program prints: regular expressions, each with one group, by name."""
+    restarts: int | None = None
+    """How often it begins again within its job when a rank or node is lost; None: never."""
+    least_nodes: int | None = None
+    """The fewest nodes with which it then goes on; None: all."""
 
     def content(self) -> dict[str, Any]:
         """Return the JSON object of the file."""
@@ -307,6 +313,8 @@ _OPTIONAL: dict[str, Callable[[Any], Any]] = {
     "outputs": _paths,
     "data": _data,
     "metrics": _variables,
+    "restarts": _whole(0, _BELOW - 1),
+    "least_nodes": _whole(1, layout.MOST_NODES),
 }
 _DEFAULTS: dict[str, Any] = {"rank_environment": {}, "timeline": False, "independent": False}
 

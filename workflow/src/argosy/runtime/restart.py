@@ -1,0 +1,106 @@
+"""Whether a run that has failed begins again within its job, from its last checkpoint, and on which nodes.
+
+Where a rank or node was lost, the batch script starts itself again for the next attempt (`run.restarts`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from typing import Any, Mapping, Sequence
+
+from .claim import newest_checkpoint
+from .contract import files, layout
+from .contract.run import RunSpec
+from .node_reports import NodeReport
+
+OF_A_LOSS = ("signal", "abort", "exit", "lost", "vanished")
+"""Kinds of failures that a restart may mend: not hangs, full disks and commands that cannot start."""
+_OF_THE_PROGRAM = ("abort", "exit")
+
+
+@dataclass(frozen=True)
+class Restart:
+    """The next attempt, the numbers that its nodes have had in this one, and the steps that are done."""
+
+    attempt: str
+    nodes: tuple[int, ...]
+    step: int
+
+    def record(self) -> dict[str, Any]:
+        """Return the restart as the verdict holds it."""
+        return {"attempt": self.attempt, "nodes": [*self.nodes], "step": self.step}
+
+    def write(self, attempt_dir: str) -> None:
+        """Tell the script in words of one line: attempt, number of nodes, and the nodes. Raises OSError."""
+        words = [self.attempt, str(len(self.nodes)), *map(str, self.nodes)]
+        files.write_text(os.path.join(attempt_dir, layout.RESTART), " ".join(words) + "\n")
+
+
+def restart_of(
+    run_dir: str,
+    run: RunSpec,
+    attempt: str,
+    failure: Mapping[str, Any] | None,
+    reports: Sequence[NodeReport],
+) -> Restart | str:
+    """Return the restart after a failed attempt, or why there is none; "" where none can mend it.
+
+    Args:
+        run_dir: the folder of the run.
+        run: as run.json has it.
+        attempt: that failed.
+        failure: its cause.
+        reports: of the attempt's nodes.
+    """
+    attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, attempt)
+    if not run.restarts or failure is None or failure.get("kind") not in OF_A_LOSS:
+        return ""
+    if any(report.has_killed for report in reports):
+        return "memory ran out, as it would again"
+    if os.path.lexists(os.path.join(attempt_dir, layout.WARNING)):
+        return "the job will be ended soon"
+    if layout.restarts_of(attempt) >= run.restarts:
+        return f"all {run.restarts} restarts are used up"
+    plan = hashlib.sha256(files.read_bytes(os.path.join(run_dir, layout.RUN))).hexdigest()
+    found = newest_checkpoint(run_dir, plan)
+    if found is None:
+        return "it has saved no checkpoint"
+    step = int(found[1]["step"])
+    if failure["kind"] in _OF_THE_PROGRAM and _is_repeated(attempt_dir, failure, step):
+        return f"the same happened before, from the same checkpoint (step {step})"
+    nodes = _nodes_left(run, reports)
+    least = run.least_nodes or run.nodes
+    if len(nodes) < least:
+        return f"{len(nodes)} nodes are left, fewer than {least} (scale.nodes)"
+    return Restart(layout.next_attempt(attempt), nodes, step)
+
+
+def _nodes_left(run: RunSpec, reports: Sequence[NodeReport]) -> tuple[int, ...]:
+    """Return the nodes to go on with: those that were not lost, if they are enough.
+
+    A node whose agent was killed may be used again, and so may any of a run that needs all.
+    """
+    least = run.least_nodes or run.nodes
+    for nodes in (
+        [report.node for report in reports if report.state != "lost"],
+        [report.node for report in reports if not report.silent],
+    ):
+        if len(nodes) >= least:
+            return tuple(nodes)
+    return tuple(nodes if run.least_nodes else (report.node for report in reports))
+
+
+def _is_repeated(attempt_dir: str, failure: Mapping[str, Any], step: int) -> bool:
+    """Return whether the attempt began at the last checkpoint, after a failure of the same cause."""
+    continues = files.try_object(os.path.join(attempt_dir, layout.CLAIM)).get("continues")
+    attempts, attempt = os.path.split(attempt_dir)
+    before = layout.attempt_before(attempt)
+    if not before or not isinstance(continues, dict) or continues.get("step") != step:
+        return False
+    verdict = files.try_object(os.path.join(attempts, before, layout.VERDICT))
+    earlier = verdict.get("failure")
+    return isinstance(earlier, dict) and all(
+        earlier.get(key) == failure[key] for key in ("rank", "cause")
+    )
