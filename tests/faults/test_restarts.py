@@ -1,4 +1,4 @@
-"""Restart in place: a run that lost a rank or a node goes on within its job, by what its batch script does."""
+"""Restart in place: a run that lost a rank or a node goes on within its job."""
 
 import json
 import os

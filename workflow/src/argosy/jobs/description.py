@@ -107,7 +107,9 @@ def describe_provenance(plan: Plan, tools: Mapping[str, Any], seed: int) -> dict
         "schema_version": SCHEMA_VERSION,
         **tools,
         "image": plan.lock and _describe_image(plan.lock),
-        "experiment": plan.run.as_written.model_dump(mode="json", exclude={"nodes", "repeat", "least_nodes"}),
+        "experiment": plan.run.as_written.model_dump(
+            mode="json", exclude={"nodes", "repeat", "least_nodes"}
+        ),
         "site": {
             "name": plan.site,
             "scheduler": plan.facts.scheduler,

@@ -1,7 +1,7 @@
 """A run's folder, read when asked for; what is missing, cut off or no file of its schema is left out.
 
-An attempt is one execution of the batch script, `<job id>.<restart count>`, with `-<number>` after it where the
-job has begun it again by itself.
+An attempt is one execution of the batch script, `<job id>.<restart count>`; the script appends `-<number>`
+where it has begun again by itself.
 """
 
 import re
@@ -99,6 +99,12 @@ class RunFolder:
     def attempts_of(self, job_id: str | None) -> list[str]:
         """Return the attempts of a job, the oldest first."""
         return [name for name in self.attempts if layout.job_of(name) == job_id]
+
+    def newest_of_start(self, job_id: str, requeues: int) -> str | None:
+        """Return the newest attempt of a job since it was started for the last time."""
+        name = f"{job_id}.{requeues}"
+        found = [each for each in self.attempts_of(job_id) if layout.first_attempt(each) == name]
+        return found[-1] if found else None
 
     def newest_attempt(self, job_id: str | None) -> str | None:
         """Return the newest attempt of a job."""

@@ -122,10 +122,11 @@ class NodeStatus(File):
 
 
 class Checkpoint(Record):
-    """The point from which an attempt goes on: `step` steps were done by `attempt`."""
+    """The point from which an attempt goes on: `step` steps were done by `attempt`, saved at `unix`."""
 
     attempt: str
     step: Whole
+    unix: Unix | None = None
 
 
 class Experiment(Record):

@@ -100,7 +100,7 @@ def claim(
         claimed = {
             "schema_version": layout.SCHEMA_VERSION,
             "unix": time.time(),
-            "continues": found and {key: found[1][key] for key in ("attempt", "step")},
+            "continues": found and {key: found[1][key] for key in ("attempt", "step", "unix")},
             **asked,
             **describe_experiment(run_dir),
             "log_begin": log_size(run_dir, attempt),

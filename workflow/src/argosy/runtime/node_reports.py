@@ -173,6 +173,6 @@ def _has_content(path: str) -> bool:
 def failure_of(
     node: int | None, cause: str, at: float, kind: str | None = None
 ) -> Mapping[str, Any]:
-    """Return a failure of a node, or of none, that is not a rank's; `at` is unix, `kind` the agents' word."""
+    """Return a failure of a node, or of none, that is not a rank's; `at` is unix."""
     known = {"kind": kind} if kind else {}
     return {"node": node, "rank": None, "cause": cause, "at": at, **known}

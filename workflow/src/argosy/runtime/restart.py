@@ -28,6 +28,10 @@ class Restart:
     nodes: tuple[int, ...]
     step: int
 
+    def __str__(self) -> str:
+        nodes = f"{len(self.nodes)} node{'s' if self.nodes[1:] else ''}"
+        return f"it begins again from step {self.step} on {nodes}"
+
     def record(self) -> dict[str, Any]:
         """Return the restart as the verdict holds it."""
         return {"attempt": self.attempt, "nodes": [*self.nodes], "step": self.step}
@@ -54,27 +58,28 @@ def restart_of(
         failure: its cause.
         reports: of the attempt's nodes.
     """
-    attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, attempt)
     if not run.restarts or failure is None or failure.get("kind") not in OF_A_LOSS:
         return ""
-    if any(report.has_killed for report in reports):
-        return "memory ran out, as it would again"
-    if os.path.lexists(os.path.join(attempt_dir, layout.WARNING)):
-        return "the job will be ended soon"
-    if layout.restarts_of(attempt) >= run.restarts:
-        return f"all {run.restarts} restarts are used up"
+    attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, attempt)
     plan = hashlib.sha256(files.read_bytes(os.path.join(run_dir, layout.RUN))).hexdigest()
     found = newest_checkpoint(run_dir, plan)
-    if found is None:
-        return "it has saved no checkpoint"
-    step = int(found[1]["step"])
-    if failure["kind"] in _OF_THE_PROGRAM and _is_repeated(attempt_dir, failure, step):
-        return f"the same happened before, from the same checkpoint (step {step})"
-    nodes = _nodes_left(run, reports)
-    least = run.least_nodes or run.nodes
-    if len(nodes) < least:
-        return f"{len(nodes)} nodes are left, fewer than {least} (scale.nodes)"
-    return Restart(layout.next_attempt(attempt), nodes, step)
+    step = int(found[1]["step"]) if found else 0
+    nodes, least = _nodes_left(run, reports), run.least_nodes or run.nodes
+    refusals = (
+        (any(each.has_killed for each in reports), "memory ran out, as it would again"),
+        (os.path.lexists(os.path.join(attempt_dir, layout.WARNING)), "its job will end soon"),
+        (layout.restarts_of(attempt) >= run.restarts, f"its restarts ({run.restarts}) are used up"),
+        (found is None, "it has saved no checkpoint"),
+        (
+            _is_repeated(attempt_dir, failure, step),
+            f"the same happened before, from the same checkpoint (step {step})",
+        ),
+        (len(nodes) < least, f"of its nodes {len(nodes)} are left, fewer than {least}"),
+    )
+    why = next((why for is_so, why in refusals if is_so), None)
+    if why is None:
+        return Restart(layout.next_attempt(attempt), nodes, step)
+    return f"it does not begin again: {why}"
 
 
 def _nodes_left(run: RunSpec, reports: Sequence[NodeReport]) -> tuple[int, ...]:
@@ -93,7 +98,9 @@ def _nodes_left(run: RunSpec, reports: Sequence[NodeReport]) -> tuple[int, ...]:
 
 
 def _is_repeated(attempt_dir: str, failure: Mapping[str, Any], step: int) -> bool:
-    """Return whether the attempt began at the last checkpoint, after a failure of the same cause."""
+    """Return whether the program failed as before, and from the same checkpoint."""
+    if failure["kind"] not in _OF_THE_PROGRAM:
+        return False
     continues = files.try_object(os.path.join(attempt_dir, layout.CLAIM)).get("continues")
     attempts, attempt = os.path.split(attempt_dir)
     before = layout.attempt_before(attempt)

@@ -52,43 +52,24 @@ def main(arguments: Sequence[str]) -> int:
     run_dir, attempt, reason = (*arguments, "")[:3]
     try:
         run = run_of(files.read_object(os.path.join(run_dir, layout.RUN)))
+        run_then = read_run(run_dir, attempt)
     except (OSError, ValueError) as error:
         printing.complain(f"argosy: {os.path.join(run_dir, layout.RUN)}: {error!r}")
         return 2
     run_id = files.text(run.run_id) or ""
     attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, attempt)
-    reports: Sequence[NodeReport] = ()
     try:
         verdict = earlier_verdict(attempt_dir, attempt)
-        if verdict is None:
-            run_then = read_run(run_dir, attempt)
-            reports = read_reports(run_dir, attempt, run_then.nodes)
-            words = log_words.load()
-            log, offset = read_scheduler_log(run_dir, attempt)
-            said = reason or words.why_ended(log) or read_time_limit(attempt_dir)
-            if said == NODE_FAILURE and run.least_nodes and not reason:
-                # The job goes on without the node (--no-kill), and the agents say which it was.
-                said = None
-            ended = words.ended_at(log)
-            if said != NODE_FAILURE and ended is not None and offset is not None:
-                # What agents knew before is no consequence of the scheduler's end.
-                said = None if known_since(reports) + _AT_ONCE < ended - offset else said
-            verdict = decide(run_id, attempt, reports, time.time(), said, scheduler=words.NAME)
-            verdict.update(measured(attempt_dir))
-            if verdict["state"] == "completed":
-                records = os.path.join(run_dir, layout.RECORDS, attempt)
-                groups = meetings.groups_of_ranks(run_then, records)
-                remarks = [*remarks_on(reports), *([_UNSEEN] if groups == 0 else [])]
-                remarks += unmatched(run, reports)
-                verdict.update({"groups": groups} if groups else {})
-                verdict.update({"remarks": remarks} if remarks else {})
+        is_new = verdict is None
+        reports = read_reports(run_dir, attempt, run_then.nodes)
+        verdict = verdict or verdict_of(run_dir, run, attempt, reports, reason)
         superseded = superseded_by(run_dir, attempt) or planned_anew(run, verdict)
         if superseded and verdict["state"] in ("completed", "interrupted", "cancelled"):
             verdict = overruled(verdict, superseded)
         restart: Restart | str = ""
         # Its own script alone can begin again.
-        is_asked = os.environ.get("ARGOSY_ATTEMPT") == attempt and bool(reports)
-        if verdict["state"] == "failed" and is_asked and not superseded:
+        is_its_script = os.environ.get("ARGOSY_ATTEMPT") == attempt
+        if is_new and is_its_script and verdict["state"] == "failed" and not superseded:
             restart = restart_of(run_dir, run, attempt, verdict["failure"], reports)
         if isinstance(restart, Restart):
             verdict["restart"] = restart.record()
@@ -102,13 +83,38 @@ def main(arguments: Sequence[str]) -> int:
         )
         return 1
     printing.say(sentence(verdict))
-    if isinstance(restart, Restart):
-        nodes = f"{len(restart.nodes)} node{'s' if restart.nodes[1:] else ''}"
-        printing.say(f"argosy: it begins again from step {restart.step} on {nodes}")
-        return RESTART
     if restart:
-        printing.say(f"argosy: it does not begin again: {restart}")
-    return EXIT_CODES[verdict["state"]]
+        printing.say(f"argosy: {restart}")
+    return RESTART if isinstance(restart, Restart) else EXIT_CODES[verdict["state"]]
+
+
+def verdict_of(
+    run_dir: str, run: RunSpec, attempt: str, reports: Sequence[NodeReport], reason: str
+) -> dict[str, Any]:
+    """Return the verdict of an attempt by its nodes' reports, and by what the scheduler said of its job."""
+    attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, attempt)
+    words = log_words.load()
+    log, offset = read_scheduler_log(run_dir, attempt)
+    said = reason or words.why_ended(log) or read_time_limit(attempt_dir)
+    if said == NODE_FAILURE and run.least_nodes and not reason:
+        # The job goes on without the node (--no-kill), and the agents say which it was.
+        said = None
+    ended = words.ended_at(log)
+    if said != NODE_FAILURE and ended is not None and offset is not None:
+        # What agents knew before is no consequence of the scheduler's end.
+        said = None if known_since(reports) + _AT_ONCE < ended - offset else said
+    verdict = decide(
+        files.text(run.run_id) or "", attempt, reports, time.time(), said, scheduler=words.NAME
+    )
+    verdict.update(measured(attempt_dir))
+    if verdict["state"] == "completed":
+        records = os.path.join(run_dir, layout.RECORDS, attempt)
+        groups = meetings.groups_of_ranks(read_run(run_dir, attempt), records)
+        remarks = [*remarks_on(reports), *([_UNSEEN] if groups == 0 else [])]
+        remarks += unmatched(run, reports)
+        verdict.update({"groups": groups} if groups else {})
+        verdict.update({"remarks": remarks} if remarks else {})
+    return verdict
 
 
 def hide_project(run_dir: str, run: RunSpec) -> None:

@@ -236,7 +236,9 @@ class NodeRange(int):
     @classmethod
     def of(cls, value: object) -> object:
         """Return the range that a text such as `2..4` names; other values as they are."""
-        found = re.fullmatch(r"([0-9]{1,7})\.\.([0-9]{1,7})", value) if isinstance(value, str) else None
+        found = (
+            re.fullmatch(r"([0-9]{1,7})\.\.([0-9]{1,7})", value) if isinstance(value, str) else None
+        )
         if found is None:
             return value
         least, most = int(found[1]), int(found[2])
@@ -435,7 +437,9 @@ class Experiment(Model):
     def goes_on_with_fewer_nodes(self) -> "Experiment":
         """Refuse a range of nodes without restarts, which alone go on with fewer."""
         for nodes in self.scale.nodes:
-            if isinstance(nodes, NodeRange) and not (self.checkpoints and self.checkpoints.restarts):
+            if isinstance(nodes, NodeRange) and not (
+                self.checkpoints and self.checkpoints.restarts
+            ):
                 raise ValueError(
                     f"scale.nodes: {nodes.least}..{int(nodes)} goes on with fewer nodes in a restart: add "
                     f"checkpoints: {{restarts: 1}} or more, or write {int(nodes)}"

@@ -56,16 +56,17 @@ def restarts_of(attempt: str) -> int:
 
 def next_attempt(attempt: str) -> str:
     """Return the name of the attempt that this one's job begins next: ``7.0-1`` after ``7.0``."""
-    return f"{_first_attempt(attempt)}-{restarts_of(attempt) + 1}"
+    return f"{first_attempt(attempt)}-{restarts_of(attempt) + 1}"
 
 
 def attempt_before(attempt: str) -> str | None:
     """Return the attempt after which the job began this one; None for the first."""
     before = restarts_of(attempt) - 1
-    return None if before < 0 else _first_attempt(attempt) + (f"-{before}" if before else "")
+    return None if before < 0 else first_attempt(attempt) + (f"-{before}" if before else "")
 
 
-def _first_attempt(attempt: str) -> str:
+def first_attempt(attempt: str) -> str:
+    """Return the attempt with which the same start of its job began: ``7.0`` of ``7.0-2``."""
     return f"{job_of(attempt)}.{attempt.rpartition('.')[2].partition('-')[0]}"
 
 
