@@ -14,7 +14,13 @@ from argosy.run_folder.folder import in_order, is_attempt
 from argosy.runtime.contract import layout
 from argosy.runtime.verdict import main
 
-KILLED = {"node": 1, "rank": 1, "cause": "killed by signal 9 (SIGKILL)", "at": 15.0, "kind": "signal"}
+KILLED = {
+    "node": 1,
+    "rank": 1,
+    "cause": "killed by signal 9 (SIGKILL)",
+    "at": 15.0,
+    "kind": "signal",
+}
 EXIT = {"node": 1, "rank": 1, "cause": "exit code 1", "at": 15.0, "kind": "exit"}
 
 
@@ -26,7 +32,13 @@ class Run:
         self.monkeypatch = monkeypatch
 
     def plan(self, **keys: Any) -> "Run":
-        run = {"run_id": "nodes4-ranks1-repeat1", "nodes": 4, "independent": True, "spec": "s", **keys}
+        run = {
+            "run_id": "nodes4-ranks1-repeat1",
+            "nodes": 4,
+            "independent": True,
+            "spec": "s",
+            **keys,
+        }
         (self.folder / "run.json").write_text(json.dumps(run_content(**run)))
         return self
 
@@ -34,18 +46,28 @@ class Run:
         status = {"host": f"host{number}", "state": state, "started": 10.0, "ended": 20.0, **more}
         path = self.folder / "records" / attempt / f"node-{number}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({**status, "failure": failure}))
+        path.write_text(json.dumps({"schema_version": 2, **status, "failure": failure}))
 
     def saved(self, step: int, attempt: str = "7.0") -> "Run":
         path = self.folder / "checkpoints" / attempt / f"step-{step:09d}" / "checkpoint.json"
         path.parent.mkdir(parents=True)
         plan = hashlib.sha256((self.folder / "run.json").read_bytes()).hexdigest()
         path.write_text(
-            json.dumps({"attempt": attempt, "step": step, "plan": plan, "unix": time.time()})
+            json.dumps(
+                {
+                    "schema_version": 2,
+                    "attempt": attempt,
+                    "step": step,
+                    "plan": plan,
+                    "unix": time.time(),
+                }
+            )
         )
         return self
 
-    def fails(self, failure: Any = KILLED, lost: tuple[int, ...] = (), **more: Any) -> tuple[int, str]:
+    def fails(
+        self, failure: Any = KILLED, lost: tuple[int, ...] = (), **more: Any
+    ) -> tuple[int, str]:
         """Return the exit status, and what the script reads, of an attempt that failed."""
         attempt = more.pop("attempt", "7.0")
         for number in range(4):
@@ -56,7 +78,7 @@ class Run:
         folder.mkdir(parents=True, exist_ok=True)
         claim = folder / "claim.json"
         if not claim.exists():
-            claim.write_text(json.dumps({"spec": "s"}))
+            claim.write_text(json.dumps({"schema_version": 2, "spec": "s"}))
         code = main([str(self.folder), attempt])
         restart = folder / "restart"
         return code, restart.read_text() if restart.exists() else ""
@@ -77,7 +99,13 @@ def test_a_lost_rank_leaves_all_nodes(run: Run, failure: Any) -> None:
 
 
 def test_lost_nodes_are_left_out_while_enough_are_left(run: Run) -> None:
-    vanished = {"node": 2, "rank": None, "cause": "its agent vanished", "at": 1.0, "kind": "vanished"}
+    vanished = {
+        "node": 2,
+        "rank": None,
+        "cause": "its agent vanished",
+        "at": 1.0,
+        "kind": "vanished",
+    }
     run.plan(restarts=2, least_nodes=2).saved(40)
     assert run.fails(vanished, lost=(2,)) == (76, "7.0-1 3 0 1 3\n")
     assert run.fails(vanished, lost=(0, 2), attempt="8.0") == (76, "8.0-1 2 1 3\n")
@@ -89,9 +117,11 @@ def test_too_few_nodes_are_left(run: Run, capsys: pytest.CaptureFixture[str]) ->
     run.plan(restarts=2, least_nodes=3).saved(40)
     folder = run.folder / "attempts" / "7.0"
     folder.mkdir(parents=True)
-    (folder / "lost.json").write_text(json.dumps({"nodes": [1, 2]}))
+    (folder / "lost.json").write_text(json.dumps({"schema_version": 2, "nodes": [1, 2]}))
     assert run.fails(lost=(1, 2)) == (1, "")
-    assert "it does not begin again: of its nodes 2 are left, fewer than 3" in capsys.readouterr().out
+    assert (
+        "it does not begin again: of its nodes 2 are left, fewer than 3" in capsys.readouterr().out
+    )
 
 
 def test_a_run_that_needs_all_nodes_tries_all_again(run: Run) -> None:
@@ -122,7 +152,9 @@ def repeated(run: Run) -> tuple[int, str]:
     folder = run.folder / "attempts/7.0-1"
     folder.mkdir()
     continues = {"attempt": "7.0", "step": 40}
-    (folder / "claim.json").write_text(json.dumps({"spec": "s", "continues": continues}))
+    (folder / "claim.json").write_text(
+        json.dumps({"schema_version": 2, "spec": "s", "continues": continues})
+    )
     return run.fails(EXIT, attempt="7.0-1")
 
 

@@ -444,6 +444,12 @@ class Experiment(Model):
                     f"scale.nodes: {nodes.least}..{int(nodes)} goes on with fewer nodes in a restart: add "
                     f"checkpoints: {{restarts: 1}} or more, or write {int(nodes)}"
                 )
+            named = {"nodes", "ranks"} & {*names_in((*self.command, *self.environment.values()))}
+            if isinstance(nodes, NodeRange) and named:
+                raise ValueError(
+                    f"scale.nodes: {nodes.least}..{int(nodes)} may go on with fewer nodes, but "
+                    f"{{{min(named)}}} would stay as planned: let the program ask its launcher instead"
+                )
         return self
 
     @model_validator(mode="after")

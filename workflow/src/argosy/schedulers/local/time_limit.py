@@ -12,7 +12,6 @@ import psutil
 
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import RunFolderError
-from argosy.runtime.contract.layout import CLAIM
 from argosy_common.files import write_text
 
 KILL_WAIT_S = 30.0
@@ -87,8 +86,8 @@ class Enforcer:
             self._ended_at = time.monotonic()
             # Without a claim it has not come so far that a verdict would be written.
             run = RunFolder(self._run_dir)
-            attempt_dir = run.attempt_dir(run.newest_attempt(self._job_id) or "")
-            if (attempt_dir / CLAIM).exists():
+            attempt_dir = run.attempt_dir(run.newest_attempt(self._job_id) or f"{self._job_id}.0")
+            if attempt_dir.is_dir():
                 write_text(attempt_dir / MARK, "the time limit was reached\n")
             self._signal(signal.SIGTERM)
         elif self._limit.warning and left <= self._limit.warning and not self._warned:
