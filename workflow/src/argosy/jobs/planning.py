@@ -195,7 +195,9 @@ class _Planner:
             whole = self.shared[allocation] if allocation else request
             placement = place(facts, whole, where.hardware, where.queue)
             warning = run.checkpoints.warning if run.checkpoints else None
-            job = JobRequest(facts, placement, request, folder, warning)
+            job = JobRequest(
+                facts, placement, request, folder, warning, run.least_nodes is not None
+            )
             options = find_batch_system(facts.scheduler).script_options(job)
         except ArgosyError as problem:
             path = f"slurm/{where.site}/site.yaml"

@@ -26,6 +26,7 @@ from argosy.study.models import (
     LauncherName,
     Model,
     Name,
+    NodeRange,
     Resources,
     Runtime,
     Stalls,
@@ -96,6 +97,8 @@ class Run(Model):
     """Patterns of other printed numbers; left out where there are none."""
     own_launcher: Annotated[Launcher | None, Field(exclude_if=lambda own: own is None)] = None
     """Of a file of the project; left out where the launcher comes with Argosy."""
+    least_nodes: Annotated[Count | None, Field(exclude_if=lambda least: least is None)] = None
+    """The fewest nodes with which the run goes on after losses; left out where it needs all."""
 
     @property
     def asked_as(self) -> str:
@@ -280,7 +283,8 @@ def _run(
         "experiment": name,
         "runtime": runtime,
         "resources": experiment.resources.on(nodes),
-        "nodes": nodes,
+        "nodes": int(nodes),
+        "least_nodes": nodes.least if isinstance(nodes, NodeRange) else None,
         "ranks_per_node": ranks_per_node,
         "repeat": repeat,
         "scaling": experiment.scale.kind,

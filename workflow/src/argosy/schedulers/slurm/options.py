@@ -47,6 +47,8 @@ def script_options(job: JobRequest) -> dict[str, str | None]:
     }
     if not job.account:
         del options["account"]
+    if job.survives_nodes:
+        options["no-kill"] = None
     if job.warning is not None:
         # B: the signal goes to the batch script, which passes it on to the agents.
         options["signal"] = f"B:USR1@{job.warning}"
