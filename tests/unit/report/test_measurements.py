@@ -68,6 +68,14 @@ def test_what_all_ranks_print_adds_up(
     assert (found.samples_per_s, found.left_out, found.unit) == (rate, left_out, "tokens")
 
 
+def test_a_program_on_the_head_alone_has_what_it_printed(tmp_path: Path) -> None:
+    run = plan(tmp_path, nodes=2, launcher="ray", throughput="([0-9.]+) samples/s")
+    run.execute()
+    run.printed([100.0])
+    [found] = measured(tmp_path)
+    assert (found.samples_per_s, found.left_out) == (100.0, None)
+
+
 def test_steps_go_before_printed_throughput(tmp_path: Path) -> None:
     completed(tmp_path, step_s=0.1).printed([1.0])
     [found] = measured(tmp_path)

@@ -50,6 +50,7 @@ def test_a_completed_run(results: Path) -> None:
         "nodes": 2,
         "ranks_per_node": 1,
         "ranks": 2,
+        "processes": 2,
         "repeat": 1,
         "scaling": "strong",
         "variant_of": None,

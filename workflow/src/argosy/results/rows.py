@@ -43,6 +43,7 @@ def run_row(run: MeasuredRun, found: Completeness) -> Row:
         "nodes": run.asked.nodes,
         "ranks_per_node": run.asked.ranks_per_node,
         "ranks": run.ranks,
+        "processes": run.asked.processes,
         "repeat": run.asked.repeat,
         "scaling": ran.scaling,
         "variant_of": run.asked.variant and run.asked.variant.of,

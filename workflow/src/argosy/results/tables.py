@@ -44,6 +44,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "nodes": "INTEGER",
         "ranks_per_node": "INTEGER",
         "ranks": "INTEGER",
+        "processes": "INTEGER",
         "repeat": "INTEGER",
         "scaling": "VARCHAR",
         "variant_of": "VARCHAR",

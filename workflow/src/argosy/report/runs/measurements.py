@@ -170,7 +170,8 @@ WITH recorded AS (
     SELECT DISTINCT experiment, run_id, true AS is_alone FROM collectives
 )
 SELECT runs.experiment, runs.run_id, scaling, nodes, ranks_per_node, runs.ranks, repeat, started_unix_s,
-    is_alone, groups, coalesce(list_min(part_nodes), nodes) AS fewest_nodes,
+    is_alone, groups, coalesce(processes, runs.ranks) AS processes,
+    coalesce(list_min(part_nodes), nodes) AS fewest_nodes,
     len(missing_ranks) AS silent_ranks, coalesce(recorded.ranks, 0) AS timed_ranks,
     recorded.rate AS recorded, prints, printed_unit, coalesce(printing_ranks, 1) AS printing_ranks
 FROM runs
@@ -247,13 +248,12 @@ def _measurement(row: Mapping[str, Any], warm_up: WarmUp | None) -> Measurement:
         repeat=row["repeat"],
         started_unix_s=row["started_unix_s"],
     )
-    silent, ranks = row["silent_ranks"], row["ranks"]
     if (row["groups"] or 1) > 1:
-        return replace(run, left_out=_never_met(ranks, row["groups"]))
+        return replace(run, left_out=_never_met(row["ranks"], row["groups"]))
     if row["fewest_nodes"] < row["nodes"]:
         went_on = f"it went on with {row['fewest_nodes']} of its {row['nodes']} nodes after a loss"
         return replace(run, left_out=f"{went_on}, so it is no measurement of its size")
-    if silent == ranks and row["prints"]:
+    if row["silent_ranks"] == row["processes"] and row["prints"]:
         unit = row["printed_unit"] or UNIT
         printed = _printed_by_all(row["prints"], row["printing_ranks"], unit)
         return replace(
@@ -281,7 +281,7 @@ def _never_met(ranks: int, groups: int) -> str:
 
 
 def _left_out(row: Mapping[str, Any], warm_up: WarmUp | None) -> str | None:
-    silent, ranks = row["silent_ranks"], row["ranks"]
+    silent, ranks = row["silent_ranks"], row["processes"]
     if silent == ranks:
         none = "no steps recorded and no throughput printed"
         return ALLREDUCES_ALONE if row["is_alone"] else none
