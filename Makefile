@@ -88,7 +88,11 @@ bench-demo: ## Time a cold and a warm `make demo` from a clean clone
 
 .PHONY: bench-rendezvous
 bench-rendezvous: image ## Time the rendezvous of large jobs
-	@$(BIN)/python benchmarks/rendezvous.py
+	@PYTHONPATH=tests/factories PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/rendezvous.py
+
+.PHONY: bench-mpi-start
+bench-mpi-start: $(VENV)/.ready ## Time the start of large MPI jobs
+	@PYTHONPATH=tests/factories PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/mpi_start.py
 
 .PHONY: bench-start
 bench-start: image ## Time from srun to the first training step on four nodes

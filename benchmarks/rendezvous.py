@@ -22,6 +22,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from run_files import run_content
+
 from argosy.runtime.agent.coordination.coordinator import Coordinator
 from argosy.runtime.agent.coordination.server import BEAT_PATH, NEWS_PATH, PUT_PATH, serve_head
 from argosy.runtime.agent.rendezvous.key_values import (
@@ -57,7 +59,7 @@ def main() -> int:
     quick = parser.parse_args().quick
     sizes = (64, 256) if quick else (64, 256, 1024)
     figures: dict[str, Any] = {"head": [], "node": []}
-    _raise_limit()
+    raise_limit()
     for nodes in sizes:
         figures["head"].append(measure_head(nodes, gloo_values=False))
         show("head", figures["head"][-1])
@@ -186,7 +188,7 @@ def settings(nodes: int, node: int, port: int) -> Settings:
         "ARGOSY_TOKEN": TOKEN,
     }
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "run.json").write_text('{"schema_version": 2, "command": ["true"]}')
+        Path(folder, "run.json").write_text(json.dumps(run_content(nodes=nodes)))
         return read_settings({**environment, "ARGOSY_RUN_DIR": folder})
 
 
@@ -210,7 +212,7 @@ def server(start: Callable[..., int], *arguments: Any) -> Iterator[tuple[int, Ca
 
 
 def _serve(pipe: Any, start: Callable[..., int], *arguments: Any) -> None:
-    _raise_limit()
+    raise_limit()
     pipe.send(start(*arguments))
     while True:
         pipe.recv()
@@ -293,11 +295,11 @@ async def _all_agents(nodes: int, port: int, gloo_values: bool) -> int:
     values = {
         size: pack(gloo_value(size)) if gloo_values else Value(bytes(SHORT)) for size in sizes
     }
-    agents = [_Agent(nodes, node, port, values) for node in range(nodes)]
+    agents = [Agent(nodes, node, port, values) for node in range(nodes)]
     return sum(await asyncio.gather(*(agent.run() for agent in agents)))
 
 
-class _Agent:
+class Agent:
     """The bulk traffic of one node, without its ranks."""
 
     def __init__(self, nodes: int, node: int, port: int, values: dict[int, Value]) -> None:
@@ -381,9 +383,7 @@ def measure_node(nodes: int) -> dict[str, Any]:
     ):
         client = HeadClient(settings(nodes, 0, head))
         for node in range(last):
-            agent = _Agent(
-                nodes, node, head, dict.fromkeys((nodes * PER_NODE, nodes), Value(value))
-            )
+            agent = Agent(nodes, node, head, dict.fromkeys((nodes * PER_NODE, nodes), Value(value)))
             for stage in (0, 2):
                 for prefix in ("rank_", ""):
                     client.ask(PUT_PATH, agent._entries(stage, prefix), 10)
@@ -458,7 +458,7 @@ def _all_ranks(nodes: int, ports: list[int]) -> float:
     return round(_time(barrier), 1)
 
 
-def _raise_limit() -> None:
+def raise_limit() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 

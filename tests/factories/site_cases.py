@@ -45,6 +45,7 @@ ACCOUNT = {"account": "project"}
 DATA = {
     "/data/era5": {"from": "$SCRATCH/`touch pwned` 'era5'"},
     "/data/kept": {"from": "/scratch/${USER}_kept", "write": True},
+    "/data/near": {"from": "$SCRATCH/near", "stage": "node"},
 }
 BY_HARDWARE = {"hardware": {"booster": {"account": "booster"}, "dcgp": {"account": "dcgp"}}}
 DEUCALION = {"x86": {"account": "projectx"}, "a100-40": {"account": "projectg"}}

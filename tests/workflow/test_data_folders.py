@@ -23,12 +23,12 @@ open(f"{kept}/of-rank-{os.environ['RANK']}", "w").write(os.environ["CACHE"])
 print("64 samples/s")
 """
 RUN = "nodes2-ranks1-repeat1"
-WEATHER = {"here": "1981.nc", "there": "1982.nc"}
+WEATHER = {"here": "1981.nc", "there": "1982.nc", "far": "1983.nc"}
 
 
 @pytest.fixture(scope="module")
 def scratch(workspace: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folders of data, where $SCRATCH of the two sites `local` and `other` leads."""
+    """Folders of data, where $SCRATCH of the sites leads; nodes of `staging` copy it."""
     scratch = tmp_path_factory.mktemp("scratch") / "of $(one) 'user'"
     for name, file in WEATHER.items():
         (scratch / name).mkdir(parents=True)
@@ -37,9 +37,15 @@ def scratch(workspace: Workspace, tmp_path_factory: pytest.TempPathFactory) -> P
     (scratch / "weights.bin").write_text("weights")
     (scratch / "weather").symlink_to("here")
     workspace.environment["SCRATCH"] = str(scratch)
-    shutil.copytree(workspace.path / "slurm/local", workspace.path / "slurm/other")
+    for site in ("other", "staging"):
+        shutil.copytree(workspace.path / "slurm/local", workspace.path / "slurm" / site)
     (workspace.path / "slurm/local/data.yaml").write_text("weather: $SCRATCH/weather\n")
     (workspace.path / "slurm/other/data.yaml").write_text("weather: ${SCRATCH}/there\n")
+    far = "weather: {from: $SCRATCH/far, stage: node}\n"
+    (workspace.path / "slurm/staging/data.yaml").write_text(far)
+    (scratch / "disk").mkdir()
+    with (workspace.path / "slurm/staging/site.yaml").open("a") as file:
+        file.write("images: {folder: $SCRATCH/disk}\n")
     (workspace.path / "containers/workloads/reads.py").write_text(PROGRAM)
     configure(workspace)
     return scratch
@@ -126,6 +132,21 @@ def test_one_configuration_reads_the_data_of_each_site(workspace: Workspace, scr
     assert "['1982.nc'] weights" in printed(other)
     assert noted(other)["/data/weather"]["path"] == str(scratch / "there")
     (scratch / "weather").symlink_to("here")
+
+    status, output = workspace.snakemake("--quiet", "host", "progress", "--config", "site=staging")
+    assert status == 0, output
+    assert (workspace.path / "config/config.yaml").read_bytes() == config
+    [copy] = (scratch / "disk").glob("argosy-*/data-*/root")
+    for name, said in (("reads", "Read-only file system"), ("reads-native", "Permission denied")):
+        run = workspace.path / f"results/staging/{name}/{RUN}"
+        assert printed(run).splitlines()[:2] == ["['1983.nc'] weights", f"refused: {said}"]
+        assert noted(run)["/data/weather"]["path"] == str(scratch / "far")
+        status, output = workspace.run(BIN / "argosy", "why", f"staging/{name}/{RUN}")
+        assert "; staged on each node in at most " in output
+    # The nodes are this machine: one of four copied it.
+    logs = workspace.path.glob(f"results/staging/*/{RUN}/logs/*/job.log")
+    assert sum(log.read_text().count("/data/weather: copied ") for log in logs) == 1
+    assert [each.name for each in copy.iterdir()] == ["1983.nc"]
 
 
 def test_what_is_not_there_is_said_before_and_at_the_node(

@@ -122,7 +122,9 @@ def test_what_does_not_fit_is_told_with_its_sizes(own: Store, tmp_path: Path, no
         stage(one, node, size - 1)
     holder = start_holder(one, node, ROOM)
     told(holder)
-    with pytest.raises(ArgosyError, match=r"images in use on .* take .* and this one .*;"):
+    with pytest.raises(
+        ArgosyError, match=r"images and data in use on .* take .* and this image .*;"
+    ):
         stage(two, node, 2 * size - 1)
     assert let_go(holder) == [0]
     assert left(node) == names(one)
@@ -246,7 +248,7 @@ def test_a_link_on_the_way_is_followed_once(own: Store, tmp_path: Path, node: Pa
 
 def test_a_place_that_is_not_there_is_told(own: Store, tmp_path: Path, node: Path) -> None:
     wanted = make_packed(own, tmp_path, "one")
-    with pytest.raises(ArgosyError, match=r"images cannot be unpacked there on .* \(No such file"):
+    with pytest.raises(ArgosyError, match=r"nothing can be unpacked there on .* \(No such file"):
         stage(wanted, node / "none")
 
 
@@ -289,8 +291,8 @@ FEW_FILES = "size=8m,nr_inodes=60"
             None,
             "is memory: the image needs .* KiB, but .* has .* KiB free in ",
         ),
-        (FEW_FILES, ROOM, "the image needs .* MiB and 0 files free; free space there, or choose"),
-        (FEW_FILES, None, "the image needs .* MiB and 0 files free; free space there, or choose"),
+        (FEW_FILES, ROOM, "the image needs .* MiB and 0 files free; free space there, choose"),
+        (FEW_FILES, None, "the image needs .* MiB and 0 files free; free space there, choose"),
     ],
 )
 def test_a_full_disk_is_told_with_its_sizes(

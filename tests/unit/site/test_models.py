@@ -117,11 +117,6 @@ def test_what_is_no_yaml_is_said_in_one_line(tmp_path: Path) -> None:
         ("images: {store: node}", "images.store: no such key; did you mean stage?"),
         ("forbidden: {gres: no}", "forbidden: this key is called unsupported_options now"),
         ("images: {stage: node, room: 1G}", "images.room: this key is called cache_size now"),
-        ("images: {cache_size: 1G}", "images: folder and cache_size need `stage: node`"),
-        (
-            "images: {stage: memory, folder: /x}",
-            "images: folder and cache_size need `stage: node`",
-        ),
         ("images: {stage: node, folder: x}", "images.folder: write an absolute folder"),
         ("images: {stage: node, cache_size: 1 GB}", "images.cache_size: write a size as 512M,"),
         (

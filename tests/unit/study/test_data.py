@@ -60,8 +60,16 @@ def test_the_short_form_is_a_path_or_a_name_that_is_only_read() -> None:
         ({"/data/x": None}, f"/data/x: write a path of the host, or a name of {SITE}"),
         ({"/data/x": {"write": True}}, "/data/x.from: this key is missing"),
         (
-            {"/data/x": {"from": "/a", "stage": "node"}},
-            "/data/x.stage: no such key; there are from, write, digest",
+            {"/data/x": {"from": "/a", "copy": "node"}},
+            "/data/x.copy: no such key; there are from, write, digest, stage",
+        ),
+        (
+            {"/data/x": {"from": "/a", "stage": "memory"}},
+            "x.stage: input should be 'shared' or 'node'",
+        ),
+        (
+            {"/data/x": {"from": "/a", "stage": "node", "write": True}},
+            "x: leave out `write: true` or `stage: node`: the copies on nodes are read-only",
         ),
     ],
 )
@@ -97,7 +105,10 @@ def test_a_name_is_a_path_of_the_site(tmp_path: Path) -> None:
         with_paths(asked, tmp_path)
     path.write_text("era5: ~/era5\n")
     assert with_paths(asked, tmp_path)[0].data["/data/era5"].source == "$HOME/era5"
-    for wrong, said in {"era5: era5": "era5: write an absolute path", "[]": "valid dict"}.items():
+    for wrong, said in {
+        "era5: era5": "era5.from: write an absolute path",
+        "[]": "valid dict",
+    }.items():
         path.write_text(wrong + " \n" if wrong != "[]" else "- a\n")
         with pytest.raises(ArgosyError, match=f"data.yaml: .*{said}"):
             read_data(path)

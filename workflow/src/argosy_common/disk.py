@@ -36,13 +36,18 @@ def why_no_room(folder: Path, size: int) -> str:
     """Say why `size` more bytes may not be written to the disk of a folder; empty when they may."""
     found = os.statvfs(folder)
     free = found.f_bavail * found.f_frsize
-    share = found.f_blocks * found.f_frsize * RESERVED_PERCENT // 100
-    reserve = max(RESERVE, min(share, LARGEST_RESERVE))
-    if max(size, BLOCK) > free - reserve:
-        return f"{amount(size)} do not fit, {amount(free)} are free, and {amount(reserve)} stay so"
+    kept = reserve(found)
+    if max(size, BLOCK) > free - kept:
+        return f"{amount(size)} do not fit, {amount(free)} are free, and {amount(kept)} stay so"
     if found.f_files and found.f_favail < MOST_FILES_LEFT:
         return "the file system can hold no more files"
     return ""
+
+
+def reserve(found: os.statvfs_result) -> int:
+    """Return the bytes of a disk that stay free."""
+    share = found.f_blocks * found.f_frsize * RESERVED_PERCENT // 100
+    return max(RESERVE, min(share, LARGEST_RESERVE))
 
 
 def remove_tree(path: Path) -> None:

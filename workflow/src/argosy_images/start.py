@@ -1,5 +1,7 @@
 """Starts `argosy_images.run` on a node: `python -I -S start.py --digest sha256:… -- COMMAND`.
 
+Or `argosy_images.stage_data`, if the first word is `data`.
+
 Each node of a job imports it from a file system that all share, so it asks that for little. Python's search
 for packages (`site`) looks through those of the environment twice, for .pth files and for folders that are
 not there; its search for a module lists folders and asks for compiled ones by other names.
@@ -36,6 +38,11 @@ def main() -> int:
     python = f"python{sys.version_info.major}.{sys.version_info.minor}"
     sys.path.append(str(Path(sys.executable).parents[1] / "lib" / python / "site-packages"))
     sys.meta_path.insert(0, OwnModules())
+
+    if sys.argv[1:2] == ["data"]:
+        from argosy_images.stage_data import main as stage
+
+        return stage(sys.argv[2:])
 
     from argosy_images.run import main as run
 

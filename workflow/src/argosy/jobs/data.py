@@ -18,14 +18,14 @@ _OF_EACH_NODE = ("/tmp", "/var/tmp", "/dev/shm", "/run")
 
 
 def with_paths(runs: Iterable[Run], site: Path) -> list[Run]:
-    """Return the runs with the site's paths in place of the names of data.
+    """Return the runs with the site's paths, and its `stage`, in place of the names of data.
 
     Args:
         runs: of the study.
         site: the folder of the site.
 
     Raises:
-        ArgosyError: for a name that the site's data.yaml lacks.
+        ArgosyError: for a name that the site's data.yaml lacks, or has for reading alone.
     """
     runs = [*runs]
     path = site / "data.yaml"
@@ -42,13 +42,20 @@ def with_paths(runs: Iterable[Run], site: Path) -> list[Run]:
                 if known
                 else f"add the line `{data.source}: PATH` to it",
             )
-        return data.model_copy(update={"source": known[data.source]})
+        place = known[data.source]
+        if data.write and place.stage == "node":
+            raise ArgosyError(
+                f"{key}: write: true, but slurm/{site.name}/data.yaml has stage: node for {data.source}",
+                "leave out one of them: the copies on nodes are read-only",
+            )
+        stage = "node" if "node" in (data.stage, place.stage) else "shared"
+        return data.model_copy(update={"source": place.source, "stage": stage})
 
     return [
         run.model_copy(
             update={
                 "data": {
-                    target: found(f"experiments.{run.experiment}.data.{target}", data)
+                    target: found(f"experiments.{run.asked_as}.data.{target}", data)
                     for target, data in run.data.items()
                 }
             }
@@ -73,7 +80,7 @@ def check_data(own: Iterable[Path], plans: Iterable[Plan]) -> None:
     own, checked = [folder.resolve() for folder in own], set()
     for plan in plans:
         for target, data in plan.run.data.items():
-            key = f"experiments.{plan.run.experiment}.data.{target}"
+            key = f"experiments.{plan.run.asked_as}.data.{target}"
             path = expanded(data.source, os.environ)
             if path is None or key in checked or _is_of_nodes(path, plan):
                 continue

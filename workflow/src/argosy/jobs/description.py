@@ -82,7 +82,10 @@ def describe_run(plan: Plan) -> RunSpec:
         allocation=plan.allocation,
         outputs=run.outputs,
         data={
-            target: Data(each.source, each.write, each.digest) for target, each in run.data.items()
+            target: Data(
+                each.source, each.write, each.digest, "node" if each.stage == "node" else None
+            )
+            for target, each in run.data.items()
         }
         or None,
         metrics=run.metrics or None,

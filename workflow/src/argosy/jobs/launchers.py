@@ -44,11 +44,10 @@ def launcher_of(run: Run) -> Launcher:
 
 
 def read_own(project: Path, name: str) -> Launcher | None:
-    """Return a project's own launcher; None where it has no such file, or only Argosy's."""
+    """Return a project's own launcher; None where it has no such file, or the same as Argosy."""
     path = project / FOLDER / f"{name}.yaml"
-    if project.absolute() == SHIPPED.absolute() or not path.exists():
-        return None
-    return read_launcher(path)
+    own = read_launcher(path) if path.exists() else None
+    return None if own == shipped().get(name) else own
 
 
 @cache

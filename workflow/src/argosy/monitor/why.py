@@ -1,13 +1,13 @@
 """What a run's result depends on, and whether the run would be measured again."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from argosy.jobs.outdated import Programs, why_outdated
 from argosy.run_folder.folder import RunFolder
-from argosy.run_folder.models import RunFolderError, SeenData, Verdict
+from argosy.run_folder.models import RunFolderError, SeenData, StagedData, Verdict
 from argosy.runtime.contract.run import RunSpec
 from argosy_common.errors import plain
 from argosy_common.units import amount
@@ -65,9 +65,22 @@ def _describe_programs(spec: RunSpec, result: Verdict | None, programs: Programs
 def _describe_data(run: RunFolder, result: Verdict | None) -> Iterator[str]:
     """Yield the data that the result was measured with, or else the data of the request."""
     seen = run.data(result.attempt) if result else {}
+    nodes = run.nodes(result.attempt) if result else []
     for target, asked in (run.spec.data or {}).items():
         found = seen.get(target)
-        yield plain(f"{'data':10}{target}  {_of_data(found) if found else asked.path}")
+        staged = [node.staged[target] for node in nodes if target in node.staged]
+        line = f"{target}  {_of_data(found) if found else asked.path}{_of_copies(staged)}"
+        yield plain(f"{'data':10}{line}")
+
+
+def _of_copies(staged: Sequence[StagedData]) -> str:
+    if not staged:
+        return ""
+    took = max(each.seconds for each in staged)
+    there = sum(each.was_there for each in staged)
+    return (
+        f"; staged on each node in at most {took:.1f} s, already there on {there} of {len(staged)}"
+    )
 
 
 def _of_data(seen: SeenData) -> str:

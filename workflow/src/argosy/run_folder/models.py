@@ -106,6 +106,13 @@ class RankOfNode(Record):
     not_finite: PrintedLoss | None = None
 
 
+class StagedData(Record):
+    """How a node came by its copy of data; `was_there` if another job has made it."""
+
+    seconds: Annotated[float, Field(ge=0)]
+    was_there: bool
+
+
 class NodeStatus(File):
     """node-<n>.json: what the agent of a node knew last."""
 
@@ -119,6 +126,8 @@ class NodeStatus(File):
     ranks: list[RankOfNode] = []
     silence: str | None = None
     """Of the head: for how long no rank had got on when the job was ended, and where they were."""
+    staged: dict[str, StagedData] = {}
+    """By the data's path in the container."""
 
 
 class Checkpoint(Record):

@@ -1,6 +1,6 @@
 # bash check-data.sh [TARGET MODE PATH]... -- COMMAND...: check that this node sees the data, then run the command.
 #
-# TARGET is a path in the container, MODE `r` or `w`, PATH that of the host. Agents without a container find them in
+# TARGET is a path in the container, MODE `r`, `w` or `s` (read from a copy on the node), PATH that of the host. Agents without a container find them in
 # ARGOSY_DATA: a line each, with a tab between.
 set -euo pipefail
 

@@ -1,9 +1,9 @@
 """Note an attempt's data: ``python3 record_data.py RUN_DIR ATTEMPT [TARGET MODE PATH]...``.
 
-TARGET is a path in the container, MODE `r` or `w`, PATH that of the host. Writes the attempt's data.json on
-the job's first node before the ranks start. It counts up to `MOST_FILES` files of each folder, for
-`LONGEST` seconds. For data with a digest it reads everything. Data that is not there is left out:
-check-data.sh refuses it on each node.
+TARGET is a path in the container, MODE `r`, `w` or `s`, PATH that of the host. Writes the attempt's
+data.json on the job's first node before the ranks start. It counts up to `MOST_FILES` files of each folder,
+for `LONGEST` seconds. For data with a digest it reads everything, and it counts all that nodes copy (`s`):
+each compares its copy. Data that is not there is left out: check-data.sh refuses it on each node.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ def main(arguments: Sequence[str]) -> int:
         asked = read_run(run_dir, attempt).data or {}
         data = {}
         for place in range(0, len(data_of_job), 3):
-            target, _, path = data_of_job[place : place + 3]
+            target, mode, path = data_of_job[place : place + 3]
             if os.path.exists(path):
-                data[target] = describe(path, target in asked and asked[target].digest)
+                digest = target in asked and asked[target].digest
+                data[target] = describe(path, digest, is_copied=mode == "s")
         content = {"schema_version": layout.SCHEMA_VERSION, "data": data}
         files.write_json(os.path.join(run_dir, layout.ATTEMPTS, attempt, layout.DATA), content)
     except (OSError, ValueError) as error:
@@ -51,16 +52,27 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def describe(path: str, digest: bool = False) -> dict[str, Any]:
-    """Return where a path leads, the number, bytes and newest change of its files, and a digest."""
+def describe(path: str, digest: bool = False, is_copied: bool = False) -> dict[str, Any]:
+    """Return where a path leads, the number, bytes and newest change of its files, and a digest.
+
+    Of data that nodes copy also the newest ctime, which tells a change whose time was set back.
+    """
     top = os.path.realpath(path)
-    until = time.monotonic() + LONGEST
+    began = said = time.monotonic()
     count = size = 0
-    newest, is_whole, found = 0.0, True, []
+    newest, changed, is_whole, found = 0.0, 0.0, True, []
     for file in files_in(top):
-        if not digest and (count == MOST_FILES or time.monotonic() > until):
+        now = time.monotonic()
+        if not (digest or is_copied) and (count == MOST_FILES or now - began > LONGEST):
             is_whole = False
+            printing.complain(
+                f"argosy: {path}: only {count:,} files were counted, in {now - began:.0f} s: changes of "
+                "the rest go unnoticed; pack its files into fewer ones"
+            )
             break
+        if now - said > LONGEST:
+            said = now
+            printing.complain(f"argosy: {path}: {count:,} files counted in {now - began:.0f} s")
         try:
             status = os.stat(file)
         except OSError:  # a link to nowhere, or a file that has gone
@@ -68,6 +80,7 @@ def describe(path: str, digest: bool = False) -> dict[str, Any]:
         count += 1
         size += status.st_size
         newest = max(newest, status.st_mtime)
+        changed = max(changed, status.st_ctime)
         if digest and stat.S_ISREG(status.st_mode):
             found.append(file)
     return {
@@ -77,6 +90,7 @@ def describe(path: str, digest: bool = False) -> dict[str, Any]:
         "newest_unix": newest,
         "is_whole": is_whole,
         "sha256": digest_of(top, found) if digest else None,
+        **({"changed_unix": changed} if is_copied else {}),
     }
 
 

@@ -11,8 +11,16 @@ from argosy.shipped.files import workloads_folder
 from argosy.study.models import experiment_name
 from argosy_common.errors import ArgosyError
 
-LAUNCHERS = {"horovod": r"\bhorovod\b", "torch": r"torch\.distributed|\blightning\b|\baccelerate\b"}
-"""Launchers, and what a program has that needs them."""
+LAUNCHERS = {
+    "horovod": r"\bhorovod\b",
+    "ray": r"^\s*(import|from) ray\b",
+    "flower": r"\bflwr\b",
+    "jax": r"\bjax\.distributed\b",
+    "tensorflow": r"\bMultiWorkerMirroredStrategy\b",
+    "torch": r"torch\.distributed|\blightning\b|\baccelerate\b",
+    "mpi": r"\bmpi4py\b",
+}
+"""Launchers, and what a program has that needs them; the first that fits is taken."""
 _PYTHON = re.compile(r"python[\d.]*")
 _OPTION = re.compile(r"(--?[\w-]+=)(.+)")
 _READ_BYTES = 1 << 20
@@ -74,9 +82,9 @@ class Program:
                 with path.open("rb") as file:
                     text = file.read(_READ_BYTES).decode("utf-8", "replace")
                 for launcher, pattern in LAUNCHERS.items():
-                    if re.search(pattern, text):
+                    if re.search(pattern, text, re.MULTILINE):
                         return launcher
-        return "plain"
+        return "flower" if self.words[0] == "flwr" else "plain"
 
     @property
     def _paths(self) -> list[Path]:

@@ -123,21 +123,16 @@ class Images(Model):
     """shared: used from the file system where it was built; node: unpacked once on each node's own
     disk, and kept there for the next jobs; memory: unpacked in each node's memory, for the job."""
     folder: Folder | None = None
-    """With `stage: node`, the folder of the node's disk; may hold variables. None: the site's tmpdir."""
+    """With `stage: node` of images or data, the folder of the node's disk; may hold variables. None: the
+    site's tmpdir."""
     cache_size: Mebibytes = 50 * 1024
-    """With `stage: node`, what a user's kept images may take there, in MiB; the least recently used go."""
+    """With `stage: node`, what a user's kept images and data may take there, in MiB; the least recently
+    used go."""
     engine: Literal["runc", "crun", "apptainer", "proot", "proot-ptrace"] | None = None
     """What starts containers; None: the fastest of those that isolate and work on a node, as measured
     there. proot does not isolate, in either way; it is taken by itself only where nothing else works."""
     build: Literal["login", "job"] = "login"
     """Where the workflow builds images: where Snakemake runs, or on a compute node."""
-
-    @model_validator(mode="after")
-    def folder_of_nodes(self) -> "Images":
-        """Refuse keys of the cache that have no effect."""
-        if self.stage != "node" and {"folder", "cache_size"} & self.model_fields_set:
-            raise ValueError("folder and cache_size need `stage: node`")
-        return self
 
 
 class Site(Model):

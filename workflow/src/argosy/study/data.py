@@ -2,9 +2,9 @@
 
 import re
 from itertools import permutations
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from argosy.validation import from_text
 from argosy_common.host_paths import host_path
@@ -64,6 +64,20 @@ class Data(BaseModel):
     """Whether the program may write to it."""
     digest: Flag = False
     """Whether each run reads all of it first, and notes a digest."""
+    stage: Annotated[
+        Literal["shared", "node"], Field(exclude_if=lambda stage: stage == "shared")
+    ] = "shared"
+    """shared: used where it lies; node: first copied to the own disk of each node, and kept there for the
+    next jobs. Also `node` where slurm/<site>/data.yaml says so."""
+
+    @model_validator(mode="after")
+    def only_read_on_nodes(self) -> "Data":
+        """Refuse a copy to write to: nobody would ever see what is written there."""
+        if self.write and self.stage == "node":
+            raise ValueError(
+                "leave out `write: true` or `stage: node`: the copies on nodes are read-only"
+            )
+        return self
 
 
 def apart(data: dict[str, Data]) -> dict[str, Data]:

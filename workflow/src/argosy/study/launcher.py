@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from argosy.runtime.contract.placeholders import FIELDS, PORT, names_in
+from argosy.runtime.contract.placeholders import FIELDS, is_field, names_in
 from argosy.study.models import Model, Variable, Words
 from argosy.validation import Value
 
@@ -43,7 +43,7 @@ class Launcher(Model):
     def fields_are_known(self) -> "Launcher":
         """Refuse a field that the agent cannot fill in."""
         for name in names_in(self.texts):
-            if name not in FIELDS and not PORT.fullmatch(name):
+            if not is_field(name):
                 raise ValueError(
                     f"{{{name}}}: there is no such field; there are {', '.join(FIELDS)} and NAME_port, a "
                     "free port on the head"

@@ -31,6 +31,7 @@ from argosy.study.models import (
     Stalls,
     native_name,
 )
+from argosy.study.shell_words import remedy, unfilled
 from argosy.study.sweep import SweptPoint
 from argosy.study.throughput import Throughput
 from argosy.validation import Count
@@ -148,24 +149,32 @@ _OF_SITE = "site."
 def _check_variables(
     config: Config, name: str, experiment: Experiment, of_site: Mapping[str, str]
 ) -> None:
-    """Raise ArgosyError for a variable of the site that is named and not there."""
+    """Raise ArgosyError for a variable that the site lacks, or one of a shell that nobody fills in."""
     stalls = config.studies.stalls.get(name)
-    parts = {
-        f"experiments.{name}.command": experiment.command,
-        **{
-            f"experiments.{name}.environment.{variable}": (value,)
-            for variable, value in experiment.environment.items()
-        },
-        f"studies.stalls.{name}": (*stalls.synthetic, *(stalls.warm or ())) if stalls else (),
+    asked = config.swept[name].of if name in config.swept else name
+    words = {
+        "command": experiment.command,
+        **{f"environment.{name}": (value,) for name, value in experiment.environment.items()},
+        "outputs": experiment.outputs or (),
     }
-    for key, words in parts.items():
-        for named in names_in(words):
+    parts = {f"experiments.{asked}.{key}": each for key, each in words.items()}
+    if stalls:
+        parts[f"studies.stalls.{name}"] = (*stalls.synthetic, *(stalls.warm or ()))
+    for key, each in parts.items():
+        for named in names_in(each):
             if named.startswith(_OF_SITE) and named not in of_site:
                 variable = named.removeprefix(_OF_SITE)
                 raise ArgosyError(
                     f"{key}: {{{named}}}: slurm/{config.site}/site.yaml has no variables.{variable}",
                     f"add it there, as variables: {{{variable}: VALUE}}",
                 )
+        shell = experiment.environment if key.endswith(".command") else None
+        for place, texts in (
+            (key, each),
+            (f"{key}, with variables of the site", filled(each, of_site)),
+        ):
+            if found := unfilled(texts, shell):
+                raise ArgosyError(f"{place}: {found}: nothing fills this in", remedy(found))
 
 
 def _filled(run: Run, of_site: Mapping[str, str]) -> Run:

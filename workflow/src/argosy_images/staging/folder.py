@@ -1,10 +1,10 @@
-"""The folder of a user on a node, `<place>/argosy-<uid>/`, where images are unpacked.
+"""The folder of a user on a node, `<place>/argosy-<uid>/`, where images are unpacked and data is copied.
 
-lock                   held by the one that unpacks or makes room
-<digest>/root/         an image, there whole or not at all
+lock                   held by the one that unpacks, copies or makes room
+<digest>/root/         an image (sha256-…) or data (data-…), there whole or not at all; data may be a file
 <digest>/size          the room that it takes, in bytes
-<digest>.lock          held by all who use the image; its time says when it was used last
-.making-…, .gone-…     what is being unpacked or removed
+<digest>.lock          held by all who use it; its time says when it was used last
+.making-…, .gone-…     what is being unpacked, copied or removed
 """
 
 import fcntl
@@ -77,6 +77,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
+DATA = "data-"
 MAKING = ".making-"
 GONE = ".gone-"
 
@@ -94,9 +95,17 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Image:
-    """An unpacked image: its frozen tree, the room that it takes, and the lock of those who use it."""
+    """An unpacked image: its frozen tree, the room that it takes, and the lock of those who use it.
+
+    Or data that was copied.
+    """
 
     path: Path
+
+    @property
+    def what(self) -> str:
+        """Which of both it is."""
+        return "data" if self.path.name.startswith(DATA) else "image"
 
     @property
     def root(self) -> Path:
@@ -126,8 +135,12 @@ class NodeFolder:
     path: Path
 
     @classmethod
-    def below(cls, place: Path) -> "NodeFolder":
+    def below(cls, place: Path, *, of_programs: bool = True) -> "NodeFolder":
         """Return the folder below a place that others may write to as well, such as /tmp; made if missing.
+
+        Args:
+            place: on the node.
+            of_programs: whether what is put there will be started.
 
         Raises:
             ArgosyError: when there can be none, or somebody else has put something there.
@@ -145,12 +158,12 @@ class NodeFolder:
                 os.close(outer)
         except OSError as problem:
             raise ArgosyError(
-                f"{path}: images cannot be unpacked there on {os.uname().nodename} "
+                f"{path}: nothing can be unpacked there on {os.uname().nodename} "
                 f"({problem.strerror})",
                 REMEDY,
             ) from None
         try:
-            if os.fstatvfs(own).f_flag & os.ST_NOEXEC:
+            if of_programs and os.fstatvfs(own).f_flag & os.ST_NOEXEC:
                 raise ArgosyError(
                     f"{place}: programs cannot be started from there (noexec)", REMEDY
                 )
@@ -164,7 +177,8 @@ class NodeFolder:
 
     def images(self) -> list[Image]:
         """Return those that are there, the one that was used least recently first."""
-        found = [Image(path) for path in self.path.glob("sha256-*") if path.is_dir()]
+        paths = (path for kind in ("sha256-", DATA) for path in self.path.glob(f"{kind}*"))
+        found = [Image(path) for path in paths if path.is_dir()]
         return sorted(found, key=_last_use)
 
     def use(self, image: Image) -> int | None:

@@ -1,4 +1,4 @@
-"""Puts a frozen image where a node's containers use it, once for all who come.
+"""Puts a frozen image or data where a node's containers use it, once for all who come.
 
 What every container waits for is kept small: when the image is there, that is one lock.
 """
@@ -11,11 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from argosy_images.staging.folder import SHARED, NodeFolder, Wanted, take
+from argosy_images.staging.folder import SHARED, Image, NodeFolder, Wanted, take
 
 MEMORY = Path("/dev/shm")
 
 Say = Callable[[str], None]
+Fill = Callable[[NodeFolder, int], None]
+"""Makes what is missing in the folder; is told the descriptor of the lock by which nobody else does."""
 
 _ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -35,10 +37,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Staged:
-    """An image on this node; `lock` is the descriptor that keeps it there."""
+    """An image on this node; `lock` is the descriptor that keeps it there.
+
+    `was_there` says whether somebody else has put it there.
+    """
 
     root: Path
     lock: int
+    was_there: bool
 
 
 @contextmanager
@@ -51,15 +57,30 @@ def staged(wanted: Wanted, place: Place, say: Say) -> Iterator[Staged]:
         ArgosyError: when the packed image is not there or damaged, there is no room, or the folder is
             not the user's alone.
     """
+
+    def unpack(folder: NodeFolder, alone: int) -> None:
+        from argosy_images.staging.unpack import fill
+
+        fill(wanted, folder, place.room, alone, say)
+
+    with kept(wanted.digest, place, unpack, say) as image:
+        yield image
+
+
+@contextmanager
+def kept(
+    digest: str, place: Place, fill: Fill, say: Say, *, of_programs: bool = True
+) -> Iterator[Staged]:
+    """Put an image or data there by `fill`, unless it is there. The rest is as for `staged`."""
     with _ended_in_order():
-        folder = NodeFolder.below(place.folder)
-        image = folder.image(wanted.digest)
-        lock = folder.use(image)
+        folder = NodeFolder.below(place.folder, of_programs=of_programs)
+        image = folder.image(digest)
+        lock, was_there = folder.use(image), True
         if lock is None:
-            lock = _unpack_or_wait(wanted, folder, place.room, say)
+            lock, was_there = _fill_or_wait(image, folder, fill, say)
         os.utime(lock)
         try:
-            yield Staged(image.root, lock)
+            yield Staged(image.root, lock, was_there)
         finally:
             _ignore_endings()
             os.close(lock)
@@ -67,25 +88,24 @@ def staged(wanted: Wanted, place: Place, say: Say) -> Iterator[Staged]:
                 folder.remove_if_unused(image)
 
 
-def _unpack_or_wait(wanted: Wanted, folder: NodeFolder, room: int | None, say: Say) -> int:
-    """Return a descriptor that keeps the image there, which another process may have unpacked meanwhile."""
-    image = folder.image(wanted.digest)
+def _fill_or_wait(image: Image, folder: NodeFolder, fill: Fill, say: Say) -> tuple[int, bool]:
+    """Return a descriptor that keeps the image there, and whether another process has put it there."""
 
     def waiting() -> None:
-        say(f"waiting: another process of {os.uname().nodename} is unpacking an image")
+        node = os.uname().nodename
+        say(f"waiting: another process of {node} is unpacking an image, or copying data")
 
     with folder.alone(waiting) as alone:
         lock = take(image.lock, SHARED)
         try:
-            if not image.is_there:
-                from argosy_images.staging.unpack import fill
-
-                fill(wanted, folder, room, alone, say)
+            was_there = image.is_there
+            if not was_there:
+                fill(folder, alone)
         except BaseException:
             os.close(lock)
             folder.remove_if_unused(image)
             raise
-    return lock
+    return lock, was_there
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from argosy_common.errors import FULL, ArgosyError
 from argosy_common.units import amount
 from argosy_images.archive.unpacking import Index, read_index, unpack, workers
 from argosy_images.staging.folder import NodeFolder, Wanted
+from argosy_images.staging.room import free, image_of, make_room
 
 UNLIMITED = 1 << 60
 """Version 1 of control groups writes a number beyond this for no limit."""
@@ -26,7 +27,7 @@ def make_room_in_memory(folder: NodeFolder, size: int) -> None:
         folder.remove_if_unused(image)
     of_job = job_limit(Path("/"))
     left = {
-        f"free in {folder.path.parent}": free(folder),
+        f"free in {folder.path.parent}": free(folder.path),
         "free memory of the node": available(Path("/")),
         **({} if of_job is None else {"left of the job's memory": of_job}),
     }
@@ -89,55 +90,6 @@ def _memory_left(group: Path) -> int | None:
     return None
 
 
-REMEDY = "or choose another images.folder or images.stage in site.yaml"
-
-
-def make_room(folder: NodeFolder, size: int, kept: int, say: Callable[[str], None]) -> None:
-    """Remove images that nobody uses until `size` bytes more fit, on the disk and into `kept`.
-
-    Raises:
-        ArgosyError: with the sizes, when they do not; then nothing more could go.
-    """
-    if size > kept:
-        raise ArgosyError(
-            f"images.cache_size in site.yaml: it is {amount(kept)}, but this image needs {amount(size)}",
-            "raise it, or choose another images.stage",
-        )
-    taken = sum(image.size for image in folder.images())
-    for image in folder.images():
-        if taken + size <= kept and free(folder) >= size:
-            return
-        room = image.size
-        if folder.remove_if_unused(image):
-            taken -= room
-            say(f"removed the least recently used image ({amount(room)})")
-    if taken + size > kept:
-        raise ArgosyError(
-            f"images.cache_size in site.yaml: it is {amount(kept)}, images in use on "
-            f"{os.uname().nodename} take {amount(taken)}, and this one {amount(size)}",
-            "raise it",
-        )
-    if free(folder) < size:
-        raise full(folder, size)
-
-
-def free(folder: NodeFolder) -> int:
-    """Return bytes that this user may still write there."""
-    status = os.statvfs(folder.path)
-    return status.f_bavail * status.f_frsize
-
-
-def full(folder: NodeFolder, size: int) -> ArgosyError:
-    """Return what is said when an image does not fit; a disk may also have no room for more files."""
-    status = os.statvfs(folder.path)
-    files = f" and {status.f_favail} files" if status.f_files else ""
-    return ArgosyError(
-        f"{folder.path}: the image needs {amount(size)}, but {os.uname().nodename} has "
-        f"{amount(free(folder))}{files} free",
-        f"free space there, {REMEDY}",
-    )
-
-
 Say = Callable[[str], None]
 
 
@@ -156,7 +108,7 @@ def fill(wanted: Wanted, folder: NodeFolder, kept: int | None, alone: int, say: 
     if kept is None:
         make_room_in_memory(folder, index.size)
     else:
-        make_room(folder, index.size, kept, say)
+        make_room(folder, image_of(index.size), kept, say)
     _unpack(wanted, index, folder, alone, say)
 
 
@@ -178,11 +130,11 @@ def _unpack(wanted: Wanted, index: Index, folder: NodeFolder, alone: int, say: S
     except OSError as problem:
         if problem.errno not in FULL:
             raise
-        raise full(folder, index.size) from None
+        raise image_of(index.size).unmet(folder) from None
     except ArgosyError as problem:
         if os.strerror(errno.ENOSPC) not in str(problem):
             raise
-        raise full(folder, index.size) from None
+        raise image_of(index.size).unmet(folder) from None
     finally:
         remove_tree(making)
     took = time.monotonic() - began

@@ -36,7 +36,7 @@ class HeadLostEvent:
     seen: float
 
 
-Event = Union[SignalEvent, TroubleEvent, HeadLostEvent, Order, Finding]
+Event = Union[SignalEvent, TroubleEvent, HeadLostEvent, Failure, Order, Finding]
 
 
 class EventQueue:

@@ -50,6 +50,8 @@ class MeetingPoint:
     """Ports that are reserved at the head's address, by the fields that name them."""
     nodes: Sequence[NodePlace] = ()
     """Of each node, where the launcher asks for that."""
+    pmi: tuple[str, int] = ("", 0)
+    """Address and port of this node's PMI server; none where the launcher does not name it."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,11 @@ class Settings:
         return range(self.ranks_per_node if self.node == 0 or self.run.per != "job" else 0)
 
     @property
+    def needs_pmi(self) -> bool:
+        """Whether ranks are told of a PMI server, by which MPI starts."""
+        return "pmi" in self._fields
+
+    @property
     def records(self) -> str:
         """The folder of this attempt's records."""
         return os.path.join(self.run_dir, layout.RECORDS, self.attempt)
@@ -199,6 +206,7 @@ class Settings:
             "head_port": self.head_port,
             "rendezvous_address": meeting.rendezvous[0],
             "rendezvous_port": meeting.rendezvous[1],
+            "pmi": "{}:{}".format(*meeting.pmi),
             "interface": self.interface,
             "timeline": self.timeline,
             "node_address": self.address,
@@ -387,5 +395,5 @@ def _pattern(where: str, text: str) -> Pattern[str]:
 def _compiled(where: str, text: str) -> Pattern[str]:
     try:
         return re.compile(text)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise SettingsError(f"{where}: not a regular expression: {error}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import socket
@@ -109,7 +110,14 @@ class StatusFile:
             "machine": self._machine,
             "ranks": [asdict(rank) for rank in ranks],
             "failure": failure.record() if failure else None,
+            **_staged_data(),
         }
+
+
+def _staged_data() -> dict[str, Any]:
+    """Return how the node came by copies of the job's data, if it has any."""
+    staged = os.environ.get("ARGOSY_STAGED")
+    return {"staged": json.loads(staged)} if staged else {}
 
 
 def describe_machine() -> dict[str, Any]:

@@ -68,6 +68,7 @@ class Supervisor:
             heard=self._events.put,
             lost=lambda failure, seen: self._events.put(HeadLostEvent(failure, seen)),
             trouble=self._trouble,
+            failed=self._events.put,
             accept=self._ranks.left_unfinished,
         )
         self._telemetry = telemetry_of(settings, self._console.say)
@@ -152,6 +153,8 @@ class Supervisor:
         elif isinstance(event, Finding):
             self._watch.take(event)
             self._tell()
+        elif isinstance(event, Failure):
+            self._see(event)
         elif isinstance(event, TroubleEvent):
             self._see(self._own_failure(event.cause))
         elif isinstance(event, HeadLostEvent):
@@ -233,7 +236,9 @@ class Supervisor:
         self._started = True
         self._status.note_start_of_ranks()
         try:
-            meeting = MeetingPoint(self._channel.rendezvous, self._order.ports, places)
+            meeting = MeetingPoint(
+                self._channel.rendezvous, self._order.ports, places, self._channel.pmi
+            )
             head = self._settings.head_address
             for port in self._order.ports.values() if self._settings.node == 0 else ():
                 own = (head, self._settings.head_port)
@@ -255,7 +260,7 @@ class Supervisor:
         settings = self._settings
         if len(settings.run.meeting_ranks) < 2:
             return
-        ports = (settings.head_port, self._channel.rendezvous[1])
+        ports = (settings.head_port, self._channel.rendezvous[1], self._channel.pmi[1])
         processes = {rank.number: [rank.pid] for rank in self._ranks.watched}
         # What runs beside the program connects for the first rank of its node.
         first = settings.node * settings.ranks_per_node
@@ -274,6 +279,8 @@ class Supervisor:
             self._see(beside)
         for rank in ended:
             failure = rank.failure()
+            if rank.finished and not rank.interrupted:
+                failure = self._channel.failure(rank.finished)
             if failure and not stopping:
                 self._see(failure)
         if ended:

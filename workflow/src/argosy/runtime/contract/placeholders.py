@@ -49,13 +49,23 @@ PORT = re.compile(r"([a-z][a-z0-9_]*)_port")
 
 def as_format(text: str) -> str:
     """Return a launcher's text as a format string over its fields, for `str.format_map`."""
-    names = dict.fromkeys(names_in([text]))
-    marks = {name: f"\0{name}\0" for name in names if name in FIELDS or PORT.fullmatch(name)}
-    [marked] = filled([text], marks)
-    plain = marked.replace("{", "{{").replace("}", "}}")
-    for name, mark in marks.items():
-        plain = plain.replace(mark, f"{{{name}}}")
-    return plain
+    parts, place = [], 0
+    for found in _PLACEHOLDER.finditer(text):
+        literal, name = found.groups()
+        # Of a field, braces are in a format string as they are here.
+        part = found[0] if is_field(literal or name) else _doubled(found[0])
+        parts += [_doubled(text[place : found.start()]), part]
+        place = found.end()
+    return "".join([*parts, _doubled(text[place:])])
+
+
+def is_field(name: str) -> bool:
+    """Return whether the agent can fill in a placeholder."""
+    return name in FIELDS or PORT.fullmatch(name) is not None
+
+
+def _doubled(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def fields_in(formats: Iterable[str]) -> set[str]:

@@ -68,6 +68,8 @@ class Data:
     """Whether the program may write to it."""
     digest: bool
     """Whether a digest of its content is noted."""
+    stage: str | None = None
+    """`node`: each node copies it to its own disk; None: it is used where it lies."""
 
 
 @dataclass(frozen=True)
@@ -127,10 +129,13 @@ class RunSpec:
 
     def content(self) -> dict[str, Any]:
         """Return the JSON object of the file."""
-        keys = {
+        keys: dict[str, Any] = {
             key: [*value] if isinstance(value, tuple) else value
             for key, value in asdict(self).items()
         }
+        for each in (keys["data"] or {}).values():
+            if each["stage"] is None:
+                del each["stage"]
         asked = {
             key: value
             for key, value in keys.items()
@@ -324,7 +329,12 @@ def _variant(value: Any) -> Variant:
 
 def _data(value: Any) -> Mapping[str, Data]:
     return {
-        _text(target): Data(_text(each["path"]), _flag(each["write"]), _flag(each["digest"]))
+        _text(target): Data(
+            _text(each["path"]),
+            _flag(each["write"]),
+            _flag(each["digest"]),
+            _one_of("node")(each["stage"]) if "stage" in each else None,
+        )
         for target, each in dict(value).items()
     }
 

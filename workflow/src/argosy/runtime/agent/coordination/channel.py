@@ -17,13 +17,14 @@ from typing import Callable, Collection, Mapping, Sequence
 from ...contract import layout
 from ...contract.files import number, try_object
 from ..rendezvous.local_server import KvReplica, serve_ranks
+from ..rendezvous.pmi import PmiServer
 from ..rendezvous.reserved_ports import reserve_port
 from ..rendezvous.store import Outbox, Rendezvous
 from ..settings import NodePlace, Settings
 from ..transport.messages import Order, Report
 from ..transport.peers import Endpoint
 from .coordinator import Coordinator
-from .failure import OTHER, Failure
+from .failure import OTHER, Failure, Finished
 from .heartbeat import NO_ANSWER, Heartbeat, Link, LocalLink, RemoteLink
 from .meeting import Roll, Search
 from .server import serve_head
@@ -85,6 +86,7 @@ class Channel:
         heard: called with each order, from another thread.
         lost: called when the head is given up, as `Heartbeat` describes it.
         trouble: called with the cause when the ranks' rendezvous cannot go on.
+        failed: called with the failure of a rank that its PMI server knows of.
         accept: asked on node 0 when every rank ended well; a failure from it fails the job.
     """
 
@@ -96,6 +98,7 @@ class Channel:
         heard: Callable[[Order], None],
         lost: Callable[[Failure, float], None],
         trouble: Callable[[str], None],
+        failed: Callable[[Failure], None],
         accept: Callable[[], Failure | None],
     ) -> None:
         self._settings = settings
@@ -104,6 +107,8 @@ class Channel:
         self._heard = heard
         self._lost = lost
         self._trouble = trouble
+        self._failed = failed
+        self._pmi: PmiServer | None = None
         self._link: Link | None = None
         self._heartbeat: Heartbeat | None = None
         self._call_agents: Callable[[], None] = lambda: None
@@ -154,6 +159,15 @@ class Channel:
         return [NodePlace(address, tuple(ports)) for address, *ports in places]
 
     @property
+    def pmi(self) -> Endpoint:
+        """Where this node's ranks of MPI ask for their places; known from `open` on."""
+        return self._pmi.endpoint if self._pmi else ("", 0)
+
+    def failure(self, ended: Finished) -> Failure | None:
+        """Return what is wrong with a rank of MPI although it ended with exit code 0."""
+        return self._pmi.failure(ended) if self._pmi else None
+
+    @property
     def silence(self) -> str:
         """How long the job is silent, and where, as the head knows; empty on other nodes."""
         return self._coordinator.silence if self._coordinator else ""
@@ -199,6 +213,9 @@ class Channel:
         if settings.needs_places:
             place = [settings.address, *(each.getsockname()[1] for each in self._rank_ports)]
             rendezvous.put(_PLACE.format(settings.node), json.dumps(place).encode())
+        if settings.needs_pmi:
+            self._pmi = PmiServer(settings, rendezvous, self._say, self._failed)
+            self._pmi.start()
         if outbox:
             KvReplica(
                 settings, rendezvous, outbox, ordered=self._wake, trouble=self._trouble

@@ -1,0 +1,92 @@
+"""MPI from an image alone runs between real nodes, and ends with the cause when a rank is killed."""
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster import Cluster
+from cluster_workspace import ClusterWorkspace
+from workspace import BIN
+
+from argosy_images.builder.builder import build_image
+from argosy_images.store.store import Store
+
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.slurm,
+    pytest.mark.container,
+    pytest.mark.timeout(900),
+]
+
+PROGRAM = Path(__file__).parents[1] / "workflow/programs/meet_by_mpi.py"
+MPICH = "FROM localhost/torch-cpu\nRUN pip install --no-compile mpich==5.0.2 mpi4py==4.1.2\n"
+
+
+def experiment(words: str = "", **scale: Any) -> dict[str, Any]:
+    return {
+        "image": "mpich",
+        "launcher": "mpi",
+        "command": f"python3 -m mpi4py /workloads/meet_by_mpi.py {words}",
+        "scale": {"repeats": 1, **scale},
+        "resources": {"time": "10m", "memory_per_rank": "500M"},
+        "throughput": r"([\d.]+) samples/s",
+    }
+
+
+@pytest.fixture
+def project_with_mpi(
+    cluster: Cluster, workspace: ClusterWorkspace, project_store: Store, torch_digest: str
+) -> ClusterWorkspace:
+    image = workspace.path / "containers/mpich"
+    image.mkdir()
+    (image / "Containerfile").write_text(MPICH)
+    shutil.copy(PROGRAM, workspace.path / "containers/workloads")
+    # Built where the world outside can be reached; then all of its steps are known.
+    build_image(project_store, image, workspace.path / "lock", workspace.path / "build.log")
+    return workspace
+
+
+def test_ranks_exchange_between_nodes(project_with_mpi: ClusterWorkspace) -> None:
+    study = project_with_mpi
+    study.configure({"meet": experiment(nodes=[1, 2, 4], ranks_per_node=2)})
+    status, output = study.run(BIN / "snakemake", "--profile", "slurm/testbed")
+    assert status == 0, output
+    for nodes in (1, 2, 4):
+        run_id = f"nodes{nodes}-ranks2-repeat1"
+        result = study.result(run_id, "meet")
+        assert (len(set(result["hosts"])), result["groups"]) == (nodes, 1)
+        logs = study.run_dir("meet", run_id) / "logs" / result["attempt"] / "ranks"
+        for rank in range(2 * nodes):
+            said = (logs / f"rank-{rank}.log").read_text()
+            assert f"rank {rank} of {2 * nodes}: 2 on the node" in said
+
+
+def test_a_killed_rank_ends_the_job(project_with_mpi: ClusterWorkspace) -> None:
+    study = project_with_mpi
+    study.configure({"meet": experiment("wait", nodes=[2])})
+    driver = study.drive()
+    logs = study.run_dir("meet", "nodes2-ranks1-repeat1").glob
+    study.wait_for(
+        lambda: any("rank 1 of 2" in path.read_text() for path in logs("logs/*/ranks/rank-1.log")),
+        "the ranks meet",
+        300,
+    )
+    [rank] = [
+        one
+        for node in study.slurm.nodes
+        for one in node.processes()
+        if b"ARGOSY_RANK=1\0" in _variables(one.pid) and "/workloads/meet_by_mpi.py" in one.command
+    ]
+    rank.kill()
+    output = study.end(driver)
+    assert driver.returncode == 1, output
+    (found,) = study.failures()
+    assert (found["node"], found["rank"], found["cause"]) == (1, 1, "killed by signal 9 (SIGKILL)")
+
+
+def _variables(pid: int) -> bytes:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    return b""

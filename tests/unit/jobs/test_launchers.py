@@ -1,0 +1,84 @@
+"""A launcher is a file of data: its texts reach the agent as they are written, and a mistake is a line."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from argosy.jobs.launchers import launcher_of, rank_variables, shipped, with_launchers
+from argosy.runtime.contract.placeholders import FIELDS, as_format, filled
+from argosy.study.config import parse_config
+from argosy.study.runs import Run, expand
+from argosy_common.errors import ArgosyError
+
+VALUES = {**dict.fromkeys(FIELDS, "7"), "own_port": "4711"}
+
+
+def runs(launcher: str) -> list[Run]:
+    """Return the runs of a small study."""
+    asked = {"image": "torch-cpu", "command": "python3 x.py", "scale": {"nodes": [2]}}
+    return expand(parse_config({"experiments": {"one": {**asked, "launcher": launcher}}}, []))
+
+
+@given(
+    st.lists(
+        st.sampled_from(["{", "}", "{{", "}}", "{rank}", "{{rank}}", "{own_port}", "{x}", " ", "a"])
+    )
+)
+def test_a_text_says_the_same_as_a_format(parts: list[str]) -> None:
+    text = "".join(parts)
+    assert (as_format(text).format_map(VALUES),) == filled([text], VALUES)
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_each_launcher_of_argosy_can_be_filled_in(name: str) -> None:
+    (run, *_) = with_launchers(runs(name), Path("/nowhere"))
+    assert run.own_launcher is None
+    for text in rank_variables(run).values():
+        assert "\0" not in text.format_map({**VALUES, **dict.fromkeys(PORTS, 1)})
+
+
+PORTS = ("master_port", "coordinator_port", "ray_port", "superlink_port", "exec_port")
+
+
+def test_a_projects_own_file_comes_first_and_makes_another_run(tmp_path: Path) -> None:
+    plain = with_launchers(runs("torch"), tmp_path)
+    (tmp_path / "launchers").mkdir()
+    own = tmp_path / "launchers/torch.yaml"
+    own.write_text("per: node\nvariables: {ADDRESS: '{head_address}:{own_port}', N: 1}\n")
+    (run, *_) = with_launchers(runs("torch"), tmp_path)
+    assert (launcher_of(run).per, rank_variables(run)["N"]) == ("node", "1")
+    assert "own_launcher" in run.model_dump() and "own_launcher" not in plain[0].model_dump()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("varibles: {A: b}", "varibles: no such key; did you mean variables?"),
+        ("per: ranks", "per: input should be 'rank', 'node' or 'job'"),
+        ("variables: {A: '{rnak}'}", "{rnak}: there is no such field"),
+        ("start: [run, '{node_adress}']", "{node_adress}: there is no such field"),
+        ("beside: {head: ['serve {prt}']}", "{prt}: there is no such field"),
+        ("beside: {tail: ['x']}", "beside.tail: no such key"),
+        ("variables: {ARGOSY_NODE: 1}", "ARGOSY_ are Argosy's own"),
+        ("[]", "mine.yaml"),
+        ("start: []", "start"),
+        ("a: [", "is not YAML"),
+    ],
+)
+def test_a_mistake_names_the_file_and_the_key(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "launchers").mkdir()
+    (tmp_path / "launchers/mine.yaml").write_text(text)
+    with pytest.raises(ArgosyError) as problem:
+        with_launchers(runs("mine"), tmp_path)
+    assert "launchers/mine.yaml" in str(problem.value)
+    assert said in str(problem.value)
+    assert "\n" not in str(problem.value)
+
+
+def test_a_launcher_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(
+        ArgosyError, match=r"experiments\.one\.launcher: there is no launcher torhc"
+    ):
+        with_launchers(runs("torhc"), tmp_path)

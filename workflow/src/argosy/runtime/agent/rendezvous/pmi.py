@@ -1,0 +1,254 @@
+"""PMI-1: how an MPI of the MPICH family learns its ranks' places and addresses, from the image alone.
+
+Protocol: lines of `cmd=NAME key=value …`, as MPICH 5.0.2 sends them (src/pmi/maint/pmi-1.1.txt).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+import selectors
+import socket
+import threading
+import time
+from typing import Callable, Mapping, Sequence
+
+from ..coordination.failure import ABORT, EXIT, Failure, Finished
+from ..settings import Settings
+from ..transport.http_server import listen
+from ..transport.peers import Endpoint, Owners
+from .local_server import ADDRESS
+from .store import Rendezvous
+
+_KEY, _VALUE = 64, 4096  # bytes
+_LINE = 2 * _VALUE
+# Seconds between two looks for the other nodes while all of this node's ranks wait for them.
+_LOOK = 0.01
+_REFUSED = ("spawn", "publish_name", "unpublish_name", "lookup_name")
+_Words = Mapping[str, str]
+_UNASKED = (
+    "it ended without asking for its place (PMI): its program uses no MPI, or the image's MPI is not "
+    "of the MPICH family; RUN pip install mpich mpi4py installs one"
+)
+_UNFINISHED = "it ended with exit code 0 without MPI_Finalize, so other ranks may wait for it"
+
+
+class _Client:
+    """A connection of a rank."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.socket = sock
+        self.rank: int | None = None
+        self.received = b""
+        self.spawns = False
+
+    def answer(self, *lines: str) -> None:
+        """Send lines. Raises OSError, also of a client that does not read."""
+        data = "".join(f"{line}\n" for line in lines).encode("latin-1")
+        if data and self.socket.send(data) != len(data):
+            raise OSError("it does not read its answers")
+
+
+class PmiServer(threading.Thread):
+    """Serves this node's ranks until the process ends. Raises OSError when it cannot listen.
+
+    Args:
+        settings: of the node.
+        rendezvous: of the node; each node's entries reach the others in the order of their puts.
+        say: prints a line for the user.
+        failed: is told the failure of a rank that called MPI_Abort, after which MPI lets it go on.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        rendezvous: Rendezvous,
+        say: Callable[[str], None],
+        failed: Callable[[Failure], None],
+    ) -> None:
+        super().__init__(name="pmi", daemon=True)
+        per_node = settings.ranks_per_node
+        self._settings = settings
+        self._own = range(settings.node * per_node, (settings.node + 1) * per_node)
+        self._rendezvous = rendezvous
+        self._say = say
+        self._failed = failed
+        self._listener = listen((ADDRESS, 0))
+        self.endpoint: Endpoint = self._listener.getsockname()
+        """Where it listens."""
+        self._owners = Owners()
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._present: dict[int, _Client] = {}
+        self._waiting: list[_Client] = []
+        self._nodes_here = 0
+        self._asked: set[int] = set()
+        self._finalized: set[int | None] = set()
+        self._constant = {
+            # Clients that hear of a later version speak in another way.
+            "init": "response_to_init pmi_version=1 pmi_subversion=1",
+            "get_maxes": f"maxes kvsname_max={_KEY} keylen_max={_KEY} vallen_max={_VALUE}",
+            "get_appnum": "appnum appnum=0",
+            "get_my_kvsname": f"my_kvsname kvsname={_job(settings)}",
+            "get_universe_size": f"universe_size size={settings.ranks}",
+        }
+        self._commands: Mapping[str, Callable[[_Client, _Words], Sequence[str]]] = {
+            "put": self._put,
+            "get": self._get,
+            "barrier_in": self._wait,
+            "finalize": self._finalize,
+            "abort": self._abort,
+            **dict.fromkeys(_REFUSED, self._refuse),
+        }
+
+    def failure(self, ended: Finished) -> Failure | None:
+        """Return what is wrong with a rank although it ended with exit code 0."""
+        rank = ended.rank
+        if self._settings.ranks == 1 or rank in self._finalized:
+            return None
+        cause = _UNFINISHED if rank in self._asked else _UNASKED
+        return Failure(ended.node, rank, cause, ended.at, EXIT)
+
+    def run(self) -> None:
+        """Run the thread."""
+        while True:
+            for key, _ in self._selector.select(_LOOK if self._all_wait else None):
+                if key.data:
+                    self._read(key.data)
+                else:
+                    self._accept()
+            if self._all_wait:
+                self._look_for_nodes()
+
+    @property
+    def _all_wait(self) -> bool:
+        return len(self._waiting) == len(self._own)
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            sock, peer = self._listener.accept()
+            if self._owners.is_ours(peer, self.endpoint):
+                sock.setblocking(False)
+                self._selector.register(sock, selectors.EVENT_READ, _Client(sock))
+            else:
+                sock.close()
+
+    def _read(self, client: _Client) -> None:
+        try:
+            data = client.socket.recv(_LINE)
+            if not data:
+                raise OSError("it has ended")
+            *lines, client.received = (client.received + data).split(b"\n")
+            if len(client.received) > _LINE:
+                raise ValueError("it does not speak PMI-1")
+            for line in lines:
+                client.answer(*self._take(client, line.decode("latin-1")))
+        except OSError:
+            self._forget(client)
+        except (ValueError, MemoryError) as error:
+            who = "a program" if client.rank is None else f"rank {client.rank}"
+            why = error if isinstance(error, ValueError) else "the ranks have put too many values"
+            self._say(f"refused a request of {who} to the node's PMI server: {why}")
+            self._forget(client)
+
+    def _forget(self, client: _Client) -> None:
+        self._selector.unregister(client.socket)
+        client.socket.close()
+        if client in self._waiting:
+            self._waiting.remove(client)
+        if client.rank is not None:
+            del self._present[client.rank]
+
+    def _take(self, client: _Client, line: str) -> Sequence[str]:
+        """Return the answer, or nothing where it comes later. Raises ValueError."""
+        # Of several lines is the request for more ranks: mcmd=spawn … endcmd.
+        if client.spawns or line.startswith("mcmd="):
+            client.spawns = line != "endcmd"
+            line = "cmd=spawn"
+            if client.spawns:
+                return ()
+        # A value comes last, and may hold any character.
+        head, _, value = line.partition(" value=")
+        words = {name: text for name, _, text in (word.partition("=") for word in head.split())}
+        command = words.get("cmd", "")
+        if command == "initack":
+            return self._place(client, words.get("pmiid", ""))
+        if client.rank is None:
+            raise ValueError("it does not speak PMI-1")
+        if command in self._constant:
+            return (f"cmd={self._constant[command]} rc=0",)
+        if command not in self._commands:
+            raise ValueError(f"PMI-1 has no command {command[:40]!r}")
+        return self._commands[command](client, {**words, "value": value})
+
+    def _place(self, client: _Client, text: str) -> Sequence[str]:
+        rank = int(text) if re.fullmatch("[0-9]{1,9}", text) else -1
+        if rank not in self._own or client.rank is not None:
+            raise ValueError(f"it takes itself for rank {text[:40]!r}")
+        if rank in self._present:
+            raise ValueError(
+                f"a program that rank {rank} started calls MPI_Init, too: start it without PMI_PORT"
+            )
+        client.rank = rank
+        self._present[rank] = client
+        self._asked.add(rank)
+        self._finalized.discard(rank)
+        places = (f"size={self._settings.ranks}", f"rank={rank}", "debug=0")
+        return ("cmd=initack rc=0", *(f"cmd=set {place}" for place in places))
+
+    def _put(self, client: _Client, words: _Words) -> Sequence[str]:
+        self._rendezvous.put(f"/pmi/:{words.get('key')}", words["value"].encode("latin-1"))
+        return ("cmd=put_result rc=0",)
+
+    def _get(self, client: _Client, words: _Words) -> Sequence[str]:
+        found = self._rendezvous.get(f"/pmi/:{words.get('key')}")
+        if words.get("key") == "PMI_process_mapping":
+            # From the first node on, each node has as many ranks.
+            found = f"(vector,(0,{self._settings.nodes},{len(self._own)}))".encode()
+        if found is None:
+            return ("cmd=get_result rc=-1 msg=key_not_found value=unknown",)
+        return (f"cmd=get_result rc=0 value={found.decode('latin-1')}",)
+
+    def _finalize(self, client: _Client, words: _Words) -> Sequence[str]:
+        self._finalized.add(client.rank)
+        return ("cmd=finalize_ack rc=0",)
+
+    def _abort(self, client: _Client, words: _Words) -> Sequence[str]:
+        cause = f"it called MPI_Abort with exit code {words.get('exitcode', '1')}"
+        self._failed(Failure(self._settings.node, client.rank, cause, time.time(), ABORT))
+        return ()
+
+    def _refuse(self, client: _Client, words: _Words) -> Sequence[str]:
+        command = words["cmd"]
+        self._say(
+            f"rank {client.rank}: {command} of MPI is refused: the ranks of a job are those of "
+            "`nodes` and `ranks_per_node`"
+        )
+        return (f"cmd={command.partition('_')[0]}_result rc=-1 msg=not_supported",)
+
+    def _wait(self, client: _Client, words: _Words) -> Sequence[str]:
+        self._waiting.append(client)
+        if self._all_wait:
+            # After this node's values, so a node that sees it has those.
+            self._nodes_here = 0
+            self._rendezvous.put(f"/pmi.barrier/{self._settings.node}", b"")
+        return ()
+
+    def _look_for_nodes(self) -> None:
+        while self._rendezvous.get(f"/pmi.barrier/{self._nodes_here}") is not None:
+            self._nodes_here += 1
+        if self._nodes_here < self._settings.nodes:
+            return
+        # The next barrier is the next generation of its scope.
+        self._rendezvous.delete(f"/pmi.barrier/{self._settings.node}")
+        self._rendezvous.met.update(self._own)
+        waiting, self._waiting = self._waiting, []
+        for client in waiting:
+            with contextlib.suppress(OSError):
+                client.answer("cmd=barrier_out rc=0")
+
+
+def _job(settings: Settings) -> str:
+    """Return a name of this attempt, after which MPICH names files in /dev/shm, as other jobs do."""
+    return hashlib.sha256(f"pmi {settings.token}".encode()).hexdigest()[:32]
