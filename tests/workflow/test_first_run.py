@@ -14,7 +14,7 @@ from argosy_images.store.store import Store
 PROGRAM = """
 import os, sys, time
 assert "fail" not in sys.argv, "told to fail"
-time.sleep(60 if "long" in sys.argv else 0)
+time.sleep(60 if "long" in sys.argv else 2 * ("--lr" in sys.argv))
 for step in range(12):
     print(f"{100 + step % 3} samples/s", flush=True)
 print("arguments", sys.argv[1:], os.environ.get("WORLD_SIZE"), os.environ.get("ACCELERATE_MIXED_PRECISION"))

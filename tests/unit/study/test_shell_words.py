@@ -1,10 +1,13 @@
 """A variable of a shell that nobody fills in is refused before anything runs, wherever it is written."""
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from argosy.jobs.planning import Project, Target, plan_runs
+from argosy.site.models import Site
 from argosy.study.config import parse_config
 from argosy.study.runs import expand
 from argosy.study.shell_words import remedy, unfilled
@@ -27,6 +30,7 @@ from argosy_common.errors import ArgosyError
         ("train --lr=${lr}", "${lr}", "write the value"),
         ("train --port '$(shuf -n 1)'", "$(shuf -n 1)", "write the value"),
         ("train '`id`'", "`id`", "write the value"),
+        ("train --batch $((32*2))", "$((32*2))", "write the value"),
         ("train --title 'job $SLURM_JOB_ID of two'", "$SLURM_JOB_ID", "write {nodes}"),
         ("nice bash -c 'train $SLURM_NNODES'", "$SLURM_NNODES", "write {nodes}"),
     ],
@@ -69,6 +73,16 @@ def test_each_key_is_named(key: str, more: dict[str, Any]) -> None:
     with pytest.raises(ArgosyError) as refused:
         expand(config, {"out": "$SCRATCH/out"})
     assert refused.value.problem == f"{key}: $SCRATCH: nothing fills this in"
+
+
+def test_variables_of_ranks_in_the_sites_file_are_checked(tmp_path: Path) -> None:
+    facts = Site.model_validate(
+        {"scheduler": "local", "environment": {"TORCH_HOME": "$SCRATCH/torch"}}
+    )
+    with pytest.raises(
+        ArgosyError, match=r"^slurm/here/site\.yaml: environment\.TORCH_HOME: \$SCRATCH"
+    ):
+        plan_runs(Project(tmp_path), Target("here"), [], {}, facts)
 
 
 def test_a_missing_variable_of_the_site_is_told_by_the_key_in_the_file() -> None:

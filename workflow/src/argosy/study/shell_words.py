@@ -19,7 +19,7 @@ RUN_NUMBER = "{nodes}x{ranks_per_node}-{repeat}"
 _NAME = r"[A-Za-z_]\w*"
 _OPERATOR = r"(?::[-=?+0-9]|[-?+=#%/^,])[^{}]*"
 _EXPANSION = re.compile(
-    rf"(?<![\\$])\$(?:({_NAME})|[0-9@*#]|\{{(?:{_NAME}|[0-9@*]+)(?:{_OPERATOR})?\}}|\([^()]+\))|`[^`]+`"
+    rf"(?<![\\$])\$(?:({_NAME})|[0-9@*#]|\{{(?:{_NAME}|[0-9@*]+)(?:{_OPERATOR})?\}}|\(\(?[^()]+\)?\))|`[^`]+`"
 )
 """A variable, a positional parameter, or a command whose output a shell puts there."""
 _OF_SLURM = re.compile(r"(?<![\\$])\$\{?(S(?:LURM|BATCH)_\w+)(?!\w|:?[-=?+])")
