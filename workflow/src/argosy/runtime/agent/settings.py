@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import ipaddress
 import json
 import os
@@ -209,6 +210,8 @@ class Settings:
             "pmi": "{}:{}".format(*meeting.pmi),
             "interface": self.interface,
             "timeline": self.timeline,
+            # The token itself stays with the agents.
+            "secret": hmac.new(self.token.encode(), b"of the program", "sha256").hexdigest(),
             "node_address": self.address,
             "node_addresses": ",".join(each.address for each in meeting.nodes),
             "rank_port": own[local_rank] if local_rank < len(own) else 0,
