@@ -8,6 +8,7 @@ import json
 import os
 import re
 import socket
+import tempfile
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import AbstractSet, Mapping, Pattern, Sequence
@@ -210,6 +211,7 @@ class Settings:
             "pmi": "{}:{}".format(*meeting.pmi),
             "interface": self.interface,
             "timeline": self.timeline,
+            "tmp": tempfile.gettempdir(),
             # The token itself stays with the agents.
             "secret": hmac.new(self.token.encode(), b"of the program", "sha256").hexdigest(),
             "node_address": self.address,
