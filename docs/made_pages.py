@@ -66,9 +66,16 @@ class ErrorsReference(SphinxDirective):
         return self.parse_text_to_nodes("\n".join(lines))
 
 
+_CHECKS = ("argosy/study", "argosy/site", "argosy/validation.py", "argosy_common")
+"""Modules whose ValueErrors say what is wrong with a key of users' files."""
+
+
 def _errors(path: Path) -> Iterator[tuple[str, str]]:
+    names = {"ArgosyError"}
+    if path.relative_to(SOURCE).as_posix().startswith(_CHECKS):
+        names.add("ValueError")
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "ArgosyError":
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in names:
             error, hint = ([_text(argument) for argument in node.args] + ["", ""])[:2]
             if any(map(str.isalpha, error)):
                 yield error, hint

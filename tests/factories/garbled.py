@@ -4,7 +4,8 @@ import copy
 import json
 import math
 import random
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 HARMFUL = '<img src="x" onerror="alert(1)">'
@@ -41,6 +42,24 @@ def garbled_lines(text: str, chance: random.Random) -> str:
     for place in chance.choices(range(len(lines)), k=chance.choice((1, 5, 50)) if lines else 0):
         lines[place] = garbled(lines[place], chance)
     return "".join(f"{line}\n" for line in lines)
+
+
+def garbled_text(text: str, pieces: Sequence[str], chance: random.Random) -> str:
+    """A text, of which some lines or pieces of lines are gone, doubled, or exchanged for others."""
+    lines = text.splitlines(keepends=True)
+    for _ in range(chance.choice((1, 1, 2, 5, 20))):
+        place = chance.randrange(len(lines)) if lines else 0
+        line = lines[place] if lines else ""
+        begin, size = chance.randrange(len(line) + 1), chance.choice((0, 0, 1, 3, 10, 100))
+        if chance.random() < 0.5 and (words := list(re.finditer(r"\S+", line))):
+            word = chance.choice(words)
+            begin, size = word.start(), len(word.group())
+        piece = chance.choice((*pieces, line, chance.choice(lines) if lines else ""))
+        piece *= chance.choice((1, 1, 1, 1, 2, 400))
+        lines[place : place + 1] = [line[:begin] + piece + line[begin + size :]]
+        if chance.random() < 0.1:
+            del lines[place : place + chance.choice((1, 1, 5))]
+    return "".join(lines)
 
 
 def _places(value: Any, place: Place = ()) -> Iterator[Place]:

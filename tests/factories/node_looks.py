@@ -16,7 +16,6 @@ def look(**more: Any) -> NodeLook:
         "kernel": "5.14.0",
         "system": "Rocky Linux 9.4",
         "cpus": 64,
-        "memory_mib": 257_000,
         "suffixes": {},
         "absent": (),
         "gpus": (),
@@ -24,7 +23,6 @@ def look(**more: Any) -> NodeLook:
         "gpu_driver": "",
         "fabrics": (),
         "outside": {},
-        "proxies": (),
         "pythons": ("python3=3.9.18",),
         "unix": 1.8e9,
         "interfaces": (),
@@ -34,7 +32,7 @@ def look(**more: Any) -> NodeLook:
 
 
 def interface(name: str, **more: Any) -> dict[str, Any]:
-    return {"name": name, "address": "10.0.0.1", "infiniband": False, "up": True, **more}
+    return {"name": name, "infiniband": False, **more}
 
 
 def folder(written: str, **more: Any) -> dict[str, Any]:

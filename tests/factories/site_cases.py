@@ -20,6 +20,8 @@ class Case:
     hardware: str | None = None
     runtime: Literal["container", "native"] = "container"
     warning: int | None = None
+    restarts: int = 0
+    least_nodes: int | None = None
     folder: str = ""
     same_allocation: bool = False
     data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -104,6 +106,8 @@ def cases() -> Iterator[Case]:
         for case in _of_site(name, site):
             yield replace(case, refused=site.refused.get(case.name))
     yield Case("mycluster", "data", gpus=1, data=DATA)
+    for site in ("mycluster", "local"):
+        yield Case(site, "restarts", nodes=4, warning=120, restarts=2, least_nodes=2)
     # On this machine there is no hardware to choose from.
     yield from (
         case for case in _of_site("local", Kept()) if case.name not in ("gpu", "mig", "shared-job")

@@ -126,7 +126,10 @@ def _run_of(case: Case) -> Run:
             time=1800,
             same_allocation=case.same_allocation,
         ),
-        checkpoints=Checkpoints(warning=case.warning) if case.warning else None,
+        checkpoints=Checkpoints(warning=case.warning, restarts=case.restarts)
+        if case.warning
+        else None,
+        least_nodes=case.least_nodes,
         throughput=None,
         data=case.data,
     )

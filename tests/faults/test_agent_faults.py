@@ -206,12 +206,14 @@ def test_ranks_that_get_the_cancelling_signal_before_their_agents_have_not_faile
 def test_a_missing_command_is_named(job: Any) -> None:
     job = job(["no-such-program", "x"]).start()
     assert job.wait() == [1, 1]
-    assert job.failures() == ["command not found in the image: no-such-program"] * 2
+    assert job.failures() == ["command not found on this node: no-such-program"] * 2
     assert "Traceback" not in job.outputs()
 
 
 def test_a_missing_command_of_an_image_with_an_entrypoint_names_it(job: Any) -> None:
-    job = job(["no-such-program"], nodes=1).start(ARGOSY_ENTRYPOINT="/bin/bash -l")
+    job = job(["no-such-program"], nodes=1).start(
+        ARGOSY_ENTRYPOINT="/bin/bash -l", ARGOSY_ENGINE="apptainer"
+    )
     assert job.wait() == [1]
     [said] = job.failures()
     assert said.startswith(
@@ -225,11 +227,11 @@ def test_commands_that_cannot_be_executed_are_named(job: Any, tmp_path: Path) ->
     script.write_text("#!/no/such/interpreter\n")
     first = job([str(script)], nodes=1).start()
     assert first.wait() == [1]
-    assert first.failures() == [f"command not executable in the image: {script}"]
+    assert first.failures() == [f"command not executable on this node: {script}"]
     script.chmod(0o755)
     second = job([str(script)], nodes=1).start()
     assert second.wait() == [1]
-    assert second.failures() == [f"command {script}: the image lacks its interpreter"]
+    assert second.failures() == [f"command {script}: its interpreter is not on this node"]
 
 
 def test_a_node_that_never_appears(job: Any) -> None:

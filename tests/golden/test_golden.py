@@ -1,7 +1,8 @@
 """Every batch script, made the way a user's is; and what a shell says of it.
 
-Those of the plain cluster are here as whole texts, one of each kind, and of all other cases and sites what
-differs from these. UPDATE_GOLDEN=1 writes them anew; look at the difference before it is kept.
+Those of the plain cluster are here as whole texts, one of each kind. A file of each site has what differs
+from these, each difference once, with the cases that have it. UPDATE_GOLDEN=1 writes them anew; look at the
+difference before it is kept.
 """
 
 import os
@@ -31,9 +32,8 @@ def named(case: Case) -> str:
     return f"{case.site}/{case.name}"
 
 
-def golden_of(case: Case) -> Path:
-    ending = "sbatch" if case.site == PLAIN and case.name in WHOLE else "diff"
-    return GOLDEN / case.site / f"{case.name}.{ending}"
+def is_whole(case: Case) -> bool:
+    return case.site == PLAIN and case.name in WHOLE
 
 
 @cache
@@ -43,20 +43,17 @@ def plain_script(slurm_dir: Path, name: str) -> str:
     return script_of(slurm_dir, case)
 
 
-def kept_text(case: Case, text: str, slurm_dir: Path) -> str:
-    """What is kept of a script: all of it, or what differs from that of the plain cluster.
+def differences(case: Case, text: str, slurm_dir: Path) -> list[str]:
+    """What differs from the script of the same case, or of the first one, at the plain cluster.
 
     Names of the site in paths do not count, nor where in the script lines are.
     """
-    text = without_description(text)
-    if golden_of(case).suffix == ".sbatch":
-        return text
     base = FIRST if case.site == PLAIN else {"mig": "gpu"}.get(case.name, case.name)
     named_alike = re.sub(rf"(?<=/){re.escape(case.site)}(?=[/' ]|$)", PLAIN, text, flags=re.M)
     ends = without_description(plain_script(slurm_dir, base)).splitlines(), named_alike.splitlines()
     lines = [*unified_diff(*ends, n=0, lineterm="")][2:]
-    kept = ("@@" if line.startswith("@@") else line for line in lines)
-    return "".join(f"{line}\n" for line in (f"{PLAIN}/{base}", *kept))
+    kept = ("@@" if line.startswith("@@") else f"{line}\n" for line in lines)
+    return "".join(kept).split("@@")[1:]
 
 
 def without_description(script: str) -> str:
@@ -64,19 +61,31 @@ def without_description(script: str) -> str:
     return re.sub(r'("\$ARGOSY_ATTEMPT" )[0-9a-f]{64}', r"\1DESCRIPTION", script)
 
 
-@pytest.mark.parametrize("case", KEPT, ids=named)
-def test_script(case: Case, tmp_path: Path, project: Path) -> None:
-    text = script_of(project / "slurm", case)
-    subprocess.run(["bash", "-n"], input=text, text=True, check=True)
-    golden = golden_of(case)
-    found = kept_text(case, text, project / "slurm")
+@pytest.mark.parametrize("site", sorted({case.site for case in KEPT}))
+def test_scripts(site: str, tmp_path: Path, project: Path) -> None:
+    own = [case for case in KEPT if case.site == site]
+    found: dict[str, list[str]] = {}
+    for case in own:
+        text = script_of(project / "slurm", case)
+        subprocess.run(["bash", "-n"], input=text, text=True, check=True)
+        if case.name == "odd-path" and site != "local":
+            assert_path_stays_a_value(site, text, tmp_path)
+        text = without_description(text)
+        if is_whole(case):
+            compare(GOLDEN / site / f"{case.name}.sbatch", text)
+        else:
+            for lines in differences(case, text, project / "slurm"):
+                found.setdefault(lines, []).append(case.name)
+    names = " ".join(case.name for case in own if not is_whole(case))
+    parts = (f"@@ {' '.join(cases)}\n{lines}" for lines, cases in found.items())
+    compare(GOLDEN / f"{site}.diff", f"{PLAIN} beside {site}: {names}\n{''.join(parts)}")
+
+
+def compare(golden: Path, found: str) -> None:
     if UPDATE:
         assert os.environ.get("CI") != "true", "in CI the texts are compared"
-        golden.parent.mkdir(exist_ok=True)
         golden.write_text(found, encoding="utf-8")
     assert found == golden.read_text(encoding="utf-8")
-    if case.name == "odd-path" and case.site != "local":
-        assert_path_stays_a_value(case.site, text, tmp_path)
 
 
 def assert_path_stays_a_value(site: str, text: str, folder: Path) -> None:
@@ -104,14 +113,13 @@ def test_what_a_site_does_not_have_is_refused(case: Case, project: Path) -> None
     assert case.refused is not None
     assert case.refused in str(problem.value)
     assert "\n" not in str(problem.value)
-    assert not golden_of(case).exists()
 
 
 def test_every_site_and_every_text_belongs_to_a_case(project: Path) -> None:
     folders = {path.parent.name for path in (project / "slurm").glob("*/site.yaml")}
     assert {*SITES, "local"} <= folders
-    texts = {path for path in GOLDEN.glob("*/*") if path.suffix in (".sbatch", ".diff")}
-    assert texts == {golden_of(case) for case in KEPT}
+    assert {path.stem for path in GOLDEN.glob("*.diff")} == {case.site for case in KEPT}
+    assert {path.stem for path in GOLDEN.glob("*/*.sbatch")} == {*WHOLE}
 
 
 @pytest.mark.thorough

@@ -76,7 +76,10 @@ def _redirect(target: str) -> Answer:
     return _raw(f"HTTP/1.0 302 Found\r\nLocation: {target}\r\n\r\n".encode())
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+HERE = ("127.0.0.1", "localhost", "[::1]", "127.1", "0x7f000001", "0.0.0.0", "[::ffff:127.0.0.1]")
+
+
+@pytest.mark.parametrize("host", HERE)
 def test_a_server_elsewhere_sends_nobody_to_this_machine(tmp_path: Path, host: str) -> None:
     asked: list[str] = []
     with _server(lambda handler: asked.append(handler.path)) as here:

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from argosy_common.disk import remove_tree
 from argosy_common.errors import ArgosyError
 from argosy_images.builder import cache
 from argosy_images.rootfs.archive import digest_of_layer, layer_tar
-from argosy_images.rootfs.layers import Change
+from argosy_images.rootfs.freeze import GrowingTree, make_frozen
+from argosy_images.rootfs.layers import Change, Layer
 from argosy_images.store.sharing import share
 from argosy_images.store.store import Store
 
@@ -109,3 +111,29 @@ def test_layers_note_setuid_programs_and_hold_none(tmp_path: Path) -> None:
     assert found["./bin/sudo"] == (0o4755, 1, "./bin/su")
     assert found["./bin/mail"][0] == 0o2711
     assert found["./bin/ls"][0] == 0o755
+
+
+def test_others_change_no_file_of_a_frozen_image(tmp_path: Path) -> None:
+    """Its folders may be opened to them, and its files are those of the layers by a second name."""
+    diff = tmp_path / "diff"
+    (diff / "opt").mkdir(parents=True)
+    modes = {"all": 0o777, "group": 0o664, "pipe": 0o666, "own": 0o755, "su": 0o6777}
+    for name, mode in modes.items():
+        path = diff / "opt" / name
+        os.mkfifo(path) if name == "pipe" else path.write_text(name)
+        path.chmod(mode)
+    (diff / "opt/link").symlink_to("all")
+    layer = Layer(diff, {}, frozenset())
+    make_frozen([layer], tmp_path / "root")
+    tree = GrowingTree(tmp_path / "making")
+    tree.begin([Layer(tmp_path / "root", {}, frozenset())])
+    tree.finish([Layer(tmp_path / "root", {}, frozenset()), layer], tmp_path / "grown")
+    for root in (tmp_path / "root/opt", tmp_path / "grown/opt"):
+        found = {name: mode_of(root / name) for name in modes}
+        assert found == {"all": 0o755, "group": 0o644, "pipe": 0o644, "own": 0o755, "su": 0o755}
+        assert (root / "all").read_text() == "all"
+        assert (root / "own").samefile(diff / "opt/own")
+        assert (root / "link").readlink() == Path("all")
+    assert {name: mode_of(diff / "opt" / name) for name in modes} == modes
+    for root in (tmp_path / "root", tmp_path / "grown"):
+        remove_tree(root)

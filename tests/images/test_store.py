@@ -1,6 +1,7 @@
 """Where a project's images lie."""
 
 import os
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -103,6 +104,43 @@ def test_a_group_that_the_user_trusts_may_write(
     tmp_path.chmod(0o2777)
     with pytest.raises(ArgosyError, match="anybody"):
         Store.of_project(tmp_path)
+
+
+def test_an_access_list_counts_as_what_it_grants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strict_modes, "_is_private_group", lambda group: group == os.getgid())
+    team, someone = tmp_path / "team", 59_999
+    (team / "store").mkdir(parents=True)
+    monkeypatch.setenv("ARGOSY_STORE", str(team / "store"))
+    for kind, number, said in [(2, someone, "the user 59999"), (8, someone, "the group 59999")]:
+        grant(team, (kind, 7, number), mask=7)
+        for trusted in ("", "others"):
+            monkeypatch.setenv("ARGOSY_TRUSTED", trusted)
+            with pytest.raises(ArgosyError, match=rf"^{team}: there {said} may"):
+                Store.of_project(tmp_path)
+        monkeypatch.setenv("ARGOSY_TRUSTED", str(someone))
+        assert Store.of_project(tmp_path).path == team / "store"
+        monkeypatch.delenv("ARGOSY_TRUSTED")
+        # Reading harms nobody, nor does what the mask takes away, nor the user's own name.
+        for entry, mask in [
+            ((kind, 5, number), 7),
+            ((kind, 7, number), 5),
+            ((kind, 7, os.getuid() if kind == 2 else os.getgid()), 7),
+        ]:
+            grant(team, entry, mask=mask)
+            assert Store.of_project(tmp_path).path == team / "store"
+
+
+def grant(folder: Path, entry: tuple[int, int, int], *, mask: int) -> None:
+    """Give a folder an access list, as setfacl does: owner, entry, group, mask, others."""
+    entries = [(1, 7, -1 & 0xFFFFFFFF), entry, (4, 5, -1 & 0xFFFFFFFF), (16, mask, -1 & 0xFFFFFFFF)]
+    entries = sorted([*entries, (32, 5, -1 & 0xFFFFFFFF)])
+    packed = b"".join(struct.pack("<HHI", *each) for each in entries)
+    try:
+        os.setxattr(folder, "system.posix_acl_access", struct.pack("<I", 2) + packed)
+    except OSError:
+        pytest.skip("this file system has no access lists")
 
 
 def test_a_store_of_somebody_else_may_not_lie_where_anybody_could_have_made_it(

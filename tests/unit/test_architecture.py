@@ -120,6 +120,7 @@ SPEAKS_OF_SLURM = {
     "study/models.py": "what a name may hold",
     "schedulers/local/time_limit.py": "does as Slurm does",
     "study/command_launchers.py": "names launchers",
+    "study/shell_words.py": "names its variables, which ranks do not have",
     "runtime/start-node.sh": "the same",
     "runtime/native-node.sh": "hides their variables",
 }

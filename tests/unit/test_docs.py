@@ -93,16 +93,38 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w-]", "", each.lower().replace(" ", "-")) for each in headings}
 
 
+def markdown(project: Path) -> list[Path]:
+    """Return all pages, those of packages included."""
+    listed = subprocess.check_output(("git", "ls-files", "*.md"), cwd=project, text=True)
+    return [project / page for page in listed.splitlines()]
+
+
 def test_every_file_and_heading_that_pages_link_to_is_there(project: Path) -> None:
-    pages = [*project.glob("*.md"), *project.glob("*/README.md"), *project.glob("docs/*.md")]
     linked = 0
-    for page in pages:
+    for page in markdown(project):
         for target, anchor in re.findall(r"\]\(([^)#:]*)#?([^):]*)\)", page.read_text()):
             file = page.parent / target if target else page
             assert file.exists(), f"{page}: {target}"
             assert not anchor or anchor in anchors(file), f"{page}: {target}#{anchor}"
             linked += bool(anchor)
     assert linked > 10
+
+
+def test_pages_and_sections_that_are_named_without_a_link_are_there(project: Path) -> None:
+    """As `docs/images.md, *Host requirements*`, in pages, messages and configuration."""
+    for page in {*pages(project), *markdown(project)}:
+        text = page.read_text(errors="replace")
+        for name, title in re.findall(r"\b((?:docs|config)/[\w-]+\.md)(?:, \*([^*\n]+)\*)?", text):
+            assert (project / name).is_file(), f"{page}: {name}"
+            section = re.sub(r"[^\w-]", "", title.lower().replace(" ", "-"))
+            assert not title or section in anchors(project / name), f"{page}: {name}, {title}"
+
+
+def test_every_target_of_make_that_is_named_is_there(project: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (project / "Makefile").read_text(), re.M))
+    for page in markdown(project):
+        named = re.findall(r"(?:`|^)make (?:-\S+ |[A-Z]+=\S+ )*([a-z-]+)", page.read_text(), re.M)
+        assert set(named) <= targets, page
 
 
 def test_every_test_that_pages_name_is_there(project: Path) -> None:

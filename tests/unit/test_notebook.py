@@ -28,23 +28,16 @@ def test_a_folder_without_a_report_is_told(tmp_path: Path) -> None:
         read_results(tmp_path)
 
 
+def test_a_folder_of_several_sites_names_them(tmp_path: Path) -> None:
+    (tmp_path / "results/local").mkdir(parents=True)
+    (tmp_path / "results/local/summary.json").touch()
+    with pytest.raises(ArgosyError, match="not a folder of a site's results") as raised:
+        read_results(tmp_path / "results")
+    assert raised.value.hint == f"there are {tmp_path}/results/local"
+
+
 def test_figures_without_vl_convert_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     with pytest.raises(ArgosyError, match="figures need vl-convert") as raised:
         paper.draw({})
     assert raised.value.hint == "pip install 'argosy[figures]'"
-
-
-def test_the_lines_of_the_page_run(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    results = tmp_path / "results/local"
-    results.mkdir(parents=True)
-    sample_study(results)
-    collect(results, results / "tables")
-    make_report(results / "tables", results, results)
-    monkeypatch.chdir(tmp_path)
-    page = (project / "docs/reading-your-report.md").read_text()
-    found: dict[str, object] = {}
-    exec(page.partition("```python\n")[2].partition("```")[0], found)
-    assert len(found["rows"]) > 5

@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -183,7 +184,7 @@ def test_what_is_not_there_is_said_before_and_at_the_node(
 
 
 def test_runs_before_and_after_a_change_of_the_data_are_no_repeats(
-    workspace: Workspace, scratch: Path
+    workspace: Workspace, scratch: Path, tmp_path: Path
 ) -> None:
     grown = scratch / "grown"
     grown.mkdir()
@@ -203,6 +204,12 @@ def test_runs_before_and_after_a_change_of_the_data_are_no_repeats(
         workspace.configure({"grows": {**experiment, "scale": {"nodes": [1], "repeats": repeats}}})
         status, output = workspace.run(BIN / "snakemake", "--quiet", "host", "progress")
         assert status == 0, output
+        # The first result stands in the project's new place.
+        assert "Measured again" not in output
+        assert output.count(f": Running grows nodes1-ranks1-repeat{repeats}") == 1
+        if repeats == 1:
+            workspace.path.rename(tmp_path / "moved")
+            workspace = replace(workspace, path=tmp_path / "moved")
     summary = json.loads((workspace.path / "results/local/summary.json").read_text())
     found = {each["experiment"]: each["setup"]["programs"] for each in summary["experiments"]}
     seen = [found[f"grows #{number}"]["data /data/grown"] for number in (1, 2)]

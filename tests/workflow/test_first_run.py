@@ -14,7 +14,7 @@ from argosy_images.store.store import Store
 PROGRAM = """
 import os, sys, time
 assert "fail" not in sys.argv, "told to fail"
-time.sleep(60 if "long" in sys.argv else 0)
+time.sleep(60 if "long" in sys.argv else 2 * ("--lr" in sys.argv))
 for step in range(12):
     print(f"{100 + step % 3} samples/s", flush=True)
 print("arguments", sys.argv[1:], os.environ.get("WORLD_SIZE"), os.environ.get("ACCELERATE_MIXED_PRECISION"))
@@ -46,7 +46,8 @@ def output(home: Workspace, experiment: str, run_id: str) -> str:
 
 def test_a_first_run_needs_no_file_and_a_second_keeps_the_first(home: Workspace) -> None:
     status, said = run(home, "--ranks-per-node", "2", "--", "python", "train.py", "--lr", "1e-3")
-    assert status == 0, said
+    # The run has completed, but its ranks have each done the whole work.
+    assert status == 1 and "but has no throughput: its 2 ranks never met" in said, said
     assert "wrote config/config.yaml" in said
     assert f"Report: {home.path}/results/local/report.html" in said
     assert "['--lr', '1e-3'] 2" in output(home, "train", "nodes1-ranks2-repeat1")
@@ -55,7 +56,12 @@ def test_a_first_run_needs_no_file_and_a_second_keeps_the_first(home: Workspace)
     before = config.read_text()
     # The same again is there already.
     status, said = run(home, "--ranks-per-node", "2", "--", "python", "train.py", "--lr", "1e-3")
-    assert (status, config.read_text()) == (0, before) and "added" not in said
+    assert (status, config.read_text()) == (1, before) and "added" not in said
+    # A launcher's own line is taken apart.
+    launched = ("torchrun", "--nproc-per-node", "1", "train.py", "launched")
+    status, said = run(home, "--name", "launched", "--", *launched)
+    assert status == 0 and "['launched'] 1" in output(home, "launched", RUN), said
+    before = config.read_text()
     # Another command has another name, and a status of its own.
     status, said = run(home, "--", "python", "train.py", "fail")
     assert status == 1 and "added experiments.train-2" in said and "told to fail" in said
@@ -68,7 +74,8 @@ def test_a_first_run_needs_no_file_and_a_second_keeps_the_first(home: Workspace)
         ("--image", "torch-cpu", "--", "python", "train.py"),
         ("--nodes", "0", "--", "python", "train.py"),
         ("--name", "a b", "--", "python", "train.py"),
-        ("--", "srun", "python", "train.py"),
+        ("--", "sbatch", "python", "train.py"),
+        ("--", "python", "train.py", "$SCRATCH"),
         ("--", "python", "trian.py"),
         (),
     ):
@@ -79,7 +86,7 @@ def test_a_first_run_needs_no_file_and_a_second_keeps_the_first(home: Workspace)
     assert config.read_text() == before
     # One quoted text is split as by a shell.
     status, said = run(home, "--ranks-per-node", "2", "--", "python train.py --lr 1e-3")
-    assert (status, config.read_text()) == (0, before), said
+    assert (status, config.read_text()) == (1, before), said
 
 
 def test_ctrl_c_ends_the_run_and_its_snakemake(home: Workspace) -> None:

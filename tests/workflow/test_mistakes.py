@@ -82,13 +82,15 @@ def test_a_program_that_knows_nothing_of_argosy_is_measured_by_its_output(
 
 def test_shell_characters_in_a_command_are_only_characters(workspace: Workspace) -> None:
     program = "import sys; print('rate', 1.0, *sys.argv[1:])"
-    command = f"""python3 -c "{program}" '; touch /job/pwned' '$(touch /job/pwned)' '`id`' 'a b'"""
+    command = (
+        f"""python3 -c "{program}" '; touch /job/pwned' '1 $(touch /job/pwned)' '2 `id`' 'a b'"""
+    )
     workspace.configure({"odd": experiment(command, throughput="rate ([0-9.]+)")})
     status, output = workspace.snakemake()
     assert status == 0, output
     folder = workspace.run_dir("odd", RUN)
     (log,) = folder.glob("logs/*/ranks/rank-0.log")
-    assert log.read_text() == "rate 1.0 ; touch /job/pwned $(touch /job/pwned) `id` a b\n"
+    assert log.read_text() == "rate 1.0 ; touch /job/pwned 1 $(touch /job/pwned) 2 `id` a b\n"
     assert not (folder / "pwned").exists()
 
 

@@ -22,7 +22,7 @@ def experiment(words: str = "", image: str = "mpich", **scale: Any) -> dict[str,
     return {
         "image": image,
         "launcher": "mpi",
-        "command": f"python3 -m mpi4py /workloads/meet_by_mpi.py {words}",
+        "command": f"python3 /workloads/meet_by_mpi.py {words}",
         "scale": {"nodes": [2], "repeats": 1, **scale},
         "resources": {"time": "10m", "memory_per_rank": "500M"},
         "throughput": r"([\d.]+) samples/s",

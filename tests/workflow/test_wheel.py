@@ -1,53 +1,23 @@
 """What is installed from a wheel is what the checkout has, and runs a study."""
 
 import os
-import re
-import shlex
 import shutil
-import subprocess
-import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
-import yaml
-from workspace import BIN, Workspace
+from wheels import SHIPPED, Tutorial, install, own_programs, programs_of, variables_of
+from workspace import Workspace
 
 from argosy_images.store.store import Store
 
 PACKAGES = ("argosy", "argosy_common", "argosy_images", "snakemake_executor_plugin_argosy")
-BUILT = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
-SHIPPED = ("Snakefile", "workflow/rules", "workflow/report", "profiles", "slurm", "containers")
 RUN = "nodes1-ranks2-repeat1"
 
 
 @pytest.fixture(scope="module")
 def installed(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A new environment with the wheel, and the dependencies of the checkout's behind it."""
-    folder = tmp_path_factory.mktemp("wheel")
-    source, environment = folder / "source", folder / "environment"
-    ignored = shutil.ignore_patterns("*.egg-info", "__pycache__")
-    shutil.copytree(project / "workflow/src", source / "workflow/src", ignore=ignored)
-    for name in BUILT:
-        shutil.copy2(project / name, source)
-    for name in SHIPPED:
-        if (project / name).is_dir():
-            shutil.copytree(project / name, source / name, ignore=ignored)
-        else:
-            shutil.copy2(project / name, source / name)
-    pip = (BIN / "python", "-m", "pip", "--quiet", "--disable-pip-version-check")
-    build = ("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, source)
-    subprocess.run([*pip, *build], check=True)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
-    python = environment / "bin/python"
-    [wheel] = folder.glob("*.whl")
-    subprocess.run([*pip, "--python", python, "install", "--no-deps", wheel], check=True)
-    there = {"base": str(environment), "platbase": str(environment)}
-    packages = Path(sysconfig.get_path("purelib", vars=there))
-    # Such a file's folders follow the environment's own, and their own files of this kind are not read: the
-    # checkout, which is installed there as such, is not reached.
-    (packages / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
-    return packages
+    """A new environment with the wheel."""
+    return install(project, tmp_path_factory.mktemp("wheel"))
 
 
 def files(folder: Path) -> set[str]:
@@ -101,10 +71,8 @@ def test_a_strangers_repository_needs_three_commands_and_one_edit(
     (home / "mine/speed.py").write_text("def samples_per_second(epoch): return 100 + epoch % 3\n")
     (home / ".gitignore").write_text("*.pt")
     before = {path: path.read_bytes() for path in home.rglob("*.py")}
-    programs = installed.parents[2] / "bin"
-    variables = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
-    path = f"{programs}:{os.environ['PATH']}"
-    there = Workspace(home, {**variables, "PATH": path, "ARGOSY_STORE": str(project_store.path)})
+    programs = programs_of(installed)
+    there = Workspace(home, {**variables_of(installed), "ARGOSY_STORE": str(project_store.path)})
     status, said = there.run(programs / "argosy", "init", "--command", "python train.py --lr 1e-3")
     assert status == 0, said
     config = home / "config/config.yaml"
@@ -128,45 +96,18 @@ def test_a_strangers_repository_needs_three_commands_and_one_edit(
 def test_the_tutorial_runs_as_it_is_written(
     installed: Path, project: Path, project_store: Store, tmp_path: Path
 ) -> None:
-    page = (project / "docs/tutorial.md").read_text()
-    files = re.findall(r"^`([\w./]+)`:\n\n```\w*\n(.*?)^```", page, flags=re.M | re.S)
-    assert [name for name, _ in files] == ["train.py", "requirements.txt", "config/config.yaml"]
+    tutorial = Tutorial.read(project)
     home = tmp_path / "repository"
     home.mkdir()
-    for name, text in files[:2]:
-        (home / name).write_text(text)
-    programs = installed.parents[2] / "bin"
-    variables = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
-    path = f"{programs}:{os.environ['PATH']}"
-    there = {"HOME": str(tmp_path), "PATH": path, "ARGOSY_STORE": str(project_store.path)}
-    study = Workspace(home, {**variables, **there})
-    commands = [
-        line
-        for block in re.findall(r"^```sh\n(.*?)^```", page, flags=re.M | re.S)
-        for line in block.splitlines()
-    ]
-    for command in commands:
-        status, said = study.run(*own_programs(programs, shlex.split(command)))
+    tutorial.write_program(home)
+    there = {"HOME": str(tmp_path), "ARGOSY_STORE": str(project_store.path)}
+    study = Workspace(home, {**variables_of(installed), **there})
+    for command in tutorial.here:
+        status, said = study.run(*own_programs(installed, command))
         assert status == 0, f"{command}\n{said}"
         if command.startswith("argosy init"):
-            made = yaml.safe_load((home / "config/config.yaml").read_text())
-            asked = yaml.safe_load(files[2][1])
-            # What the page tells to change is all that differs.
-            edited = {"image", "data", "throughput"}
-            for config in (made, asked):
-                [(_, experiment)] = config["experiments"].items()
-                for key in edited:
-                    experiment.pop(key, None)
-            assert made == asked
-            (home / "config/config.yaml").write_text(files[2][1])
+            tutorial.edit(home)
     assert "2 nodes" in said and (home / "results/local/report.html").is_file()
-
-
-def own_programs(programs: Path, words: list[str]) -> list[Path | str]:
-    """Return a command with the programs of an environment."""
-    if words[0] == "snakemake":
-        return [programs / "python", "-m", *words]
-    return [programs / words[0], *words[1:]]
 
 
 def test_an_installed_argosy_runs_a_study(workspace: Workspace, installed: Path) -> None:
@@ -184,7 +125,7 @@ def test_an_installed_argosy_runs_a_study(workspace: Workspace, installed: Path)
     )
     shutil.rmtree(workspace.path / "workflow/src")
     (workspace.path / ".venv").unlink()
-    programs = installed.parents[2] / "bin"
+    programs = programs_of(installed)
     environment = {
         **{name: value for name, value in workspace.environment.items() if name != "PYTHONPATH"},
         "PATH": f"{programs}:{os.environ['PATH']}",

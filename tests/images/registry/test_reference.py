@@ -3,7 +3,7 @@
 import pytest
 
 from argosy_common.errors import ArgosyError
-from argosy_images.registry.reference import Reference, is_loopback
+from argosy_images.registry.reference import Reference, is_loopback, reaches_here
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 
@@ -74,6 +74,15 @@ def test_only_loopback_is_spoken_to_without_tls() -> None:
     assert api("a") == "https://registry-1.docker.io/v2/"
     assert is_loopback("127.8.8.8")
     assert not is_loopback("128.0.0.1")
+
+
+def test_this_machine_has_many_spellings() -> None:
+    here = (
+        "localhost Localhost. a.localhost 127.1 0177.0.0.1 0x7f000001 2130706433 0.0.0.0 0 ::1 [::]"
+    )
+    assert all(map(reaches_here, [*here.split(), "[::ffff:127.0.0.1]", "[::ffff:0.0.0.0]"]))
+    elsewhere = "localhost.example.org 128.1 10.0.0.1 ::2 a.b 127 127.0.0.1.example.org"
+    assert not any(map(reaches_here, ["", *elsewhere.split()]))
 
 
 def test_a_pinned_reference_asks_for_the_digest() -> None:

@@ -64,7 +64,7 @@ def certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLConte
 def test_a_registry_elsewhere_sends_nobody_to_this_machine(certificate: ssl.SSLContext) -> None:
     with serving(lambda *_: Answer(body=b"done")) as local:
         port = local.address.rpartition(":")[2]
-        for host in ("127.0.0.1", "localhost", "127.9.9.9", "[::1]"):
+        for host in ("127.0.0.1", "localhost", "127.9.9.9", "[::1]", "127.1", "[::]"):
             moved = Answer(307, {"Location": f"http://{host}:{port}/shutdown"})
             with (
                 serving(lambda *_, moved=moved: moved, certificate) as registry,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_job import require_namespaces
 
 from argosy.runtime.record_data import describe
 from argosy_images import start
 
 NOTHING = ("true",)
+ON_A_SMALL_DISK = 'mount -t tmpfs -o "$0" none "$1" && shift && exec "$@"'
 
 
 class Node:
@@ -35,7 +38,7 @@ class Node:
         found = describe(str(self.data), digest, is_copied=True)
         self._noted.write_text(json.dumps({"data": {"/data/era5": found}}))
 
-    def popen(self, *command: str, room: int = 100) -> subprocess.Popen[str]:
+    def popen(self, *command: str, room: int = 100, disk: str = "") -> subprocess.Popen[str]:
         data = ("/data/era5", "s", str(self.data), "/data/x", "r", "/x")
         variables = {
             **os.environ,
@@ -53,6 +56,8 @@ class Node:
             str(room),
             self._noted,
         ]
+        if disk:
+            words = ["unshare", "-rm", "sh", "-c", ON_A_SMALL_DISK, disk, self._disk, *words]
         return subprocess.Popen(
             [*words, *data, "--", *command],
             env=variables,
@@ -61,8 +66,8 @@ class Node:
             text=True,
         )
 
-    def run(self, *command: str, room: int = 100) -> tuple[int, str, str]:
-        process = self.popen(*command, room=room)
+    def run(self, *command: str, **options: Any) -> tuple[int, str, str]:
+        process = self.popen(*command, **options)
         output, errors = process.communicate(timeout=60)
         return process.returncode, output, errors
 
@@ -165,6 +170,20 @@ def test_what_cannot_be_copied_is_refused_in_one_line(node: Node) -> None:
         assert node.refused() == f"{one} may not be read; make it readable"
     assert node.kept() == []
     assert node.left() == {"lock"}
+
+
+def test_a_disk_without_room_is_told_with_its_sizes(node: Node) -> None:
+    require_namespaces()
+    said = "; free space there, choose another images.folder in site.yaml, or leave out stage: node"
+    for disk, has in (
+        ("size=200m", r"200 MiB and \d+ files free"),
+        ("size=400m,nr_inodes=900", r"400 MiB and 8\d+ files free"),
+    ):
+        found = f"{has}, of which 256 MiB and 1,000 files stay free"
+        assert re.search(
+            f"the data needs 22.7 KiB and 3 files, but {os.uname().nodename} has {found}{said}$",
+            node.refused(disk=disk),
+        )
 
 
 def test_an_interrupted_copy_does_not_count(node: Node) -> None:

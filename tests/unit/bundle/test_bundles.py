@@ -85,6 +85,47 @@ def test_all_of_a_users_own_repository_is_in_it(study: Path, tmp_path: Path) -> 
     assert {*first} == {*found}
 
 
+def test_ignore_files_of_all_folders_count(study: Path, tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    (tmp_path / ".gitignore").write_text(f"/{study.name}/mine/secret/\n*.big\n")
+    files = {
+        "mine/.gitignore": "*.ckpt\n!keep.ckpt\n/top.txt\nsub/deep.txt\ncache/\n",
+        **dict.fromkeys(
+            ("mine/a.ckpt", "mine/sub/b.ckpt", "mine/top.txt", "mine/sub/deep.txt"), ""
+        ),
+        **dict.fromkeys(("mine/cache/x", "mine/sub/cache/x", "mine/secret/x", "mine/c.big"), ""),
+        "mine/cache/.gitignore": "!x\n",
+        "mine/[o]/.gitignore": "out\n",
+        "mine/[o]/out": "",
+        **dict.fromkeys(
+            ("keep.ckpt", "mine/keep.ckpt", "mine/sub/top.txt", "z.ckpt", "mine/o/out"), "k"
+        ),
+    }
+    for name, text in files.items():
+        (study / name).parent.mkdir(exist_ok=True, parents=True)
+        (study / name).write_text(text)
+    shutil.rmtree(study / "containers")
+    git = ["git", "-C", str(study), "ls-files", "--others", "--exclude-standard"]
+    asked = subprocess.run(git, capture_output=True, text=True, check=True).stdout
+    found = contents(bundled(study, tmp_path / "study.zip"))
+    kept = {name for name, text in files.items() if text == "k"}
+    shown = {name for name in files if ".gitignore" not in name}
+    assert {*found} & shown == {*asked.splitlines()} & shown == kept
+
+
+def test_an_earlier_bundle_is_replaced_aloud_and_no_other_file(study: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    target = tmp_path / "study.zip"
+    target.write_text(f"argosy bundle 1 sha256:{64 * '0'}")
+    write_bundle(Request(study, (SITE,), with_images=False), target, said.append)
+    assert f"{target}: replaces the bundle of this name" in said
+    other = tmp_path / "data.zip"
+    other.write_text("mine")
+    with pytest.raises(ArgosyError, match="exists already, and is no bundle"):
+        write_bundle(Request(study, (SITE,), with_images=False), other, said.append)
+    assert other.read_text() == "mine"
+
+
 def test_others_check_it_without_argosy(study: Path, tmp_path: Path) -> None:
     bundle = bundled(study, tmp_path / "study.zip")
     unpacked = tmp_path / "unpacked"
@@ -216,7 +257,7 @@ def test_the_same_study_has_the_same_inputs_on_other_sites(tmp_path: Path) -> No
 
 def test_a_bundle_is_private_and_replaces_an_older_one(study: Path, tmp_path: Path) -> None:
     target = tmp_path / "study.zip"
-    target.write_text("older")
+    target.write_text(f"argosy bundle 1 sha256:{64 * '0'}")
     bundled(study, target)
     assert target.stat().st_mode & 0o777 == 0o600
     digest = hashlib.sha256(contents(target)["manifest-sha256.txt"]).hexdigest()

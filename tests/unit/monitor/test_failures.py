@@ -54,6 +54,22 @@ def test_runs_with_one_cause_share_a_line(fake: FakeStudy) -> None:
     assert others.endswith(" and 19 more")
 
 
+def test_a_log_is_named_once_and_does_not_tell_causes_apart() -> None:
+    failed = [
+        Failed(
+            f"digits/run{number}",
+            f"no match; see logs/{number}.0/ranks/rank-0.log",
+            log=Path(f"results/a/digits/run{number}/logs/{number}.0/ranks/rank-0.log"),
+        )
+        for number in (1, 2)
+    ]
+    last = [*describe(failed, Path("results/cluster/report.html"))][-2:]
+    assert last == [
+        "  digits/run1: no match; see results/a/digits/run1/logs/1.0/ranks/rank-0.log",
+        "    the same for digits/run2",
+    ]
+
+
 def test_of_many_causes_some_are_listed() -> None:
     failed = [Failed(f"digits/run{number}", f"exit code {number}") for number in range(1, 26)]
     said = [*describe(failed, Path("results/cluster/report.html"))]

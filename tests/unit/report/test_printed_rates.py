@@ -102,3 +102,9 @@ def test_a_run_that_becomes_slower_behind_zeros_says_from_which_print_on() -> No
     assert found is not None
     assert found.slower_from == pytest.approx(33, abs=1)
     assert found.slower == pytest.approx(4 / 3, abs=0.03)
+
+
+def test_what_is_no_throughput_has_the_unit_that_is_counted() -> None:
+    assert printed_rate([1e40, 1e40], [0.0, 1.0], "tokens").left_out == (
+        "it printed 1e+40 tokens per second, which is not a throughput"
+    )

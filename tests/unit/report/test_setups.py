@@ -30,6 +30,7 @@ def setups(results: Path) -> dict[str, NamedSetup]:
         ({"site_environment": {"NCCL_DEBUG": "INFO"}}, "variable NCCL_DEBUG", False),
         ({"resources": {"cpus_per_rank": 2}}, "cpus_per_rank", False),
         ({"resources": {"gpus_per_rank": 1}}, "gpus_per_rank", False),
+        ({"resources": {"bind": "core"}}, "bind", False),
         ({"hardware": "gpu"}, "hardware", False),
     ],
 )

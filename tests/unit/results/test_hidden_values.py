@@ -1,4 +1,4 @@
-"""Values of variables that are secret by their names stand in no table and no report."""
+"""Secrets stand in no table and no report."""
 
 import json
 from pathlib import Path
@@ -40,3 +40,16 @@ def test_other_names_are_no_secrets(name: str) -> None:
 def test_secrets_are_found_at_any_depth() -> None:
     found = without_secrets({"a": [{"b": {"MY_TOKEN": "x", "c": 1}}], "TOKEN": None})
     assert found == {"a": [{"b": {"MY_TOKEN": "hidden", "c": 1}}], "TOKEN": None}
+
+
+def test_a_password_in_an_address_is_hidden(tmp_path: Path) -> None:
+    results = tmp_path / "local"
+    run = plan(results, environment={"STORE": f"postgresql://me:{VALUE}@db:5432/a http://b/c@d"})
+    run.execute()
+    run.steps()
+    collect(results, results / "tables")
+    write_report(results)
+    made = [path for path in results.rglob("*") if path.is_file() and path.parent != run.path]
+    assert not [path for path in made if VALUE.encode() in path.read_bytes()]
+    found = without_secrets({"a": [f"redis://:{VALUE}@h", "http://h:80/a@b", "a:b@c"]})
+    assert found == {"a": ["redis://:hidden@h", "http://h:80/a@b", "a:b@c"]}

@@ -210,7 +210,31 @@ def test_a_searched_rank_of_another_node_that_prints_nothing_fails_the_run(
     job = job(program, throughput=asked, rank_environment={"RANK": "{rank}"}).start()
     assert job.wait() == [1, 1], job.outputs()
     cause = job.failures()[0]
-    assert "matched none of the 1 lines of rank 1; the last one with a number is 'done 1'" in cause
+    assert "matched none of the 1 lines of rank 1" in cause
+    assert "; the last one with a number is 'done 1'; see" in cause
+    assert ("lines of rank 0: write throughput: {pattern: …, rank: first}" in cause) == (
+        rank != "all"
+    )
+
+
+@pytest.mark.parametrize(("printing", "word"), [("3", "last"), ("1", "1")])
+def test_the_rank_that_printed_is_named(job: Any, printing: str, word: str) -> None:
+    program = (
+        f"import os, time; rank = os.environ['RANK']; time.sleep(rank == '0'); "
+        f"print('10 img/s' if rank == '{printing}' else 'done')"
+    )
+    job = job(
+        program,
+        ranks_per_node=2,
+        throughput="([0-9.]+) img/s",
+        rank_environment={"RANK": "{rank}"},
+    ).start()
+    assert job.wait() == [1, 1], job.outputs()
+    cause = job.failures()[0]
+    wanted = (
+        f"of rank 0, but lines of rank {printing}: write throughput: {{pattern: …, rank: {word}}}"
+    )
+    assert wanted in cause
 
 
 def test_what_is_no_rate_is_written_down_and_no_throughput_is_made_of_the_rest(job: Any) -> None:

@@ -10,6 +10,7 @@ import pytest
 from run_files import run_content
 
 from argosy.runtime.claim import main, system_offset
+from argosy.runtime.contract.run import read_run
 
 SPEC = "0123abcd"
 
@@ -82,7 +83,8 @@ def test_it_goes_on_from_most_steps_done(run_dir: Path, capsys: pytest.CaptureFi
     checkpoint(run_dir, "7.0", 90, unix=300)
     best = checkpoint(run_dir, "7.1", 120, unix=200)
     checkpoint(run_dir, "7.1", 110, unix=400)
-    assert claim(run_dir, "8.0")["continues"] == {"attempt": "7.1", "step": 120}
+    continues = claim(run_dir, "8.0")["continues"]
+    assert (continues["attempt"], continues["step"]) == ("7.1", 120)
     assert capsys.readouterr().out == f"{best}\n"
 
 
@@ -108,7 +110,8 @@ def test_a_run_that_is_measured_again_begins_again(run_dir: Path) -> None:
     (run_dir / "attempts/7.0/verdict.json").write_text(json.dumps(verdict))
     assert claim(run_dir, "8.0")["continues"] is None
     checkpoint(run_dir, "8.0", 10, unix=300)
-    assert claim(run_dir, "8.1")["continues"] == {"attempt": "8.0", "step": 10}
+    continues = claim(run_dir, "8.1")["continues"]
+    assert (continues["attempt"], continues["step"]) == ("8.0", 10)
 
 
 def test_a_program_that_heeds_no_warnings_begins_again(run_dir: Path) -> None:
@@ -152,7 +155,7 @@ def test_the_program_is_noted_as_it_is_when_the_job_begins(
     assert capsys.readouterr().err == ""
     # It goes on: what was done is not lost to a mended mistake. It is said.
     (workloads / "train.py").write_text("2")
-    assert claim_with(run_dir, "7.2", workloads)["continues"] == {"attempt": "7.0", "step": 40}
+    assert claim_with(run_dir, "7.2", workloads)["continues"]["step"] == 40
     said = "argosy: /workloads/train.py has changed since the checkpoint was saved\n"
     assert capsys.readouterr().err == said
 
@@ -193,3 +196,12 @@ def test_the_node_s_zone_is_noted_whatever_the_user_s_is(
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+def test_a_restart_has_the_nodes_that_are_left(run_dir: Path) -> None:
+    plan(run_dir, nodes=4, least_nodes=2, restarts=1)
+    assert main([str(run_dir), "7.0-1", SPEC, str(run_dir), "3"]) == 0
+    claimed = json.loads((run_dir / "attempts/7.0-1/claim.json").read_text())
+    assert claimed["run"]["nodes"] == 3
+    assert read_run(str(run_dir), "7.0-1").nodes == 3
+    assert read_run(str(run_dir), "7.0").nodes == 4

@@ -82,6 +82,27 @@ def test_a_large_folder_is_counted_up_to_a_limit_and_a_digest_is_of_all(
     assert record_data.describe(str(tmp_path / "moved"), digest=True)["sha256"] != found["sha256"]
 
 
+def test_links_that_containers_cannot_follow_are_told(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "era5"
+    (data / "a").mkdir(parents=True)
+    (data / "file").write_text("text")
+    places = record_data.Places("/data/era5", ["/data/era5", "/lake/kept"])
+    links = {"a/in": "../file", "a/folder": "..", "to": "/lake/kept/x", "same": "/data/era5/file"}
+    for name, leads in links.items():
+        (data / name).symlink_to(leads)
+    assert record_data.describe(str(data), places=places)["files"] == 2
+    assert capfd.readouterr().err == ""
+    (data / "a/out").symlink_to("../../era55")
+    (data / "a/far").symlink_to(data / "file")
+    assert record_data.describe(str(data), places=places)["files"] == 3
+    said = capfd.readouterr().err
+    assert said.startswith(f"data: {data}: 2 links lead out of it, such as {data}/a/")
+    record_data.describe(str(data))
+    assert capfd.readouterr().err == ""
+
+
 def test_it_is_noted_in_the_attempt(tmp_path: Path) -> None:
     data = {"/data/a": {"path": "$A", "write": False, "digest": True}}
     run = {

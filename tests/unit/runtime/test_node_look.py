@@ -84,8 +84,7 @@ def test_a_node_says_what_it_has(tmp_path: Path) -> None:
     assert found.paths["/proc"].startswith("cannot be written to: ")
     assert [found.commands[each].status for each in ("good", "bad", "none")] == [0, 1, -1]
     assert found.commands["good"].said == "hello\n"
-    assert found.memory_mib > 100
-    assert all(each.address != "127.0.0.1" for each in found.interfaces)
+    assert "lo" not in {each.name for each in found.interfaces}
     assert not [*Path("/tmp").glob("argosy-look-*")]
     Path("/tmp", f"{node_look.MARK}{secret}-0").unlink()
 

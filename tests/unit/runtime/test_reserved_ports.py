@@ -114,8 +114,11 @@ def test_who_listens_at_the_port_is_one_of_ours(
         with listener(host, port, socket.AF_INET6 if host else socket.AF_INET):
             watch.join(5)
     assert not watch.is_alive()
-    expected = f"another user of this machine (id 65534) listens at port {port}, where the program was to listen"
-    assert said == ([f"{expected}: run it again"] if strange else [])
+    expected = (
+        f"another user of this machine (id 65534) listens at port {port}, where the program was to "
+        "listen: run it again"
+    )
+    assert said == ([expected] if strange else [])
 
 
 def test_all_ranks_are_told_the_same_port(job: Any) -> None:

@@ -31,6 +31,7 @@ def searched(
         printed=asked,
         metrics={},
         records=str(folder),
+        logs=str(folder),
         attempt="1.0",
         resume="",
         node=0,

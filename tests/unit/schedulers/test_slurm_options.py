@@ -1,5 +1,6 @@
 """Options of a job: requested by Argosy and the site, sent to one cluster, compared with the allocation."""
 
+import json
 import os
 import subprocess
 import sys
@@ -263,6 +264,25 @@ def test_less_than_was_asked_for(
     asked: dict[str, str | None], has: dict[str, str], key: str
 ) -> None:
     assert short(asked, has) == [key]
+
+
+@pytest.mark.parametrize(
+    ("made", "key"),
+    [
+        ({"sweep": {"of": "digits", "values": {}}}, "digits"),
+        ({"variant": {"of": "digits", "data": "warm"}}, "digits"),
+        ({"native_of": "digits"}, "digits"),
+        ({}, "digits-lr1"),
+        ({"sweep": 3}, "digits-lr1"),
+        (None, "digits-lr1"),
+    ],
+)
+def test_a_key_is_of_the_experiment_in_the_file(tmp_path: Path, made: object, key: str) -> None:
+    folder = tmp_path / "results/bed/digits-lr1/nodes2"
+    folder.mkdir(parents=True)
+    assert given.asked_as(folder) == "digits-lr1"
+    (folder / "provenance.json").write_text(json.dumps({"experiment": made}))
+    assert given.asked_as(folder) == key
 
 
 def test_the_program_names_all_that_is_missing_in_one_line(tmp_path: Path) -> None:

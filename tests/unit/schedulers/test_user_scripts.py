@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from argosy.results.hidden_values import SECRET_NAME
-from argosy.schedulers.slurm.user_script.conversion import Converted, convert
+from argosy.schedulers.slurm.user_script.conversion import Converted, convert, convert_launch
 from argosy.schedulers.slurm.user_script.lines import Script
 from argosy.shipped.new_project import config_text
 from argosy.site.models import Site, read_site
@@ -133,6 +133,23 @@ def test_sizes_come_from_the_job_and_from_its_launcher(
         ("python vae.py --all $SLURM_NTASKS", "python3 /workloads/vae.py --all {ranks}"),
         ("python plot.py\nsrun python vae.py", "python3 /workloads/vae.py"),
         (
+            "E=${E:-3}\npython vae.py --e $E ${LR:-0.1} ${1-x}",
+            "python3 /workloads/vae.py --e 3 0.1 x",
+        ),
+        ("X=\npython vae.py \"${X:-a b}\" ${Y:='c'}", "python3 /workloads/vae.py 'a b' c"),
+        (
+            '#SBATCH -c 4\npython vae.py $SLURM_CPUS_PER_TASK ${SLURM_ARRAY_TASK_ID:-0} "$@"',
+            "python3 /workloads/vae.py 4 0",
+        ),
+        (
+            "O=out/${SLURM_JOB_ID:-0}\npython vae.py $O ${SLURM_JOB_NAME}",
+            "python3 /workloads/vae.py out/{nodes}x{ranks_per_node}-{repeat} {experiment}",
+        ),
+        (
+            "srun python vae.py $SLURM_PROCID $SCRATCH",
+            "python3 /workloads/vae.py $SLURM_PROCID $SCRATCH",
+        ),
+        (
             'A="--x 1 --y \'b\'"\npython vae.py $A "$A"',
             "python3 /workloads/vae.py --x 1 --y \\'b\\' ...",
         ),
@@ -241,6 +258,35 @@ def test_a_bind_of_the_project_is_the_project(project: Path) -> None:
     assert (found.name, found.experiment["command"]) == ("hvd_train", wanted)
     assert found.experiment["launcher"] == "horovod" and "data" not in found.experiment
     assert sum("shows the project" in note.said for note in found.taken) == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "launcher", "nodes", "ranks"),
+    [
+        ("torchrun --nproc-per-node 2 --nnodes 3 ddp_train.py --a 1", "torch", [1, 2, 3], 2),
+        ("accelerate launch --num_processes 4 ddp_train.py --a 1", "torch", [1], 4),
+        ("python -m torch.distributed.run --nproc_per_node=2 ddp_train.py --a 1", "torch", [1], 2),
+        ("mpirun -np 4 --bind-to core python ddp_train.py --a 1", "torch", [1], 4),
+        ("horovodrun -np 2 python ddp_train.py --a 1", "horovod", [1], 2),
+        ("srun -N2 -n 4 python ddp_train.py --a 1", "torch", [1, 2], 2),
+        ("B=1 python ddp_train.py --a 1", "torch", [1], 1),
+    ],
+)
+def test_a_typed_launch_line_is_taken_apart(
+    project: Path, command: str, launcher: str, nodes: list[int], ranks: int
+) -> None:
+    found = convert_launch(command, project, None, SECRET_NAME)
+    assert found and found.experiment["command"] == "python3 /workloads/ddp_train.py --a 1"
+    assert (found.name, found.experiment["launcher"]) == ("ddp_train", launcher)
+    scale = found.experiment["scale"]
+    assert (scale["nodes"], scale["ranks_per_node"]) == (nodes, ranks)
+    config_text({found.name: found.experiment}, "")
+    assert not found.left
+
+
+@pytest.mark.parametrize("command", ["python vae.py", "solve --x 1", "bash -c 'python vae.py'", ""])
+def test_other_commands_are_taken_as_they_are(project: Path, command: str) -> None:
+    assert convert_launch(command, project, None, SECRET_NAME) is None
 
 
 @pytest.mark.parametrize(

@@ -38,28 +38,25 @@ def experiment(folder: Path, command: str) -> tuple[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("program", "launcher", "nodes"),
+    ("program", "launcher"),
     [
-        ("import horovod.torch as hvd", "horovod", [1, 2]),
-        ("import torch.distributed as dist", "torch", [1, 2]),
-        ("import lightning as L", "torch", [1, 2]),
-        ("from accelerate import Accelerator", "torch", [1, 2]),
-        ("import jax\njax.distributed.initialize()", "jax", [1, 2]),
-        ("tf.distribute.MultiWorkerMirroredStrategy()", "tensorflow", [1, 2]),
-        ("from mpi4py import MPI", "mpi", [1, 2]),
-        ("import numpy\nimport ray", "ray", [1, 2]),
-        ("from flwr.serverapp import ServerApp", "flower", [1, 2]),
-        ("print('an array')", "plain", [1]),
-        ("import torch", "plain", [1]),
-        ("", "plain", [1]),
+        ("import horovod.torch as hvd", "horovod"),
+        ("import torch.distributed as dist", "torch"),
+        ("import lightning as L", "torch"),
+        ("from accelerate import Accelerator", "torch"),
+        ("import jax\njax.distributed.initialize()", "jax"),
+        ("tf.distribute.MultiWorkerMirroredStrategy()", "tensorflow"),
+        ("from mpi4py import MPI", "mpi"),
+        ("import numpy\nimport ray", "ray"),
+        ("from flwr.serverapp import ServerApp", "flower"),
+        ("print('an array')", "plain"),
+        ("import torch", "plain"),
+        ("", "plain"),
     ],
 )
-def test_the_launcher_is_that_of_the_program(
-    tmp_path: Path, program: str, launcher: str, nodes: list[int]
-) -> None:
+def test_the_launcher_is_that_of_the_program(tmp_path: Path, program: str, launcher: str) -> None:
     (tmp_path / "train.py").write_text(program)
-    _, keys = experiment(tmp_path, "python train.py")
-    assert (keys["launcher"], keys["scale"]["nodes"]) == (launcher, nodes)
+    assert experiment(tmp_path, "python train.py")[1]["launcher"] == launcher
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,14 @@ def test_a_name_is_a_path_of_the_site(tmp_path: Path) -> None:
         with_paths(asked, tmp_path)
     path.write_text("era5: ~/era5\n")
     assert with_paths(asked, tmp_path)[0].data["/data/era5"].source == "$HOME/era5"
+    assert "stage" not in with_paths(asked, tmp_path)[0].model_dump_json()
+    path.write_text("era5: {from: ~/era5, stage: node}\n")
+    found = with_paths(asked, tmp_path)[0].data["/data/era5"]
+    assert (found.source, found.stage) == ("$HOME/era5", "node")
+    written = runs({"/data/era5": {"from": "era5", "write": True}})
+    said = "write: true, but slurm/.*/data.yaml has stage: node for era5; leave out one of them"
+    with pytest.raises(ArgosyError, match=said):
+        with_paths(written, tmp_path)
     for wrong, said in {
         "era5: era5": "era5.from: write an absolute path",
         "[]": "valid dict",

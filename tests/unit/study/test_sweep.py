@@ -174,6 +174,7 @@ def test_a_mistake_is_one_line(sweep: object, changes: dict[str, Any], said: str
         swept(sweep, **changes)
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
+    assert ("at least 1" in str(refused.value)) == ("at least 1" in said)
 
 
 def test_a_million_combinations_are_refused_at_once() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from argosy.report.kept_reports import read_report
 from argosy.results.tables import open_tables
+from argosy_common.errors import ArgosyError, choices
 
 if TYPE_CHECKING:
     import duckdb
@@ -44,8 +45,12 @@ def read_results(folder: str | Path) -> StudyResults:
         The summary, and the tables, of which nothing is read before a query.
 
     Raises:
-        ArgosyError: there is no report, or another version of Argosy wrote it or the tables.
+        ArgosyError: the folder is none of a site, it has no report, or another version of Argosy wrote the
+            report or the tables.
     """
     path = Path(folder)
+    sites = sorted(str(each.parent) for each in path.glob("*/summary.json"))
+    if sites and not (path / "summary.json").exists():
+        raise ArgosyError(f"{path}: this is not a folder of a site's results", choices(sites, ""))
     _, summary = read_report(path)
     return StudyResults(summary, open_tables(path / "tables"))

@@ -129,7 +129,20 @@ RENAMED = {"needs": "resources", "forbidden": "unsupported_options", "room": "ca
 
 def describe(problem: ValidationError, source: Path, model: type[BaseModel]) -> str:
     """Return one line for all findings, such as `config.yaml: experiments.a.scale.nodes.0: …`."""
-    return f"{source}: " + "; ".join(finding(error, model) for error in problem.errors())
+    return f"{source}: " + "; ".join(finding(error, model) for error in errors_of(problem))
+
+
+def errors_of(problem: ValidationError) -> list[ErrorDetails]:
+    """Return the findings without lists that are too short only since their items are refused."""
+    errors = problem.errors()
+    return [
+        error
+        for error in errors
+        if error["type"] != "too_short"
+        or not any(
+            each["loc"][: len(error["loc"])] == error["loc"] for each in errors if each is not error
+        )
+    ]
 
 
 def finding(error: ErrorDetails, model: type[BaseModel]) -> str:

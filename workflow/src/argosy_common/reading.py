@@ -194,10 +194,10 @@ def status_of(path: Path, top: Path) -> os.stat_result:
     return found
 
 
-def check_regular(path: Path, top: Path, most: int = MOST_BYTES) -> None:
+def check_regular(path: Path, top: Path) -> None:
     """Raise as `open_regular` would, for a file that a library opens by its name."""
     sys.audit("argosy_common.reading.open", str(path))
-    _check(path, status_of(path, top), most)
+    _check(path, status_of(path, top), MOST_BYTES)
 
 
 def is_regular(path: Path, top: Path) -> bool:

@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
             except (ArgosyError, OSError) as problem:
                 why = str(problem)
                 if isinstance(problem, OSError):
-                    why = f"{problem.filename}: {problem.strerror}"
+                    why = f"{problem.filename or path}: {problem.strerror}"
                 key = f"{os.environ.get('ARGOSY_DATA_KEY', 'data')}.{target}"
                 print(f"argosy: {_node()} did not start: {key}: {plain(why)}", file=sys.stderr)
                 return 2

@@ -106,7 +106,7 @@ def of_attempt(run: BundledRun, verdict: Verdict) -> Iterator[Entity]:
 
 def _used(run: BundledRun, verdict: Verdict, identifier: str) -> Iterator[Entity]:
     """Yield an attempt's resource usage; energy is known for the result's attempt alone."""
-    hours = verdict.seconds * run.spec.nodes / _HOUR_S
+    hours = verdict.seconds * (len(verdict.hosts) or run.spec.nodes) / _HOUR_S
     yield _amount(identifier, "node-hours", hours, _UN_CEFACT_HOUR)
     result = run.folder.result
     if run.usage is None or result is None or result.attempt != verdict.attempt:

@@ -20,6 +20,7 @@ from argosy.bundle.archive import (
     BundledImage,
     BundleWriter,
     Progress,
+    is_bundle,
     writing,
 )
 from argosy.bundle.contents import Contents, Member, find_contents, refuse_secrets
@@ -135,6 +136,8 @@ def write_bundle(request: Request, target: Path, say: Say) -> list[str]:
     """
     if target.is_dir():
         raise ArgosyError(f"{target}: this is a folder", "name the file to write: study.zip")
+    if target.exists() and not is_bundle(target):
+        raise ArgosyError(f"{target}: exists already, and is no bundle", "name another file")
     sites = request.sites or _sites_with_results(request.project)
     _check_sites(request.project, sites)
     contents = find_contents(request.project, sites, request.excluded)
@@ -144,6 +147,8 @@ def write_bundle(request: Request, target: Path, say: Say) -> list[str]:
     say(f"searching {len(contents.members):,} files ({size}) for secrets")
     refuse_secrets(contents.members)
     locks = _locks(request.project, sites)
+    if target.exists():
+        say(f"{target}: replaces the bundle of this name")
     with (
         TemporaryDirectory(dir=_folder_of(target), prefix=f".{target.name}.") as work,
         replacing(target) as temporary,

@@ -3,7 +3,7 @@
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
@@ -79,7 +79,7 @@ def find_contents(project: Path, sites: Sequence[str], excluded: Sequence[str]) 
     """Return the files of a project and of its results on `sites`.
 
     Where the project is the user's own repository, all of it is taken but for the files that its
-    `.gitignore` names, since its programs may read any of them.
+    `.gitignore` files name, since its programs may read any of them.
 
     Hidden files are left out, since they hold settings and logins. So are links, which may lead anywhere,
     special files, and files with unprintable names.
@@ -101,7 +101,7 @@ def find_contents(project: Path, sites: Sequence[str], excluded: Sequence[str]) 
     left_out: list[str] = []
     for part in dict.fromkeys([*own, *(f"results/{site}" for site in sites)]):
         for name, found in _walk(project, PurePosixPath(part)):
-            if staying.match_file(name) or (part in own and ignored.match_file(name)):
+            if staying.match_file(name) or (part in own and ignored(name)):
                 continue
             if found is None or not name.isprintable():
                 left_out.append(name)
@@ -111,20 +111,60 @@ def find_contents(project: Path, sites: Sequence[str], excluded: Sequence[str]) 
     return Contents(sorted(members, key=lambda each: each.name), sorted(left_out))
 
 
-def _own_parts(project: Path) -> tuple[Sequence[str], PathSpec[Any]]:
-    """Return the parts of a project without results, and the files in them that its author keeps out."""
+def _own_parts(project: Path) -> tuple[Sequence[str], Callable[[str], bool]]:
+    """Return the parts of a project without results, and whether its author keeps a file in them out."""
     if workloads_folder(project) != project.absolute():
         lists = [name for name in described_files(project) if not name.startswith(_FOLDERS)]
-        return [*PROJECT_PARTS, *lists], PathSpec.from_lines("gitignore", [])
+        return [*PROJECT_PARTS, *lists], lambda _: False
     with os.scandir(project) as found:
         names = sorted(each.name for each in found if not _is_made(project / each.name))
-    listed = project / ".gitignore"
+    return [name for name in names if not name.startswith(".")], _ignored_by_git(project.absolute())
+
+
+def _ignored_by_git(project: Path) -> Callable[[str], bool]:
+    """Return whether git ignores a file: by a `.gitignore` beside it or above, up to `.git`."""
+    top = next((each for each in (project, *project.parents) if (each / ".git").exists()), project)
+    above = [each for each in reversed(project.parents) if each.is_relative_to(top)]
+    patterns = [pattern for folder in above for pattern in _patterns(folder, top)]
+    for name, folders, files in os.walk(project):
+        folder = Path(name)
+        if folder == project:
+            folders[:] = [each for each in folders if not _is_made(project / each)]
+        folders[:] = [each for each in folders if not each.startswith(".")]
+        inside = f"{folder.relative_to(top)}/"
+        # Git does not look into a folder that it ignores.
+        if ".gitignore" in files and not PathSpec(patterns).match_file(inside):
+            patterns += _patterns(folder, top)
+    spec = PathSpec(patterns)
+    return lambda name: spec.match_file((project / name).relative_to(top))
+
+
+def _patterns(folder: Path, top: Path) -> list[Any]:
+    """Return the patterns of a folder's `.gitignore`, as one of `top` would have them."""
+    listed = folder / ".gitignore"
     text = listed.read_text(encoding="utf-8", errors="replace") if listed.is_file() else ""
+    inside = "" if folder == top else f"{_literal(folder.relative_to(top).as_posix())}/"
     try:
-        ignored = PathSpec.from_lines("gitignore", text.splitlines())
+        return [
+            *PathSpec.from_lines(
+                "gitignore", [_below(inside, line) for line in text.splitlines()]
+            ).patterns
+        ]
     except ValueError as problem:
         raise ArgosyError(f"{listed}: {problem}") from None
-    return [name for name in names if not name.startswith(".")], ignored
+
+
+def _below(folder: str, line: str) -> str:
+    """Return a pattern of a folder's `.gitignore` as one of the top folder."""
+    if not folder or not line.strip() or line.startswith("#"):
+        return line
+    negated, pattern = ("!", line[1:]) if line.startswith("!") else ("", line)
+    is_of_folder = "/" in pattern.rstrip().rstrip("/")
+    return f"{negated}/{folder}{'' if is_of_folder else '**/'}{pattern.lstrip('/')}"
+
+
+def _literal(path: str) -> str:
+    return re.sub(r"([*?\[\\])", r"\\\1", path)
 
 
 def _is_made(path: Path) -> bool:
@@ -199,14 +239,12 @@ class Found:
     what: str
 
 
-def refuse_secrets(members: Sequence[Member], environment: Mapping[str, str] = os.environ) -> None:
+def refuse_secrets(members: Sequence[Member]) -> None:
     """Raise ArgosyError, naming files and lines, if a file seems to hold a secret.
 
-    Args:
-        members: all files.
-        environment: values of variables with names such as HF_TOKEN are looked for as well.
+    Values of variables with names such as HF_TOKEN are looked for as well.
     """
-    pattern, titles = _pattern(environment)
+    pattern, titles = _pattern(os.environ)
     found: list[Found] = []
     for member in members:
         found += _secrets_in(member, pattern, titles)

@@ -1,6 +1,7 @@
 """`argosy run`: a first run of a command, with all files that it needs."""
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -19,8 +20,16 @@ def run(
         typer.Argument(metavar="-- COMMAND...", help="The program, such as: -- python train.py"),
     ],
     *,
-    nodes: Annotated[int, typer.Option(metavar="N", help="Number of nodes.")] = 1,
-    ranks_per_node: Annotated[int, typer.Option(metavar="N", help="Ranks of each node.")] = 1,
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Number of nodes (default: the command's launcher's, or 1)."
+        ),
+    ] = None,
+    ranks_per_node: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Ranks of each node (default: the launcher's, or 1)."),
+    ] = None,
     site: Annotated[
         str | None, typer.Option(help="A folder of slurm/ (default: config.yaml's, or local).")
     ] = None,
@@ -41,31 +50,53 @@ def run(
 ) -> None:
     """Run a command once, and show its result; its experiment is kept in config/config.yaml.
 
-    A folder without a project becomes one, as by `argosy init`. The exit status is that of snakemake.
+    A folder without a project becomes one, as by `argosy init`. The exit status is 0 if the run has
+    completed and has a throughput.
     """
+    from argosy.cli.projects import experiment_of
     from argosy.cli.results import summary
-    from argosy.shipped.new_project import DEFAULT_IMAGE, once
     from argosy.shipped.program import Program, is_there
 
     if native and image:
         raise ArgosyError("argosy run: give --image or --native, and not both")
     project = Path.cwd()
     is_one_text = len(command) == 1 and not is_there(project / command[0])
-    program = (
-        Program.of_text(project, command[0]) if is_one_text else Program(project, command, project)
-    )
-    experiment = once(
-        program,
-        image=None if native else image or DEFAULT_IMAGE,
-        nodes=nodes,
-        ranks_per_node=ranks_per_node,
-        throughput=throughput,
-    )
-    added, where = _prepare(project, name or program.name, experiment, site)
+    text = command[0] if is_one_text else shlex.join(command)
+    program = Program.of_text(project, text) if is_one_text else Program(project, command, project)
+    its_name, experiment = experiment_of(program, text, image, native=native)
+    own = experiment["scale"]
+    experiment["scale"] = {
+        "nodes": [max(own["nodes"]) if nodes is None else nodes],
+        "ranks_per_node": own["ranks_per_node"] if ranks_per_node is None else ranks_per_node,
+        "repeats": 1,
+    }
+    if throughput:
+        experiment["throughput"] = throughput
+    added, where = _prepare(project, name or its_name, experiment, site)
     status = _snakemake(where, added)
     if status == 0:
         summary(where)
+        missing = _without_throughput(where, added)
+        for line in missing:
+            say(line)
+        status = int(bool(missing))
     raise typer.Exit(status)
+
+
+def _without_throughput(site: str, experiment: str) -> list[str]:
+    """Return a line on each run of an experiment that completed without its number, with the reason."""
+    from argosy.report.kept_reports import read_report
+    from argosy.report.runs.measurements import ALLREDUCES_ALONE
+
+    _, found = read_report(Path("results", site))
+    return [
+        f"{run.experiment}/{run.run_id}: completed, but has no throughput: {run.left_out}"
+        for run in found.runs
+        if run.experiment == experiment
+        and run.state == "completed"
+        and run.samples_per_s is None
+        and run.left_out != ALLREDUCES_ALONE
+    ]
 
 
 def _prepare(
@@ -90,7 +121,11 @@ def _prepare(
     where = site or str(parse_yaml(text, CONFIG).get("site", LOCAL))
     known = sorted({LOCAL, *site_names(Path("slurm"))})
     if where not in known:
-        raise ArgosyError(f"slurm/{where}/site.yaml: there is no such site", choices(known, where))
+        made = f"argosy site probe {where} (on its login node), or argosy site add {where} (docs/sites.md)"
+        raise ArgosyError(
+            f"slurm/{where}/site.yaml: there is no such site",
+            f"{choices(known, where)}; or run: {made}",
+        )
     _check(project, text, where, added)
     if is_new or not (project / "Snakefile").exists():
         for written in write_project(project, {CONFIG: text} if is_new else {}):

@@ -1,8 +1,9 @@
 """New projects: `argosy init` makes the files of one by a command or by a batch script."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from argosy.cli.output import say, show
 from argosy.shipped.new_project import (
@@ -14,6 +15,7 @@ from argosy.shipped.new_project import (
 )
 from argosy.shipped.program import Program
 from argosy.terminal import Listing
+from argosy_common.errors import ArgosyError
 
 if TYPE_CHECKING:
     from argosy.schedulers.slurm.user_script.lines import Note
@@ -21,12 +23,43 @@ if TYPE_CHECKING:
 
 def init_by_command(command: str, image: str | None) -> None:
     """Make a project of the current folder for a command."""
-    program = Program.of_text(Path.cwd(), command)
-    text = config_text(
-        {program.name: first_experiment(program, image or DEFAULT_IMAGE)}, "--command"
-    )
+    name, experiment = experiment_of(Program.of_text(Path.cwd(), command), command, image)
+    if experiment["launcher"] != "plain" and experiment["scale"]["nodes"] == [1]:
+        experiment["scale"]["nodes"] = [1, 2]
+    text = config_text({name: experiment}, "--command")
     _print_written(write_project(Path.cwd(), {CONFIG: text}))
     say(f"next: look at {CONFIG}, then run: snakemake -n; snakemake")
+
+
+def experiment_of(
+    program: Program, command: str, image: str | None, *, native: bool = False
+) -> tuple[str, dict[str, Any]]:
+    """Return the name and the keys of the experiment with a command, of which launchers are taken apart.
+
+    Args:
+        program: the command's words.
+        command: its text, as it would be typed.
+        image: to run it in; None: that of the command, or Argosy's.
+        native: whether to run it without a container.
+
+    Raises:
+        ArgosyError: naming a variable that only a shell would fill in.
+    """
+    from argosy.results.hidden_values import SECRET_NAME
+    from argosy.schedulers.slurm.user_script.conversion import convert_launch
+    from argosy.study.shell_words import remedy, unfilled
+
+    name, keys = program.name, first_experiment(program, None if native else image or DEFAULT_IMAGE)
+    if found := convert_launch(command, program.project, image, SECRET_NAME):
+        name, keys = found.name, {**found.experiment}
+        for each in found.left:
+            say(f"not taken: {each.text}: {each.said}")
+        if native:
+            keys.pop("image", None)
+            keys = {"runtime": "native", **keys}
+    if variable := unfilled(shlex.split(keys["command"]), {}):
+        raise ArgosyError(f"command: {variable}: nothing fills this in", remedy(variable))
+    return name, keys
 
 
 def init_by_script(script: Path, site: str, image: str | None) -> None:

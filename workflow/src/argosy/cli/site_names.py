@@ -22,16 +22,22 @@ _MARKS = ("slurm", "results", "containers", ".argosy", str(CONFIG))
 """A project has one of these."""
 
 
-def require_project(here: Path = Path()) -> None:
+def require_project() -> None:
     """Raise ArgosyError where the current folder is not a project of Argosy's."""
-    if any((here / mark).exists() for mark in _MARKS):
+    if any(Path(mark).exists() for mark in _MARKS):
         return
-    where = here.absolute()
+    where = Path().absolute()
     above = next((each for each in where.parents if (each / CONFIG).exists()), None)
     raise ArgosyError(
         f"this is not an Argosy project: {where} has no slurm/, results/, containers/ or {CONFIG}",
         f"cd {above}" if above else "change to the project's folder",
     )
+
+
+def allow_new_project() -> None:
+    """Raise ArgosyError below a project: the folder of a program may become one by its first site."""
+    if any((each / CONFIG).exists() for each in Path().absolute().parents):
+        require_project()
 
 
 def results_of(site: str | None) -> Path:

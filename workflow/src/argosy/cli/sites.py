@@ -114,13 +114,13 @@ def probe(
     Probe asks for nodes, partitions, accounts and limits. A job of two minutes for each kind of nodes
     measures interfaces and folders. With --again the exit status is 1 if something differs.
     """
-    from argosy.cli.site_names import require_project
+    from argosy.cli.site_names import allow_new_project
     from argosy.doctor.findings import print_finding
     from argosy.doctor.queue_checks import check_places
     from argosy.probe.probing import Probe
     from argosy_common.units import span
 
-    require_project()
+    allow_new_project()
     found = Probe(Path.cwd(), name, account, span("--wait", wait) if job else None)
     if again:
         differences = found.drift()
@@ -137,10 +137,10 @@ def add(
     name: Annotated[str, typer.Argument(help="A cluster that comes with Argosy (docs/sites.md).")],
 ) -> None:
     """Copy a cluster that comes with Argosy into slurm/, to change it."""
-    from argosy.cli.site_names import require_project
+    from argosy.cli.site_names import allow_new_project
     from argosy.shipped.new_project import add_site
 
-    require_project()
+    allow_new_project()
     print(*(f"wrote {path}" for path in add_site(Path.cwd(), name)), sep="\n")
 
 

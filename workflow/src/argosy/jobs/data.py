@@ -55,7 +55,7 @@ def with_paths(runs: Iterable[Run], site: Path) -> list[Run]:
         run.model_copy(
             update={
                 "data": {
-                    target: found(f"experiments.{run.experiment}.data.{target}", data)
+                    target: found(f"experiments.{run.asked_as}.data.{target}", data)
                     for target, data in run.data.items()
                 }
             }
@@ -80,7 +80,7 @@ def check_data(own: Iterable[Path], plans: Iterable[Plan]) -> None:
     own, checked = [folder.resolve() for folder in own], set()
     for plan in plans:
         for target, data in plan.run.data.items():
-            key = f"experiments.{plan.run.experiment}.data.{target}"
+            key = f"experiments.{plan.run.asked_as}.data.{target}"
             path = expanded(data.source, os.environ)
             if path is None or key in checked or _is_of_nodes(path, plan):
                 continue

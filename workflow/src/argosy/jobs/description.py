@@ -99,6 +99,8 @@ def describe_run(plan: Plan) -> RunSpec:
         or None,
         bind=None if run.resources.bind == "none" else run.resources.bind,
         cpus_per_rank=None if run.resources.bind == "none" else run.resources.cpus_per_rank,
+        restarts=(run.checkpoints and run.checkpoints.restarts) or None,
+        least_nodes=run.least_nodes,
     )
 
 
@@ -125,7 +127,9 @@ def describe_provenance(plan: Plan, tools: Mapping[str, Any], seed: int) -> dict
         "schema_version": SCHEMA_VERSION,
         **tools,
         "image": plan.lock and _describe_image(plan.lock),
-        "experiment": plan.run.as_written.model_dump(mode="json", exclude={"nodes", "repeat"}),
+        "experiment": plan.run.as_written.model_dump(
+            mode="json", exclude={"nodes", "repeat", "least_nodes"}
+        ),
         "site": {
             "name": plan.site,
             "scheduler": plan.facts.scheduler,

@@ -36,6 +36,7 @@ from argosy.site.models import Site, read_site
 from argosy.site.placement import Request, gpus_of_a_node, place
 from argosy.study.models import Config, Resources
 from argosy.study.runs import Run, expand, seed_of
+from argosy.study.shell_words import remedy, unfilled
 from argosy_common.errors import ArgosyError
 from argosy_common.files import write_json, write_json_if_changed, write_text
 from argosy_images import ImageLock, Store, nvml_module
@@ -158,6 +159,10 @@ def plan_runs(
             variable of an experiment that is not its to set.
     """
     facts = facts or read_site(project.slurm_dir / where.site)
+    for name, value in facts.environment.items():
+        if found := unfilled([value]):
+            key = f"slurm/{where.site}/site.yaml: environment.{name}"
+            raise ArgosyError(f"{key}: {found}: nothing fills this in", remedy(found))
     runs = with_launchers(with_paths(runs, project.slurm_dir / where.site), project.path)
     try:
         shared = together((allocation_of(run, facts), request_of(run)) for run in runs)
@@ -190,7 +195,9 @@ class _Planner:
             whole = self.shared[allocation] if allocation else request
             placement = place(facts, whole, where.hardware, where.queue)
             warning = run.checkpoints.warning if run.checkpoints else None
-            job = JobRequest(facts, placement, request, folder, warning)
+            job = JobRequest(
+                facts, placement, request, folder, warning, run.least_nodes is not None
+            )
             options = find_batch_system(facts.scheduler).script_options(job)
         except ArgosyError as problem:
             path = f"slurm/{where.site}/site.yaml"
@@ -254,7 +261,7 @@ def _check_outputs(run: Run, workloads: Path) -> None:
         name = path.removeprefix("/workloads/")
         if name != path and not (workloads / name).is_dir():
             raise ArgosyError(
-                f"experiments.{run.experiment}.outputs: {path}: the project has no folder {name}",
+                f"experiments.{run.asked_as}.outputs: {path}: the project has no folder {name}",
                 "make it, or start the program by a relative path and write this one relative, too",
             )
 

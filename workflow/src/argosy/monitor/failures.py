@@ -145,7 +145,11 @@ def _describe_rules(errors: Iterable[JobError]) -> Iterator[str]:
     for error in errors:
         if not error.message:
             lines = [line for log in error.logs for line in _last_error(Path(log))]
-            where = f"; see {error.logs[0]}" if error.logs else ""
+            where = (
+                f"; see {error.logs[0]}"
+                if error.logs and "; see " not in "".join(lines[:1])
+                else ""
+            )
             yield (
                 f"The rule {error.rule} failed: "
                 f"{lines[0] if lines else 'no error was recorded'}{where}"
@@ -177,7 +181,7 @@ def describe(failed: Sequence[Failed], report: Path) -> Iterator[str]:
     yield f"{plural(len(failed), 'run')} failed{' or ended early' if early else ''}:"
     by_cause: dict[str, list[Failed]] = {}
     for each in failed:
-        by_cause.setdefault(each.cause, []).append(each)
+        by_cause.setdefault(_without_log(each), []).append(each)
     for cause, runs in [*by_cause.items()][:MOST_CAUSES]:
         where = f"; see {runs[0].log}" if runs[0].log else ""
         yield plain(f"  {runs[0].name}: {cause}{where}")
@@ -195,6 +199,12 @@ def describe(failed: Sequence[Failed], report: Path) -> Iterator[str]:
         )
     if report.is_file():
         yield f"Report of the completed runs: {report}"
+
+
+def _without_log(failed: Failed) -> str:
+    """Return the cause without the log that it names, if that is the log of the run."""
+    cause, see, log = failed.cause.rpartition("; see ")
+    return cause if see and log in str(failed.log or "") else failed.cause
 
 
 def bad_host(failed: Sequence[Failed], site: Path) -> str:

@@ -12,7 +12,7 @@ import psutil
 
 from argosy.run_folder.folder import RunFolder, allocation_folder
 from argosy.run_folder.models import Job
-from argosy.runtime.contract.layout import job_of
+from argosy.runtime.contract.layout import first_attempt, job_of
 from argosy.schedulers.base import Listed, SchedulerError, State, job_name
 
 SAME_PROCESS_S = 1.0
@@ -161,9 +161,9 @@ class NewestJob:
     @property
     def label(self) -> str:
         """The job's number, followed by its restart count if it was restarted."""
-        if self.listed:
-            return label(f"{self.job_id}.{self.listed.restarts}")
-        return label(self.attempt or f"{self.job_id}.0")
+        start = f"{self.job_id}.{self.listed.restarts if self.listed else 0}"
+        is_old = self.listed and self.attempt and first_attempt(self.attempt) != start
+        return label(start if is_old or not self.attempt else self.attempt)
 
 
 def label(attempt: str) -> str:
@@ -200,9 +200,9 @@ def _of_queue(run: RunFolder, listed: Listed) -> NewestJob:
 
     A run that has completed in a job that it shares does not run again with it.
     """
-    attempt = f"{listed.job_id}.{listed.restarts}"
+    attempt = run.newest_of_start(listed.job_id, listed.restarts)
     job = NewestJob(listed.job_id, attempt, 0.0, listed, run.job(listed.job_id))
-    if attempt in run.attempts:
+    if attempt:
         return job
     last = run.newest_attempt(listed.job_id)
     verdict = run.verdict(last)

@@ -12,6 +12,7 @@ from typing import BinaryIO
 from argosy.monitor.jobs import newest_job
 from argosy.monitor.sites import find_run
 from argosy.run_folder.folder import RunFolder, by_number
+from argosy.runtime.contract.layout import VERDICT
 from argosy_common.errors import ArgosyError, coloured, some
 from argosy_common.reading import NotReadError, open_regular, site_of
 
@@ -144,7 +145,11 @@ class Log:
         """Whether the newest attempt has its verdict."""
         run = RunFolder(self._folder)
         job = newest_job(run, None)
-        return job is not None and run.verdict(job.attempt) is not None
+        verdict = run.verdict(job.attempt) if job else None
+        if job is None or job.attempt is None or verdict is None:
+            return False
+        said = _mtime(run.attempt_dir(job.attempt) / VERDICT)
+        return verdict.restart is None or time.time() > said + RESTART_S
 
     def print(self, out: BinaryIO) -> None:
         """Copy the log to `out`.
@@ -205,6 +210,10 @@ def _log_file(run: RunFolder, attempt: str, name: str) -> Path:
     if kind == "rank":
         return run.rank_log(attempt, int(number))
     return run.logs(attempt) / f"{name}.log"
+
+
+RESTART_S = 60.0
+"""For so long a run that is to begin again within its job may not have done so."""
 
 
 def _mtime(path: Path) -> float:

@@ -97,9 +97,12 @@ def look_at(path: Path, cluster: ClusterState) -> RunView:
     job = newest_job(run, cluster.answer)
     if job is None:
         return RunView(*name, RunState.PLANNED)
+    claim = run.claim(job.attempt) if job.attempt else None
+    # A restart may have left it fewer ranks.
+    spec = claim.run if claim and claim.run else spec
     active = _is_active(run, job, cluster)
     verdict = (None if active else run.result) or run.verdict(job.attempt)
-    if verdict:
+    if verdict and not (active and verdict.restart):
         view = _with_verdict(run, spec, verdict, cluster.answer is not None)
         note = "; ".join(filter(None, (view.note, _cleanup_note(job))))
         return replace(view, ended=not active, note=note)

@@ -83,9 +83,7 @@ class Interface(Part):
     """A network interface with an address."""
 
     name: str
-    address: str
     infiniband: bool
-    up: bool
 
 
 class Scratch(Part):
@@ -142,7 +140,6 @@ class NodeLook(Part):
     kernel: str
     system: str
     cpus: int
-    memory_mib: int
     interfaces: tuple[Interface, ...]
     suffixes: Mapping[str, str]
     scratch: tuple[Scratch, ...]
@@ -155,7 +152,6 @@ class NodeLook(Part):
     gpu_driver: str
     fabrics: tuple[str, ...]
     outside: Mapping[str, str]
-    proxies: tuple[str, ...]
     pythons: tuple[str, ...]
     unix: float
     meeting: Meeting = Meeting()

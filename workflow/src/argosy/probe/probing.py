@@ -131,8 +131,6 @@ class Probe:
             raise ArgosyError(
                 f"{self.name}: a site's name may contain letters, digits, '.', '_' and '-'"
             )
-        if not (self.project / "slurm").is_dir():
-            raise ArgosyError(f"{self.project} has no slurm/", "change to the project's folder")
         if self.folder.exists():
             raise ArgosyError(
                 f"slurm/{self.name} exists and is not overwritten",

@@ -45,11 +45,11 @@ def _with_minus(text: str) -> str:
     return text.replace("-", "" if is_zero else MINUS)
 
 
-def interval(estimate: Estimate | None, digits: int = 3) -> str:
+def interval(estimate: Estimate | None) -> str:
     """Return the interval in words: `1.48 to 1.79`; a dash where there is none."""
     if estimate is None or estimate.low is None or estimate.high is None:
         return NONE
-    return f"{number(estimate.low, digits)} to {number(estimate.high, digits)}"
+    return f"{number(estimate.low)} to {number(estimate.high)}"
 
 
 def percent_interval(estimate: Estimate | None, decimals: int = 0) -> str:

@@ -240,11 +240,14 @@ def _completeness(run: NewRun, steps: Steps, others: Mapping[Run, Counter[str]])
         return Completeness()
     ranks = steps.ranks_of(run.key)
     lines = others.get(run.key, Counter())
+    restarts = run.folder.restarts
+    # With fewer nodes some ranks end earlier.
+    is_whole = restarts is None or min(restarts.nodes) == run.folder.asked.nodes
     return Completeness(
         unreadable_records=lines["unreadable"],
         repeated_steps=steps.repeated.get(run.key, 0),
         duplicate_steps=steps.duplicates.get(run.key, 0),
-        missing_steps=steps.missing.get(run.key, 0),
+        missing_steps=steps.missing.get(run.key, 0) if is_whole else 0,
         missing_ranks=tuple(
             rank for rank in range(run.folder.asked.processes) if rank not in ranks
         ),

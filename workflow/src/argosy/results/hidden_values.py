@@ -1,4 +1,4 @@
-"""Values of variables that are secret by their names: they are in no table, and so in no report."""
+"""Secrets by their variable's name, and passwords in addresses: they are in no table and no report."""
 
 import re
 from typing import Any
@@ -6,11 +6,14 @@ from typing import Any
 SECRET_NAME = re.compile(
     r"(?:^|_)(?:TOKEN|SECRET|PASSWORD|PASSWD|APIKEY|API_KEY|ACCESS_KEY|CREDENTIALS?)(?:_|$)", re.I
 )
+_PASSWORD = re.compile(r"(://[^\s/:@]*:)[^\s/@]+(?=@)")
 HIDDEN = "hidden"
 
 
 def without_secrets(value: Any) -> Any:
-    """Return a value of JSON with `hidden` in place of each text whose key is a secret's name."""
+    """Return a value of JSON with `hidden` in place of each secret: a text of such a key, or a password."""
+    if isinstance(value, str):
+        return _PASSWORD.sub(rf"\1{HIDDEN}", value)
     if isinstance(value, list):
         return [without_secrets(each) for each in value]
     if isinstance(value, dict):

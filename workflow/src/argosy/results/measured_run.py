@@ -26,6 +26,7 @@ from argosy.run_folder.models import (
     read_object,
     read_spec,
 )
+from argosy.runtime.contract import layout
 from argosy.runtime.contract.run import RunSpec
 from argosy_common.reading import site_of
 
@@ -109,6 +110,23 @@ class Piece:
 
 
 @dataclass(frozen=True)
+class Restarts:
+    """How often a run began again within its jobs, the seconds from its checkpoints to that, and the nodes
+    of each part that counts."""
+
+    count: int
+    lost_s: float
+    nodes: list[int]
+
+
+def _lost_s(attempt: Attempt) -> float:
+    continues = attempt.claim.continues if attempt.claim else None
+    if continues is None or continues.unix is None or attempt.started is None:
+        return 0.0
+    return max(0.0, attempt.started - continues.unix)
+
+
+@dataclass(frozen=True)
 class MeasuredRun:
     """A run as its folder tells it. `attempts` are in the order of submission."""
 
@@ -177,6 +195,22 @@ class MeasuredRun:
             until = continues.step if until is None else min(until, continues.step)
             here = by_name.get(continues.attempt)
         return found[::-1]
+
+    @property
+    def restarts(self) -> "Restarts | None":
+        """What its restarts in place came to; None without any."""
+        by_name = {each.name: each for each in self.attempts}
+        last = {layout.first_attempt(piece.attempt): piece.attempt for piece in self.pieces}
+        names = [name for name in by_name if layout.first_attempt(name) in last]
+        begun = [by_name[name] for name in names if layout.restarts_of(name)]
+        if not begun:
+            return None
+        claims = [by_name[piece.attempt].claim for piece in self.pieces]
+        return Restarts(
+            len(begun),
+            sum(_lost_s(each) for each in begun),
+            [claim.run.nodes if claim and claim.run else self.asked.nodes for claim in claims],
+        )
 
     @property
     def programs(self) -> dict[str, str]:

@@ -36,7 +36,7 @@ class Completeness:
 
 def run_row(run: MeasuredRun, found: Completeness) -> Row:
     """Return the row of the table `runs`."""
-    current, ran = run.current, run.ran
+    current, ran, restarts = run.current, run.ran, run.restarts
     printed = throughput_of(ran.throughput)
     return _key(run) | {
         "site": run.asked.site,
@@ -69,6 +69,9 @@ def run_row(run: MeasuredRun, found: Completeness) -> Row:
         "remarks": run.result.remarks if run.result else [],
         "pieces": len(run.pieces),
         "continued_at": [piece.until for piece in run.pieces if piece.until is not None],
+        "restarts": restarts.count if restarts else 0,
+        "restarts_lost_s": restarts.lost_s if restarts else None,
+        "part_nodes": restarts.nodes if restarts else [],
         "waited_s": run.waited_s,
         "started_unix_s": current.started if current else None,
         "ended_unix_s": current.ended if current else None,

@@ -22,7 +22,7 @@ from argosy_common.files import replacing, umask
 from argosy_common.reading import NotReadError, check_regular
 
 PHASES = step_rows.PHASES
-TABLES_VERSION = 14
+TABLES_VERSION = 15
 
 Run = tuple[str, str]
 """Of a run, its experiment and run_id."""
@@ -70,6 +70,9 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "remarks": "VARCHAR[]",
         "pieces": "INTEGER",
         "continued_at": "BIGINT[]",
+        "restarts": "INTEGER",
+        "restarts_lost_s": "DOUBLE",
+        "part_nodes": "INTEGER[]",
         "waited_s": "DOUBLE",
         "started_unix_s": "DOUBLE",
         "ended_unix_s": "DOUBLE",

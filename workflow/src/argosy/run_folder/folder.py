@@ -1,6 +1,7 @@
 """A run's folder, read when asked for; what is missing, cut off or no file of its schema is left out.
 
-An attempt is one execution of the batch script, `<job id>.<restart count>`.
+An attempt is one execution of the batch script, `<job id>.<restart count>`; the script appends `-<number>`
+where it has begun again by itself.
 """
 
 import re
@@ -98,6 +99,12 @@ class RunFolder:
     def attempts_of(self, job_id: str | None) -> list[str]:
         """Return the attempts of a job, the oldest first."""
         return [name for name in self.attempts if layout.job_of(name) == job_id]
+
+    def newest_of_start(self, job_id: str, requeues: int) -> str | None:
+        """Return the newest attempt of a job since it was started for the last time."""
+        name = f"{job_id}.{requeues}"
+        found = [each for each in self.attempts_of(job_id) if layout.first_attempt(each) == name]
+        return found[-1] if found else None
 
     def newest_attempt(self, job_id: str | None) -> str | None:
         """Return the newest attempt of a job."""
@@ -203,7 +210,7 @@ KINDS = (layout.ATTEMPTS, layout.RECORDS, layout.LOGS)
 """Folders of a run that have one for each attempt."""
 MOST_ATTEMPTS = 100_000
 
-_NAME = re.compile(r".+\.[0-9]{1,9}")
+_NAME = re.compile(r".+\.[0-9]{1,9}(-[0-9]{1,9})?")
 
 
 def is_attempt(name: str) -> bool:

@@ -76,6 +76,8 @@ class Verdict(File):
     hosts: list[str | None]
     """By node; None for one that left no status."""
     failure: Failure | None
+    restart: dict[str, Any] | None = None
+    """Of a failed attempt: the next one, which its job begins by itself."""
     groups: Whole | None = None
     """Into which the ranks fall that were connected to each other; 1: they have met; None: not known."""
     remarks: list[str] = []
@@ -131,10 +133,11 @@ class NodeStatus(File):
 
 
 class Checkpoint(Record):
-    """The point from which an attempt goes on: `step` steps were done by `attempt`."""
+    """The point from which an attempt goes on: `step` steps were done by `attempt`, saved at `unix`."""
 
     attempt: str
     step: Whole
+    unix: Unix | None = None
 
 
 class Experiment(Record):

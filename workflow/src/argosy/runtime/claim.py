@@ -1,10 +1,11 @@
-"""Make a run's results one attempt's alone: ``python3 claim.py RUN_DIR ATTEMPT SPEC WORKLOADS``.
+"""Make a run's results one attempt's alone: ``python3 claim.py RUN_DIR ATTEMPT SPEC WORKLOADS [NODES]``.
 
 Runs on the host at the start of job.sbatch, before anything else is written. A job that a lost node
 still runs may live on beside its successor: from this call on, what it does counts no longer. Its
 agents find another name in the file `attempt` and end; its verdict is not published. SPEC is what the
 script was rendered for: where the run was planned anew since, the script is another one, and this one ends.
 Of the files of the program in the folder WORKLOADS, digests are noted: it may change from job to job.
+NODES is how many the attempt has, where a restart may have left it fewer than were asked for.
 
 Where the run goes on from checkpoints, prints the folder of the one from which to go on, below
 `checkpoints/`, or nothing. It is chosen here, once, so that all ranks go on from the same one.
@@ -35,10 +36,10 @@ _MOST_STEPS = 1 << 53
 
 def main(arguments: Sequence[str]) -> int:
     """Claim the run; 2 for an attempt that was here before, or a script of an older plan."""
-    if len(arguments) != 4:
-        printing.complain("usage: claim.py RUN_DIR ATTEMPT SPEC WORKLOADS")
+    if len(arguments) not in (4, 5):
+        printing.complain("usage: claim.py RUN_DIR ATTEMPT SPEC WORKLOADS [NODES]")
         return 2
-    run_dir, attempt, spec, workloads = arguments
+    run_dir, attempt, spec, workloads, *nodes = arguments
     path = os.path.join(run_dir, layout.RUN)
     try:
         data = files.read_bytes(path)
@@ -57,7 +58,8 @@ def main(arguments: Sequence[str]) -> int:
     program = Program(
         run.command, run.rank_environment, workloads, is_native=run.runtime == "native"
     )
-    status = claim(run_dir, attempt, {"spec": spec, "run": content}, plan, program)
+    given = {**content, "nodes": int(nodes[0])} if nodes else content
+    status = claim(run_dir, attempt, {"spec": spec, "run": given}, plan, program)
     return status or show_project(run_dir, run, program.project or workloads)
 
 
@@ -98,7 +100,7 @@ def claim(
         claimed = {
             "schema_version": layout.SCHEMA_VERSION,
             "unix": time.time(),
-            "continues": found and {key: found[1][key] for key in ("attempt", "step")},
+            "continues": found and {key: found[1][key] for key in ("attempt", "step", "unix")},
             **asked,
             **describe_experiment(run_dir),
             "log_begin": log_size(run_dir, attempt),

@@ -74,7 +74,6 @@ def look(questions: Dict[str, Any], number: int) -> Dict[str, Any]:
         "kernel": platform.release(),
         "system": system_name(),
         "cpus": len(os.sched_getaffinity(0)),
-        "memory_mib": memory_mib(),
         "interfaces": interfaces(),
         "suffixes": within(NAMES_S, addresses_of_suffixes, name, questions["suffixes"]) or {},
         "scratch": [scratch(folder) for folder in questions["scratch"] + scratch_variables()],
@@ -89,9 +88,6 @@ def look(questions: Dict[str, Any], number: int) -> Dict[str, Any]:
         "gpu_driver": first_line("/proc/driver/nvidia/version"),
         "fabrics": sorted(os.path.basename(each) for each in glob.glob("/sys/class/infiniband/*")),
         "outside": within(NAMES_S, outside, questions["outside"]) or {},
-        "proxies": sorted(
-            each for each in os.environ if each.lower() in ("http_proxy", "https_proxy")
-        ),
         "pythons": os.environ.get("ARGOSY_PYTHONS", "").split("\n"),
         "unix": time.time(),
     }
@@ -125,13 +121,6 @@ def system_name() -> str:
         return ""
 
 
-def memory_mib() -> int:
-    """Return MiB of memory of the node."""
-    with open("/proc/meminfo", encoding="utf-8") as file:
-        rows = dict(line.partition(":")[::2] for line in file)
-    return int(rows["MemTotal"].split()[0]) // 1024
-
-
 # ---- networks
 
 
@@ -147,7 +136,6 @@ def interfaces() -> List[Dict[str, Any]]:
                     "name": name,
                     "address": address,
                     "infiniband": first_line(folder + "type") == "32",
-                    "up": first_line(folder + "operstate") != "down",
                 }
             )
     return found

@@ -139,7 +139,7 @@ def _checked_failure(said: object, nodes: int) -> Mapping[str, Any] | None:
     if cause is None or at is None:
         return None
     return {
-        **failure_of(files.whole(said.get("node"), nodes), cause, at),
+        **failure_of(files.whole(said.get("node"), nodes), cause, at, files.text(said.get("kind"))),
         "rank": files.whole(said.get("rank"), layout.MOST_RANKS),
     }
 
@@ -170,6 +170,9 @@ def _has_content(path: str) -> bool:
         return False
 
 
-def failure_of(node: int | None, cause: str, at: float) -> Mapping[str, Any]:
+def failure_of(
+    node: int | None, cause: str, at: float, kind: str | None = None
+) -> Mapping[str, Any]:
     """Return a failure of a node, or of none, that is not a rank's; `at` is unix."""
-    return {"node": node, "rank": None, "cause": cause, "at": at}
+    known = {"kind": kind} if kind else {}
+    return {"node": node, "rank": None, "cause": cause, "at": at, **known}

@@ -13,6 +13,7 @@ import os
 import stat
 import sys
 import time
+from dataclasses import dataclass
 from typing import Any, Iterator, Sequence
 
 if not __package__:  # started by its path
@@ -37,13 +38,14 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     run_dir, attempt, *data_of_job = arguments
     try:
-        asked = read_run(run_dir, attempt).data or {}
-        data = {}
+        run = read_run(run_dir, attempt)
+        asked, data = run.data or {}, {}
         for place in range(0, len(data_of_job), 3):
             target, mode, path = data_of_job[place : place + 3]
             if os.path.exists(path):
                 digest = target in asked and asked[target].digest
-                data[target] = describe(path, digest, is_copied=mode == "s")
+                places = None if run.is_native else Places(target, data_of_job[::3])
+                data[target] = describe(path, digest, is_copied=mode == "s", places=places)
         content = {"schema_version": layout.SCHEMA_VERSION, "data": data}
         files.write_json(os.path.join(run_dir, layout.ATTEMPTS, attempt, layout.DATA), content)
     except (OSError, ValueError) as error:
@@ -52,30 +54,52 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def describe(path: str, digest: bool = False, is_copied: bool = False) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Places:
+    """The path of some data in a container, and those of all data of the job."""
+
+    own: str
+    shown: Sequence[str]
+
+    def lack(self, link: str, leads: str, top: str) -> bool:
+        """Return whether a link of the data `top` leads to nothing that the container has of the host."""
+        folder = os.path.relpath(os.path.dirname(link), top)
+        leads = os.path.normpath(os.path.join(self.own, folder, leads))
+        return not any(f"{leads}/".startswith(f"{place}/") for place in self.shown)
+
+
+def describe(
+    path: str, digest: bool = False, is_copied: bool = False, places: Places | None = None
+) -> dict[str, Any]:
     """Return where a path leads, the number, bytes and newest change of its files, and a digest.
 
-    Of data that nodes copy also the newest ctime, which tells a change whose time was set back.
+    Of data that nodes copy also the newest ctime, which tells a change whose time was set back. For a
+    container (`places`), it says in the job's log which links lead out.
     """
     top = os.path.realpath(path)
     began = said = time.monotonic()
     count = size = 0
-    newest, changed, is_whole, found = 0.0, 0.0, True, []
-    for file in files_in(top):
+    newest, changed, is_whole = 0.0, 0.0, True
+    found, out = [], []
+    for file, is_link in files_in(top):
         now = time.monotonic()
         if not (digest or is_copied) and (count == MOST_FILES or now - began > LONGEST):
             is_whole = False
             printing.complain(
-                f"argosy: {path}: only {count:,} files were counted, in {now - began:.0f} s: changes of "
+                f"data: {path}: only {count:,} files were counted, in {now - began:.0f} s: changes of "
                 "the rest go unnoticed; pack its files into fewer ones"
             )
             break
         if now - said > LONGEST:
             said = now
-            printing.complain(f"argosy: {path}: {count:,} files counted in {now - began:.0f} s")
+            printing.complain(f"data: {path}: {count:,} files counted in {now - began:.0f} s")
         try:
+            if is_link and places and places.lack(file, leads := os.readlink(file), top):
+                out.append(f"{file} to {leads}")
             status = os.stat(file)
         except OSError:  # a link to nowhere, or a file that has gone
+            continue
+        if stat.S_ISDIR(status.st_mode):
             continue
         count += 1
         size += status.st_size
@@ -83,6 +107,11 @@ def describe(path: str, digest: bool = False, is_copied: bool = False) -> dict[s
         changed = max(changed, status.st_ctime)
         if digest and stat.S_ISREG(status.st_mode):
             found.append(file)
+    if out:
+        printing.complain(
+            f"data: {path}: {len(out):,} links lead out of it, such as {out[0]}: "
+            "containers lack the target, unless the image has it; name the target in `data` as well"
+        )
     return {
         "path": top,
         "files": count,
@@ -94,12 +123,22 @@ def describe(path: str, digest: bool = False, is_copied: bool = False) -> dict[s
     }
 
 
-def files_in(top: str) -> Iterator[str]:
-    """Yield all that is no folder at and below a path."""
+def files_in(top: str) -> Iterator[tuple[str, bool]]:
+    """Yield all that is no folder at and below a path, and whether it is a link, perhaps to a folder."""
     if not os.path.isdir(top):
-        yield top
-    for folder, _, names in os.walk(top):
-        yield from (os.path.join(folder, name) for name in names)
+        yield top, False
+        return
+    folders = [top]
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                    else:
+                        yield entry.path, entry.is_symlink()
+        except OSError:  # unreadable, or gone
+            continue
 
 
 def digest_of(top: str, found: Sequence[str]) -> str | None:

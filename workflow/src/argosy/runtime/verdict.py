@@ -3,7 +3,8 @@
 Runs on the host at the end of job.sbatch; where that did not come to its end the driver does it, and
 gives the REASON that it knows from the queue (`cancelled job`: by somebody). Writes
 attempts/<attempt>/verdict.json and, when the run completed, result.json. Exit code: 0 completed,
-1 failed, 75 interrupted, 130 cancelled. A second call repeats the first one's verdict. What the scheduler
+1 failed, 75 interrupted, 130 cancelled; 76: failed, and the script is to begin again (restart.py) as
+attempts/<attempt>/restart says. A second call repeats the first one's verdict. What the scheduler
 said of the job's end, in its log file `logs/scheduler-<job>.log`, is the cause of a job that was ended from
 outside.
 """
@@ -25,10 +26,12 @@ if not __package__:  # started by its path
 
 from . import log_words, meetings, printing, working_folder
 from .contract import files, layout
-from .contract.run import RunSpec, run_of
+from .contract.run import RunSpec, read_run, run_of
 from .node_reports import STATES, NodeReport, failure_of, read_reports
+from .restart import Restart, restart_of
 
 _MOST_BYTES = 1 << 62
+RESTART = 76
 EXIT_CODES = {"completed": 0, "failed": 1, "interrupted": 75, "cancelled": 130}
 _ADVICE = {"time limit": "raise resources.time, or let the program save checkpoints"}
 NODE_FAILURE = "node failure"
@@ -49,6 +52,7 @@ def main(arguments: Sequence[str]) -> int:
     run_dir, attempt, reason = (*arguments, "")[:3]
     try:
         run = run_of(files.read_object(os.path.join(run_dir, layout.RUN)))
+        run_then = read_run(run_dir, attempt)
     except (OSError, ValueError) as error:
         printing.complain(f"argosy: {os.path.join(run_dir, layout.RUN)}: {error!r}")
         return 2
@@ -56,27 +60,20 @@ def main(arguments: Sequence[str]) -> int:
     attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, attempt)
     try:
         verdict = earlier_verdict(attempt_dir, attempt)
-        if verdict is None:
-            reports = read_reports(run_dir, attempt, run.nodes)
-            words = log_words.load()
-            log, offset = read_scheduler_log(run_dir, attempt)
-            said = reason or words.why_ended(log) or read_time_limit(attempt_dir)
-            ended = words.ended_at(log)
-            if said != NODE_FAILURE and ended is not None and offset is not None:
-                # What agents knew before is no consequence of the scheduler's end.
-                said = None if known_since(reports) + _AT_ONCE < ended - offset else said
-            verdict = decide(run_id, attempt, reports, time.time(), said, scheduler=words.NAME)
-            verdict.update(measured(attempt_dir))
-            if verdict["state"] == "completed":
-                records = os.path.join(run_dir, layout.RECORDS, attempt)
-                groups = meetings.groups_of_ranks(run, records)
-                remarks = [*remarks_on(reports), *([_UNSEEN] if groups == 0 else [])]
-                remarks += unmatched(run, reports)
-                verdict.update({"groups": groups} if groups else {})
-                verdict.update({"remarks": remarks} if remarks else {})
+        is_new = verdict is None
+        reports = read_reports(run_dir, attempt, run_then.nodes)
+        verdict = verdict or verdict_of(run_dir, run, attempt, reports, reason)
         superseded = superseded_by(run_dir, attempt) or planned_anew(run, verdict)
         if superseded and verdict["state"] in ("completed", "interrupted", "cancelled"):
             verdict = overruled(verdict, superseded)
+        restart: Restart | str = ""
+        # Its own script alone can begin again.
+        is_its_script = os.environ.get("ARGOSY_ATTEMPT") == attempt
+        if is_new and is_its_script and verdict["state"] == "failed" and not superseded:
+            restart = restart_of(run_dir, run, attempt, verdict["failure"], reports)
+        if isinstance(restart, Restart):
+            verdict["restart"] = restart.record()
+            restart.write(attempt_dir)
         publish(verdict, run_dir, attempt_dir)
         if not superseded_by(run_dir, attempt):
             hide_project(run_dir, run)
@@ -86,7 +83,38 @@ def main(arguments: Sequence[str]) -> int:
         )
         return 1
     printing.say(sentence(verdict))
-    return EXIT_CODES[verdict["state"]]
+    if restart:
+        printing.say(f"argosy: {restart}")
+    return RESTART if isinstance(restart, Restart) else EXIT_CODES[verdict["state"]]
+
+
+def verdict_of(
+    run_dir: str, run: RunSpec, attempt: str, reports: Sequence[NodeReport], reason: str
+) -> dict[str, Any]:
+    """Return the verdict of an attempt by its nodes' reports, and by what the scheduler said of its job."""
+    attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, attempt)
+    words = log_words.load()
+    log, offset = read_scheduler_log(run_dir, attempt)
+    said = reason or words.why_ended(log) or read_time_limit(attempt_dir)
+    if said == NODE_FAILURE and run.least_nodes and not reason:
+        # The job goes on without the node (--no-kill), and the agents say which it was.
+        said = None
+    ended = words.ended_at(log)
+    if said != NODE_FAILURE and ended is not None and offset is not None:
+        # What agents knew before is no consequence of the scheduler's end.
+        said = None if known_since(reports) + _AT_ONCE < ended - offset else said
+    verdict = decide(
+        files.text(run.run_id) or "", attempt, reports, time.time(), said, scheduler=words.NAME
+    )
+    verdict.update(measured(attempt_dir))
+    if verdict["state"] == "completed":
+        records = os.path.join(run_dir, layout.RECORDS, attempt)
+        groups = meetings.groups_of_ranks(read_run(run_dir, attempt), records)
+        remarks = [*remarks_on(reports), *([_UNSEEN] if groups == 0 else [])]
+        remarks += unmatched(run, reports)
+        verdict.update({"groups": groups} if groups else {})
+        verdict.update({"remarks": remarks} if remarks else {})
+    return verdict
 
 
 def hide_project(run_dir: str, run: RunSpec) -> None:
@@ -219,7 +247,8 @@ def findfailure_of(reports: Sequence[NodeReport], now: float) -> Mapping[str, An
             cause = f"the agent of node {report.node} {what}"
             if report.silent:
                 cause = f"its agent vanished and the node said nothing more: {_CRASHED}"
-            return failure_of(report.node, f"{cause}; {_see(report)}", now)
+            kind = "vanished" if report.started else None
+            return failure_of(report.node, f"{cause}; {_see(report)}", now, kind)
     for report in reports:
         if report.state == "failed":
             cause = f"it gave no reason; {_see(report)}"

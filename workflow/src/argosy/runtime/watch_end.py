@@ -21,6 +21,8 @@ INTERVAL = 2.0
 """Seconds between two looks."""
 LATE = 15.0
 """Seconds after the first agent in which the others end."""
+SOON = 2.0
+"""The same, and the time from SIGTERM to SIGKILL, where the run goes on without the others."""
 CLEARING_UP = 600.0
 """Seconds for nodes to clear up, such as unpacked images, when all agents have ended."""
 KILL_TIME = 10.0
@@ -29,24 +31,34 @@ VANISHED = "its agent vanished"
 
 
 def watch_end(
-    run_dir: str, attempt: str, nodes: int, pids: Sequence[int], runs: Callable[[int], bool]
+    run_dir: str,
+    attempt: str,
+    nodes: int,
+    pids: Sequence[int],
+    runs: Callable[[int], bool],
+    *,
+    is_urgent: bool = False,
 ) -> None:
-    """Wait for the launcher, whose processes are `pids`; end it when the job has been over for long."""
+    """Wait for the launcher, whose processes are `pids`; end it when the job has been over for long.
+
+    It is urgent where the run goes on without the nodes that are lost.
+    """
     records = os.path.join(run_dir, layout.RECORDS, attempt)
     turns = itertools.cycle(range(nodes))
     over_since = 0.0
-    patience = LATE
+    late = patience = SOON if is_urgent else LATE
     while any(map(runs, pids)):
-        time.sleep(INTERVAL)
+        time.sleep(SOON / 4 if is_urgent else INTERVAL)
         # One node ends as all do: of a large job two are looked at each time.
         if not over_since and any(_ended(records, node) for node in (0, next(turns))):
             over_since = time.monotonic()
-            patience = LATE + _patience_of_scheduler(records, nodes)
-        if over_since and time.monotonic() > over_since + LATE:
+            if not is_urgent:
+                patience = LATE + _patience_of_scheduler(records, nodes)
+        if over_since and time.monotonic() > over_since + late:
             lost = [node for node in range(nodes) if not _ended(records, node)]
             if time.monotonic() > over_since + (patience if lost else CLEARING_UP):
                 _say(run_dir, attempt, lost, time.monotonic() - over_since)
-                end_launcher(pids, runs)
+                end_launcher(pids, runs, SOON if is_urgent else KILL_TIME)
                 return
 
 
@@ -80,12 +92,14 @@ def _say(run_dir: str, attempt: str, lost: Sequence[int], waited: float) -> None
         files.write_json(os.path.join(run_dir, layout.ATTEMPTS, attempt, layout.LOST), content)
 
 
-def end_launcher(pids: Sequence[int], runs: Callable[[int], bool]) -> None:
-    """Ask the launcher to end, and kill it where it does not."""
+def end_launcher(
+    pids: Sequence[int], runs: Callable[[int], bool], kill_time: float = KILL_TIME
+) -> None:
+    """Ask the launcher to end, and kill it where it does not within `kill_time` seconds."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         for pid in filter(runs, pids):
             with contextlib.suppress(OSError):
                 os.kill(pid, number)
-        deadline = time.monotonic() + KILL_TIME
+        deadline = time.monotonic() + kill_time
         while any(map(runs, pids)) and time.monotonic() < deadline:
             time.sleep(0.1)

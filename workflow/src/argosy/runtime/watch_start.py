@@ -64,14 +64,15 @@ def main(arguments: Sequence[str], *, to_the_end: bool = False) -> int:
         return 2
     run_dir, attempt, *names = arguments
     try:
-        nodes = read_run(run_dir, attempt).nodes
+        run = read_run(run_dir, attempt)
     except (OSError, ValueError) as error:
         printing.complain(f"argosy: {os.path.join(run_dir, layout.RUN)}: {error!r}")
         return 2
     pids = [int(name) for name in names]
-    watch(Start(run_dir, attempt, nodes), pids)
+    watch(Start(run_dir, attempt, run.nodes), pids)
     if to_the_end:
-        watch_end(run_dir, attempt, nodes, pids, runs)
+        # Without a node that is lost the next attempt begins at once.
+        watch_end(run_dir, attempt, run.nodes, pids, runs, is_urgent=run.least_nodes is not None)
     return 0
 
 

@@ -18,7 +18,8 @@ class JobRequest:
     """A job at its place on a site.
 
     `folder` is its working folder, which holds its log and identifies it. `warning` is the time in seconds
-    before its time limit at which its script is warned; None: no warning.
+    before its time limit at which its script is warned; None: no warning. `survives_nodes` says whether it
+    goes on when nodes are lost.
     """
 
     site: Site
@@ -26,6 +27,7 @@ class JobRequest:
     request: Request
     folder: Path
     warning: int | None = None
+    survives_nodes: bool = False
 
     @property
     def fields(self) -> Mapping[str, int]:

@@ -64,6 +64,7 @@ class ScriptTemplate:
         with _said_of(self._path):
             environment = _environment(system, site_dir)
             self._template = environment.get_template(f"{site_dir.name}/{name}" if own else name)
+        self._has_own_launch = own and "launch" in self._template.blocks
 
     def render(self, values: Mapping[str, Any]) -> str:
         """Return the text of the script.
@@ -71,6 +72,12 @@ class ScriptTemplate:
         Raises:
             ArgosyError: with the template's name, if it uses an unknown value.
         """
+        run = values.get("run")
+        if self._has_own_launch and run is not None and run.least_nodes:
+            raise ArgosyError(
+                f"{self._path}: its launcher starts all nodes of a job, so a run cannot go on with fewer",
+                f"write experiments.{run.experiment}.scale.nodes: {run.nodes}",
+            )
         with _said_of(self._path):
             return self._template.render(values)
 

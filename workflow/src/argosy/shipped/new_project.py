@@ -85,37 +85,13 @@ def first_experiment(program: Program, image: str | None) -> dict[str, Any]:
         program: to start.
         image: to run it in; None: without a container.
     """
-    launcher = program.launcher
     return {
         **({"image": image} if image else {"runtime": "native"}),
         "command": shlex.join(program.command),
-        "launcher": launcher,
-        "scale": {
-            "kind": "strong",
-            "nodes": [1] if launcher == "plain" else [1, 2],
-            "ranks_per_node": 1,
-            "repeats": 3,
-        },
+        "launcher": program.launcher,
+        "scale": {"kind": "strong", "nodes": [1], "ranks_per_node": 1, "repeats": 3},
         "resources": {"cpus_per_rank": 1, "memory_per_rank": "2G", "time": "10m"},
         **({"environment": program.environment} if program.environment else {}),
-    }
-
-
-def once(
-    program: Program,
-    *,
-    image: str | None,
-    nodes: int,
-    ranks_per_node: int,
-    throughput: str | None,
-) -> dict[str, Any]:
-    """Return the keys of an experiment that runs a program once; without an image, natively."""
-    first = first_experiment(program, image)
-    scale = {"nodes": [nodes], "ranks_per_node": ranks_per_node, "repeats": 1}
-    return {
-        **first,
-        "scale": scale,
-        **({"throughput": throughput} if throughput else {}),
     }
 
 

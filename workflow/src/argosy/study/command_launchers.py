@@ -115,8 +115,20 @@ def _program(command: Sequence[str]) -> str:
     return name
 
 
-def _commands(words: Sequence[str], *, by_shell: bool) -> Iterator[tuple[list[str], bool]]:
-    """Yield each command without its wrappers, and whether a shell reads it."""
+def shell_text(words: Sequence[str]) -> str | None:
+    """Return the text of `bash -c` or `eval` that a command, without its wrappers, gives to a shell."""
+    return _given_to_shell(_unwrapped(words))
+
+
+def _given_to_shell(command: Sequence[str]) -> str | None:
+    name = command[0].rpartition("/")[2] if command else ""
+    if name == "eval":
+        return " ".join(command[1:])
+    return _text_behind_c(command) if name in SHELLS else None
+
+
+def _unwrapped(words: Sequence[str]) -> list[str]:
+    """Return a command without its wrappers and assignments."""
     command = [*words]
     while command:
         name = command[0].rpartition("/")[2]
@@ -126,17 +138,18 @@ def _commands(words: Sequence[str], *, by_shell: bool) -> Iterator[tuple[list[st
             command = _inside(command, *WRAPPERS[name])
         else:
             break
-    if not command:
-        return
-    name = command[0].rpartition("/")[2]
-    text = _shell_text(command) if name in SHELLS else None
-    if name == "eval":
-        text = " ".join(command[1:])
-    if text is None:
+    return command
+
+
+def _commands(words: Sequence[str], *, by_shell: bool) -> Iterator[tuple[list[str], bool]]:
+    """Yield each command without its wrappers, and whether a shell reads it."""
+    command = _unwrapped(words)
+    text = _given_to_shell(command)
+    if text is not None:
+        for inner in _split(text):
+            yield from _commands(inner, by_shell=True)
+    elif command:
         yield command, by_shell
-        return
-    for inner in _split(text):
-        yield from _commands(inner, by_shell=True)
 
 
 def _inside(command: Sequence[str], with_value: frozenset[str], arguments: int) -> list[str]:
@@ -147,7 +160,7 @@ def _inside(command: Sequence[str], with_value: frozenset[str], arguments: int) 
     return rest[arguments:]
 
 
-def _shell_text(command: Sequence[str]) -> str | None:
+def _text_behind_c(command: Sequence[str]) -> str | None:
     """Return the text that a shell is given by -c; None where it reads a script."""
     for place, word in enumerate(command[1:], 1):
         if re.fullmatch("-[a-z]*c[a-z]*", word):

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from argosy.study.models import Config
-from argosy.validation import AS_WRITTEN, finding
+from argosy.validation import AS_WRITTEN, errors_of, finding
 from argosy_common.errors import ArgosyError
 
 Location = tuple[int | str, ...]
@@ -42,7 +42,7 @@ def parse_config(values: Mapping[str, Any], sources: Sequence[Source]) -> Config
     try:
         return Config.model_validate(values, context=AS_WRITTEN)
     except ValidationError as problem:
-        found = [(_said_by(_location(error), sources), error) for error in problem.errors()]
+        found = [(_said_by(_location(error), sources), error) for error in errors_of(problem)]
         parts = [
             f"{name}: {'; '.join(finding(error, Config) for _, error in group)}"
             for name, group in groupby(found, key=lambda each: each[0])

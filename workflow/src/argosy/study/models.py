@@ -5,7 +5,7 @@ Every model refuses unknown keys, so a misspelt key is an error and never silent
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal, get_args
 
@@ -18,6 +18,7 @@ from pydantic import (
     PlainValidator,
     ValidationInfo,
     WithJsonSchema,
+    WrapValidator,
     field_validator,
     model_validator,
 )
@@ -239,18 +240,53 @@ def count_or_gpu(value: object) -> object:
     raise ValueError("write a whole number from 1 on, or gpu for a rank on each GPU")
 
 
+class NodeRange(int):
+    """A number of nodes, of which `least` are enough to go on with when nodes are lost."""
+
+    least: int
+
+    @classmethod
+    def of(cls, value: object) -> object:
+        """Return the range that a text such as `2..4` names; other values as they are."""
+        found = (
+            re.fullmatch(r"([0-9]{1,7})\.\.([0-9]{1,7})", value) if isinstance(value, str) else None
+        )
+        if found is None:
+            return value
+        least, most = int(found[1]), int(found[2])
+        if not 1 <= least < most:
+            raise ValueError(f"{value} is no range: write LEAST..ALL, such as 2..4")
+        nodes = cls(most)
+        nodes.least = least
+        return nodes
+
+
+def least_of(nodes: int) -> int:
+    """Return the fewest nodes with which a run of so many goes on."""
+    return nodes.least if isinstance(nodes, NodeRange) else nodes
+
+
+def _ranges(value: object, handler: Callable[[object], int]) -> int:
+    """Accept a range of nodes beside a number of them."""
+    found = NodeRange.of(value)
+    return found if isinstance(found, NodeRange) and handler(int(found)) else handler(found)
+
+
+_NODES_SCHEMA = {"anyOf": [COUNT_SCHEMA, {"type": "string", "pattern": r"^[0-9]+\.\.[0-9]+$"}]}
+
+
 class Scale(Model):
     """Which points are measured: every node count, each `repeats` times as jobs of its own."""
 
     kind: Literal["strong", "weak"] = "strong"
     """strong: the same problem at every size; weak: a problem that grows with the ranks."""
     nodes: Annotated[
-        tuple[Count, ...],
+        tuple[Annotated[Count, WrapValidator(_ranges)], ...],
         BeforeValidator(several),
         Field(min_length=1),
-        one_or_several(COUNT_SCHEMA),
+        one_or_several(_NODES_SCHEMA),
     ]
-    """Node counts, one for each size."""
+    """Node counts, one for each size; `2..4`: 4 nodes, and no fewer than 2 after losses."""
     ranks_per_node: Annotated[
         tuple[Annotated[int | Literal["gpu"], BeforeValidator(count_or_gpu)], ...],
         BeforeValidator(several),
@@ -334,6 +370,8 @@ class Checkpoints(Model):
     """Seconds before the time limit at which the ranks get SIGUSR1."""
     requeues: Natural = 10
     """How often a run that was interrupted goes back into the queue by itself."""
+    restarts: Annotated[Natural, Field(exclude_if=lambda times: not times)] = 0
+    """How often a run that lost a rank or node begins again within its job, from its last checkpoint."""
 
 
 def _each(text: str, sweep: Sweep | None) -> Iterator[str]:
@@ -429,6 +467,25 @@ class Experiment(Model):
         return self
 
     @model_validator(mode="after")
+    def goes_on_with_fewer_nodes(self) -> "Experiment":
+        """Refuse a range of nodes without restarts, which alone go on with fewer."""
+        for nodes in self.scale.nodes:
+            if isinstance(nodes, NodeRange) and not (
+                self.checkpoints and self.checkpoints.restarts
+            ):
+                raise ValueError(
+                    f"scale.nodes: {nodes.least}..{int(nodes)} goes on with fewer nodes in a restart: add "
+                    f"checkpoints: {{restarts: 1}} or more, or write {int(nodes)}"
+                )
+            named = {"nodes", "ranks"} & {*names_in((*self.command, *self.environment.values()))}
+            if isinstance(nodes, NodeRange) and named:
+                raise ValueError(
+                    f"scale.nodes: {nodes.least}..{int(nodes)} may go on with fewer nodes, but "
+                    f"{{{min(named)}}} would stay as planned: let the program ask its launcher instead"
+                )
+        return self
+
+    @model_validator(mode="after")
     def no_second_launcher(self) -> "Experiment":
         """Refuse a command that starts the ranks once more."""
         # A node may have several GPUs.
@@ -481,7 +538,7 @@ class Experiment(Model):
         rank = self.throughput.rank if self.throughput else None
         if not self.scale.counts:
             return self
-        ranks = min(self.scale.nodes) * min(self.scale.counts)
+        ranks = min(map(least_of, self.scale.nodes)) * min(self.scale.counts)
         if isinstance(rank, int) and rank >= ranks:
             raise ValueError(
                 f"throughput.rank: there is no rank {rank} of {ranks}, as the smallest size has; write last"

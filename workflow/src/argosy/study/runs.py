@@ -26,11 +26,13 @@ from argosy.study.models import (
     LauncherName,
     Model,
     Name,
+    NodeRange,
     Resources,
     Runtime,
     Stalls,
     native_name,
 )
+from argosy.study.shell_words import remedy, unfilled
 from argosy.study.sweep import SweptPoint
 from argosy.study.throughput import Throughput
 from argosy.validation import Count
@@ -95,6 +97,8 @@ class Run(Model):
     """Patterns of other printed numbers; left out where there are none."""
     own_launcher: Annotated[Launcher | None, Field(exclude_if=lambda own: own is None)] = None
     """Of a file of the project; left out where the launcher comes with Argosy."""
+    least_nodes: Annotated[Count | None, Field(exclude_if=lambda least: least is None)] = None
+    """The fewest nodes with which the run goes on after losses; left out where it needs all."""
 
     @property
     def asked_as(self) -> str:
@@ -148,24 +152,32 @@ _OF_SITE = "site."
 def _check_variables(
     config: Config, name: str, experiment: Experiment, of_site: Mapping[str, str]
 ) -> None:
-    """Raise ArgosyError for a variable of the site that is named and not there."""
+    """Raise ArgosyError for a variable that the site lacks, or one of a shell that nobody fills in."""
     stalls = config.studies.stalls.get(name)
-    parts = {
-        f"experiments.{name}.command": experiment.command,
-        **{
-            f"experiments.{name}.environment.{variable}": (value,)
-            for variable, value in experiment.environment.items()
-        },
-        f"studies.stalls.{name}": (*stalls.synthetic, *(stalls.warm or ())) if stalls else (),
+    asked = config.swept[name].of if name in config.swept else name
+    words = {
+        "command": experiment.command,
+        **{f"environment.{name}": (value,) for name, value in experiment.environment.items()},
+        "outputs": experiment.outputs or (),
     }
-    for key, words in parts.items():
-        for named in names_in(words):
+    parts = {f"experiments.{asked}.{key}": each for key, each in words.items()}
+    if stalls:
+        parts[f"studies.stalls.{name}"] = (*stalls.synthetic, *(stalls.warm or ()))
+    for key, each in parts.items():
+        for named in names_in(each):
             if named.startswith(_OF_SITE) and named not in of_site:
                 variable = named.removeprefix(_OF_SITE)
                 raise ArgosyError(
                     f"{key}: {{{named}}}: slurm/{config.site}/site.yaml has no variables.{variable}",
                     f"add it there, as variables: {{{variable}: VALUE}}",
                 )
+        shell = experiment.environment if key.endswith(".command") else None
+        for place, texts in (
+            (key, each),
+            (f"{key}, with variables of the site", filled(each, of_site)),
+        ):
+            if found := unfilled(texts, shell):
+                raise ArgosyError(f"{place}: {found}: nothing fills this in", remedy(found))
 
 
 def _filled(run: Run, of_site: Mapping[str, str]) -> Run:
@@ -271,7 +283,8 @@ def _run(
         "experiment": name,
         "runtime": runtime,
         "resources": experiment.resources.on(nodes),
-        "nodes": nodes,
+        "nodes": int(nodes),
+        "least_nodes": nodes.least if isinstance(nodes, NodeRange) else None,
         "ranks_per_node": ranks_per_node,
         "repeat": repeat,
         "scaling": experiment.scale.kind,

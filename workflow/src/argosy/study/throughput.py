@@ -66,12 +66,18 @@ _UNIT = re.compile("[A-Za-z]+(?:-[A-Za-z]+)*")
 _RANKS = ("first", "last", "all")
 
 
+def _compiled(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except (re.error, OverflowError) as problem:
+        raise ValueError(f"is not a regular expression: {problem}") from problem
+    except RecursionError:
+        raise ValueError("is not a regular expression: nested too deeply") from None
+
+
 def _pattern(text: str) -> str:
     """Refuse a pattern in which the number is in no group, or in any of several."""
-    try:
-        pattern = re.compile(text)
-    except re.error as problem:
-        raise ValueError(f"is not a regular expression: {problem}") from problem
+    pattern = _compiled(text)
     if pattern.groups == 0 and _NAME.fullmatch(text):
         raise ValueError(
             f"needs exactly one group, or is the name of a format; {choices([*FORMATS], text)}"
@@ -181,10 +187,7 @@ def _metric_name(name: str) -> str:
 
 def _one_group(text: str) -> str:
     """Refuse a pattern that does not say where the number is."""
-    try:
-        groups = re.compile(text).groups
-    except re.error as problem:
-        raise ValueError(f"is not a regular expression: {problem}") from problem
+    groups = _compiled(text).groups
     if groups != 1:
         raise ValueError(f"needs exactly one group, around the number, and has {groups}")
     return text

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from argosy_common.disk import remove_tree, why_no_room
-from argosy_images.registry.reference import is_loopback
+from argosy_images.registry.reference import is_loopback, reaches_here
 
 if TYPE_CHECKING:
     from urllib.request import OpenerDirector
@@ -79,14 +79,11 @@ def _opener() -> "OpenerDirector":
         def redirect_request(self, req: Any, *others: Any) -> Any:
             own, target = urlsplit(req.full_url), urlsplit(others[-1])
             is_less_safe = target.scheme not in ("https", own.scheme)
-            if is_less_safe or (_is_here(target) and not _is_here(own)):
+            is_inward = own.hostname != target.hostname and reaches_here(target.hostname or "")
+            if is_less_safe or (is_inward and not is_loopback(own.hostname or "")):
                 raise DownloadError(
                     f"{own.netloc} redirects to {target.scheme}://{target.netloc}, which is not followed"
                 )
             return super().redirect_request(req, *others)
 
     return build_opener(CarefulRedirects)
-
-
-def _is_here(address: SplitResult) -> bool:
-    return is_loopback(address.hostname or "")

@@ -91,9 +91,17 @@ class Chain:
         return self.steps[-1].key if self.steps else ""
 
     def with_used(self) -> list["Chain"]:
-        """Return this one and all that its steps use."""
-        used = [used for step in self.steps for used in step.uses.values()]
-        return [self, *(found for each in used for found in each.with_used())]
+        """Return this one and all that its steps use: each once, before those that it uses itself."""
+        found: dict[tuple[str, str], Chain] = {}
+        self._add_with_used(found)
+        return [*reversed(found.values())]
+
+    def _add_with_used(self, found: dict[tuple[str, str], "Chain"]) -> None:
+        for step in reversed(self.steps):
+            for used in reversed([*step.uses.values()]):
+                if (used.name, used.key) not in found:
+                    used._add_with_used(found)
+        found[self.name, self.key] = self
 
 
 @dataclass(frozen=True)
@@ -243,11 +251,13 @@ class _Planner:
 
     def _state_of_file(self, entry: Entry, source: str) -> str:
         """Return what of an archive counts: reading all of it would take longer than a build."""
-        file, _ = split_source(unquote(source))
         try:
+            file, _ = split_source(unquote(source))
             status = file.stat()
-        except OSError as problem:
-            raise self._error(entry, f"{file}: {problem.strerror}") from None
+        except (OSError, ValueError) as problem:
+            # A path may be too long, or contain a NUL.
+            why = getattr(problem, "strerror", None) or problem
+            raise self._error(entry, f"{source[:100]}: {why}") from None
         self._files.append(file)
         return f"{status.st_size} bytes, changed at {status.st_mtime_ns}"
 

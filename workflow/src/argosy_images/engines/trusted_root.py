@@ -29,27 +29,25 @@ _LIBRARY = re.compile(r"^\s*(?:\S+ => )?(/\S+)(?: \(0x[0-9a-f]+\))?$", re.MULTIL
 
 
 @contextmanager
-def trusted_root(store: Store, shell: Path = SHELL) -> Iterator[Path]:
+def trusted_root(store: Store) -> Iterator[Path]:
     """Make a frozen tree with /bin/sh, /etc/passwd and nothing else, gone afterwards.
 
     Raises:
         ArgosyError: when this host has no shell, or no folder from which programs may be started.
     """
-    if not shell.exists():
-        raise ArgosyError(f"{shell}: this host lacks this shell, so engines cannot be tested")
+    if not SHELL.exists():
+        raise ArgosyError(f"{SHELL}: this host lacks this shell, so engines cannot be tested")
     with private_folder(_writable_place(store)) as (folder, _):
         try:
-            make_frozen(
-                [Layer(_shell_files(folder / "files", shell), {}, frozenset())], folder / "root"
-            )
+            make_frozen([Layer(_shell_files(folder / "files"), {}, frozenset())], folder / "root")
             yield folder / "root"
         finally:
             remove_tree(folder / "root")
 
 
-def _shell_files(tree: Path, shell: Path) -> Path:
-    _copy(shell, tree / "bin/sh")
-    for library in _libraries(shell):
+def _shell_files(tree: Path) -> Path:
+    _copy(SHELL, tree / "bin/sh")
+    for library in _libraries(SHELL):
         _copy(Path(library), Path(f"{tree}{library}"))
     (tree / "etc").mkdir(exist_ok=True)
     (tree / "etc/passwd").write_text("root:x:0:0:root:/:/bin/sh\n", encoding="ascii")

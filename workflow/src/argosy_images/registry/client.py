@@ -26,7 +26,7 @@ from argosy_images.registry.credentials import (
     find_login,
     read_challenge,
 )
-from argosy_images.registry.reference import Reference, is_loopback
+from argosy_images.registry.reference import Reference, reaches_here
 from argosy_images.registry.registries_conf import is_said_insecure, settings_file
 from argosy_images.registry.retry import PassingError, Patience, UnreachableError
 from argosy_images.registry.transport import CONNECT_S, READ_S, exchange, read_body
@@ -296,7 +296,7 @@ class Client:
 
     def _check_realm(self, realm: str) -> None:
         """Refuse tokens of this machine, where anybody may listen, for a registry that is elsewhere."""
-        if not self.reference.is_local and is_loopback(urlsplit(realm).hostname or ""):
+        if not self.reference.is_local and reaches_here(urlsplit(realm).hostname or ""):
             raise ArgosyError(
                 f"{self.reference}: {self.reference.host} gets its tokens from {urlsplit(realm).netloc}, "
                 "which is this machine, so no login is sent"

@@ -2,6 +2,7 @@
 
 import ipaddress
 import re
+import socket
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -91,6 +92,23 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def reaches_here(host: str) -> bool:
+    """Return whether a host leads to this machine however it is spelled; names are not looked up."""
+    host = host.strip("[]").rstrip(".").lower()
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        found = ipaddress.ip_address(host)
+    except ValueError:
+        try:
+            # As the resolver reads 127.1, 0x7f000001 and 2130706433.
+            found = ipaddress.ip_address(socket.inet_aton(host))
+        except (OSError, ValueError):
+            return False
+    found = getattr(found, "ipv4_mapped", None) or found
+    return found.is_loopback or found.is_unspecified
 
 
 def _without_port(host: str) -> str:

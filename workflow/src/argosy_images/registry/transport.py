@@ -16,7 +16,7 @@ from urllib3.exceptions import HTTPError, NameResolutionError, NewConnectionErro
 from urllib3.util import Url, parse_url
 
 from argosy_common.errors import ArgosyError
-from argosy_images.registry.reference import is_loopback
+from argosy_images.registry.reference import is_loopback, reaches_here
 from argosy_images.registry.retry import PassingError, UnreachableError, UnusableProxyError
 
 CONNECT_S = 10.0
@@ -106,9 +106,9 @@ def _send(
 ) -> requests.Response:
     own, is_far = _origin(url), not is_loopback(urlsplit(url).hostname or "")
     for _ in range(MOST_REDIRECTS + 1):
-        _check_address(url)
-        if is_far and is_loopback(urlsplit(url).hostname or ""):
+        if is_far and _origin(url) != own and reaches_here(urlsplit(url).hostname or ""):
             raise ArgosyError(f"{own[1]}: redirects to this machine, which is not followed")
+        _check_address(url)
         _proxy_of(url)
         foreign = _origin(url) != own
         shown = {key: text for key, text in headers.items() if not (foreign and key in _SECRET)}

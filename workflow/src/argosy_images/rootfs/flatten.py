@@ -18,6 +18,8 @@ Place = Callable[[str, str], None]
 ROOT_MODE = 0o755
 """Mode of an image's root folder. The layers' folders are closed to other users."""
 
+_FOR_OTHERS = BECOMES | stat.S_IWGRP | stat.S_IWOTH
+
 _CANNOT_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
@@ -61,15 +63,15 @@ class Copies:
 
 
 def link_frozen(source: str, target: str) -> None:
-    """Link as `link` does, but copy a program that changes its user to one that does not.
+    """Link as `link` does, but copy a file whose mode would give others something, without that.
 
-    Layers of earlier versions keep such modes on the disk. A frozen tree may be opened to others, to whom
-    the program would give the rights of who built the image.
+    A frozen tree may be opened to others: they would change what all run, or run a setuid program with the
+    rights of who built the image. Layers of earlier versions keep setuid on the disk.
     """
     mode = os.lstat(source).st_mode
-    if mode & BECOMES and stat.S_ISREG(mode):
+    if mode & _FOR_OTHERS and not stat.S_ISLNK(mode):
         copy(source, target)
-        os.chmod(target, stat.S_IMODE(mode) & ~BECOMES)
+        os.chmod(target, stat.S_IMODE(mode) & ~_FOR_OTHERS)
     else:
         link(source, target)
 

@@ -39,9 +39,12 @@ class Need:
         """Return what is said when it does not fit; a disk may also have no room for more files."""
         found = os.statvfs(folder.path)
         files = f" and {found.f_favail} files" if found.f_files else ""
-        kept = "" if self.files is None else f", and {amount(reserve(found))} stay so"
+        needed, kept = amount(self.size), ""
+        if self.files is not None:
+            needed += f" and {self.files:,} files"
+            kept = f", of which {amount(reserve(found))} and {MOST_FILES_LEFT:,} files stay free"
         return ArgosyError(
-            f"{folder.path}: the {self.what} needs {amount(self.size)}, but {os.uname().nodename} has "
+            f"{folder.path}: the {self.what} needs {needed}, but {os.uname().nodename} has "
             f"{amount(free(folder.path))}{files} free{kept}",
             f"free space there, choose another images.folder in site.yaml, or {self.otherwise}",
         )

@@ -2,6 +2,8 @@
 
 import os
 import stat
+import struct
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +14,10 @@ TRUSTED_VARIABLE = "ARGOSY_TRUSTED"
 
 MOST_LINKS = 40
 """Symbolic links on one path, as in the kernel."""
+
+_ACCESS_LIST = "system.posix_acl_access"
+"""Entries of a tag, rights and a number; in the words of acl(5) ACL_USER, ACL_GROUP_OBJ and ACL_GROUP."""
+_USER, _OWN_GROUP, _GROUP, _WRITE = 2, 4, 8, 2
 
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WALK = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -42,7 +48,9 @@ def open_strictly(place: Path, remedy: str) -> int:
             folder = inner
         found = os.fstat(folder)
         sticky = found.st_mode & stat.S_ISVTX
-        problem = _owner_problem(found) or ("" if sticky else others_may_write(found))
+        problem = _owner_problem(found) or (
+            "" if sticky else others_may_write(found, f"/proc/self/fd/{folder}")
+        )
         if problem:
             os.close(folder)
             raise ArgosyError(f"{path}: {problem}", remedy)
@@ -69,7 +77,7 @@ def check_place(place: Path, remedy: str) -> None:
             owner == os.geteuid() and not is_place and found.st_mode & stat.S_ISVTX
         )
         problem = "" if found.st_uid == owner else _owner_problem(found)
-        problem = problem or ("" if is_kept else others_may_write(found))
+        problem = problem or ("" if is_kept else others_may_write(found, path))
         if problem:
             raise ArgosyError(f"{path}: {problem}", remedy)
 
@@ -101,17 +109,34 @@ def _way_to(place: Path) -> tuple[list[tuple[Path, os.stat_result]], bool]:
     return way, True
 
 
-def others_may_write(found: os.stat_result) -> str:
+def others_may_write(found: os.stat_result, place: str | Path) -> str:
     """Return who but the owner, and whom ARGOSY_TRUSTED names, may write there, in words; empty: nobody."""
-    mode = f"mode {stat.S_IMODE(found.st_mode):o}"
+    said = f"may remove the folders of others (mode {stat.S_IMODE(found.st_mode):o})"
     if found.st_mode & stat.S_IWOTH:
-        return f"there anybody may remove the folders of others ({mode})"
-    if found.st_mode & stat.S_IWGRP and not _is_private_group(found.st_gid):
-        group = _group_name(found.st_gid)
-        if _is_trusted(group):
-            return ""
-        return f"there its group {group} may remove the folders of others ({mode})"
+        return f"there anybody {said}"
+    # Where a list grants rights, this bit is its mask.
+    if found.st_mode & stat.S_IWGRP:
+        for kind, name in _writers(found, place):
+            if not _is_trusted(name):
+                return f"there {kind} {name} {said}"
     return ""
+
+
+def _writers(found: os.stat_result, place: str | Path) -> Iterator[tuple[str, str]]:
+    """Yield the kinds and names of others who may write to a folder, by its group or its access list."""
+    try:
+        entries = os.getxattr(place, _ACCESS_LIST)[4:]
+    except OSError:
+        entries = struct.pack("<HHI", _OWN_GROUP, _WRITE, 0)
+    for tag, rights, number in struct.iter_unpack("<HHI", entries):
+        if not rights & _WRITE:
+            continue
+        if tag == _USER and number not in (0, os.geteuid(), found.st_uid):
+            yield "the user", _user_name(number)
+        elif tag == _OWN_GROUP and not _is_private_group(found.st_gid):
+            yield "its group", _group_name(found.st_gid)
+        elif tag == _GROUP and not _is_private_group(number):
+            yield "the group", _group_name(number)
 
 
 def open_private(folder: int, name: str, path: Path, remedy: str) -> int:

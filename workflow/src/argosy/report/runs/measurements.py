@@ -38,15 +38,15 @@ class PrintedRate:
     left_out: str | None = None
 
 
-def printed_rate(rates: Sequence[float], times: Sequence[float]) -> PrintedRate:
-    """Return the throughput that a run's printed `rates` (samples/s) tell, printed at `times` (s).
+def printed_rate(rates: Sequence[float], times: Sequence[float], unit: str = UNIT) -> PrintedRate:
+    """Return the throughput that a run's `rates` (`unit` per second) tell, printed at `times` (s).
 
     Zeros before the first other number are left out as warm-up, too.
     """
     every, at = np.asarray(rates, dtype=np.float64), np.asarray(times, dtype=np.float64)
     if not every.any():
         return PrintedRate(left_out="it printed only 0 as throughput")
-    if odd := implausible(*every[every != 0]):
+    if odd := implausible(*every[every != 0], unit=unit):
         return PrintedRate(left_out=f"it printed {odd}")
     begin = int(np.argmax(every > 0))
     rest = every[begin:]
@@ -59,9 +59,9 @@ def printed_rate(rates: Sequence[float], times: Sequence[float]) -> PrintedRate:
     return PrintedRate(rate, found)
 
 
-def _printed_by_all(prints: Sequence[Mapping[str, Any]], ranks: int) -> PrintedRate:
+def _printed_by_all(prints: Sequence[Mapping[str, Any]], ranks: int, unit: str) -> PrintedRate:
     """Return the sum of the rates of all `ranks` that print: each record is a rank's part of the job's."""
-    found = [printed_rate(one["rates"], one["times"]) for one in prints]
+    found = [printed_rate(one["rates"], one["times"], unit) for one in prints]
     if len(found) < ranks:
         return PrintedRate(
             left_out=f"{ranks - len(found)} of its {ranks} ranks printed no throughput"
@@ -73,11 +73,11 @@ def _printed_by_all(prints: Sequence[Mapping[str, Any]], ranks: int) -> PrintedR
     return PrintedRate(sum(one.samples_per_s or 0.0 for one in found), longest)
 
 
-def implausible(*rates: float) -> str | None:
-    """Return what is wrong with the first of the rates (samples/s) that is none; None where all are."""
+def implausible(*rates: float, unit: str = UNIT) -> str | None:
+    """Return what is wrong with the first of the rates (`unit` per second) that is none; None: nothing."""
     low, high = PLAUSIBLE
     odd = next((rate for rate in rates if not low <= rate <= high), None)
-    return None if odd is None else f"{odd:.3g} samples per second, which is not a throughput"
+    return None if odd is None else f"{odd:.3g} {unit} per second, which is not a throughput"
 
 
 def mean_rate(rates: Vector, times: Vector, first: int) -> float:
@@ -171,6 +171,7 @@ WITH recorded AS (
 )
 SELECT runs.experiment, runs.run_id, scaling, nodes, ranks_per_node, runs.ranks, repeat, started_unix_s,
     is_alone, groups, coalesce(processes, runs.ranks) AS processes,
+    coalesce(list_min(part_nodes), nodes) AS fewest_nodes,
     len(missing_ranks) AS silent_ranks, coalesce(recorded.ranks, 0) AS timed_ranks,
     recorded.rate AS recorded, prints, printed_unit, coalesce(printing_ranks, 1) AS printing_ranks
 FROM runs
@@ -249,11 +250,15 @@ def _measurement(row: Mapping[str, Any], warm_up: WarmUp | None) -> Measurement:
     )
     if (row["groups"] or 1) > 1:
         return replace(run, left_out=_never_met(row["ranks"], row["groups"]))
+    if row["fewest_nodes"] < row["nodes"]:
+        went_on = f"it went on with {row['fewest_nodes']} of its {row['nodes']} nodes after a loss"
+        return replace(run, left_out=f"{went_on}, so it is no measurement of its size")
     if row["silent_ranks"] == row["processes"] and row["prints"]:
-        printed = _printed_by_all(row["prints"], row["printing_ranks"])
+        unit = row["printed_unit"] or UNIT
+        printed = _printed_by_all(row["prints"], row["printing_ranks"], unit)
         return replace(
             run,
-            unit=row["printed_unit"] or UNIT,
+            unit=unit,
             samples_per_s=printed.samples_per_s,
             source=None if printed.left_out else "printed",
             left_out=printed.left_out,

@@ -47,7 +47,9 @@ WITH of_step AS (
 )
 SELECT experiment, run_id, any_value(continued_at) AS continued_at,
     list(step ORDER BY step) AS steps, list(of_step.seconds ORDER BY step) AS seconds
-FROM of_step JOIN runs USING (experiment, run_id) GROUP BY experiment, run_id ORDER BY experiment, run_id
+FROM of_step JOIN runs USING (experiment, run_id)
+WHERE coalesce(list_min(part_nodes), nodes) = nodes
+GROUP BY experiment, run_id ORDER BY experiment, run_id
 """
 # Where all runs are asked for, their names are not compared: that takes as long as to read the numbers.
 _ALL = "steps"

@@ -98,13 +98,13 @@ def warm_up(step_s: Sequence[float] | Vector, of: str = "step") -> WarmUp:
     return replace(found, slower_from=found.steps + slower.begin, slower=slower.ratio)
 
 
-def of_pieces(step_s: Vector, begins: Sequence[int], of: str = "step") -> list[WarmUp]:
+def of_pieces(step_s: Vector, begins: Sequence[int]) -> list[WarmUp]:
     """Return the warm-up of each piece of a continued run: every job that continues it starts cold.
 
     Args:
         begins: the places at which its pieces begin, but for the first.
     """
-    return [warm_up(piece, of) for piece in np.split(step_s, begins)]
+    return [warm_up(piece) for piece in np.split(step_s, begins)]
 
 
 def joined(pieces: Sequence[WarmUp], begins: Sequence[int]) -> WarmUp:

@@ -42,16 +42,16 @@ class Estimate:
     high: float | None = None
 
 
-def mean_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+def mean_estimate(values: Sequence[float]) -> Estimate:
     """Return the mean of independent jobs with Student's t interval, exact for normal values.
 
     Raises ValueError for no values. One value gives no interval, and neither do values that are all alike.
     """
     sample = _sample(values)
-    return _student(sample, confidence, float(np.abs(sample).max()))
+    return _student(sample, float(np.abs(sample).max()))
 
 
-def geometric_mean_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+def geometric_mean_estimate(values: Sequence[float]) -> Estimate:
     """Return the geometric mean of positive values, such as rates, with Student's t interval of logarithms.
 
     Repeated jobs scatter in proportion to what they measure (Hoefler and Belli, SC15, rule 4 for rates), so
@@ -64,10 +64,10 @@ def geometric_mean_estimate(values: Sequence[float], confidence: float = CONFIDE
         raise ValueError("a geometric mean needs positive values")
     if sample.size == 1:
         return Estimate(1, float(sample[0]))
-    return _exponential(_student(np.log(sample), confidence))
+    return _exponential(_student(np.log(sample)))
 
 
-def total_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+def total_estimate(values: Sequence[float]) -> Estimate:
     """Return the arithmetic mean of what adds up, such as joules of jobs, with a positive interval.
 
     It is Student's t interval on the logarithm of the mean (the delta method). Where nothing was used, or
@@ -82,7 +82,7 @@ def total_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> E
     if _has_no_scatter(sample, mean) or not mean > 0:
         return Estimate(sample.size, mean)
     error = math.sqrt(_variance_of_mean(sample)) / mean
-    half = min(_t_quantile(confidence, sample.size - 1) * error, _FARTHEST)
+    half = min(_t_quantile(sample.size - 1) * error, _FARTHEST)
     return Estimate(sample.size, mean, mean * math.exp(-half), mean * math.exp(half))
 
 
@@ -96,7 +96,7 @@ def together(estimate: Estimate, comparisons: int) -> Estimate:
     if min(estimate.low, estimate.mean, estimate.high) <= 0:
         return estimate
     wanted = 1 - (1 - CONFIDENCE) / comparisons
-    wider = _t_quantile(wanted, estimate.n - 1) / _t_quantile(CONFIDENCE, estimate.n - 1)
+    wider = _t_quantile(estimate.n - 1, wanted) / _t_quantile(estimate.n - 1)
     low, high = (
         estimate.mean * math.exp(min(wider * math.log(end / estimate.mean), _FARTHEST))
         for end in (estimate.low, estimate.high)
@@ -104,7 +104,7 @@ def together(estimate: Estimate, comparisons: int) -> Estimate:
     return Estimate(estimate.n, estimate.mean, low, high)
 
 
-def proportion_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+def proportion_estimate(values: Sequence[float]) -> Estimate:
     """Return the mean of shares from 0 to 1, one of each job, with an interval that ends within 0 and 1.
 
     It is Student's t interval on the log odds, around the log odds of the mean (the delta method). Where
@@ -120,16 +120,14 @@ def proportion_estimate(values: Sequence[float], confidence: float = CONFIDENCE)
         return Estimate(sample.size, mean)
     odds = math.log(mean / (1 - mean))
     error = math.sqrt(_variance_of_mean(sample)) / (mean * (1 - mean))
-    half = _t_quantile(confidence, sample.size - 1) * error
+    half = _t_quantile(sample.size - 1) * error
     low, high = (
         1 / (1 + math.exp(-min(max(end, -500), 500))) for end in (odds - half, odds + half)
     )
     return Estimate(sample.size, mean, low, high)
 
 
-def ratio_estimate(
-    numerator: Sequence[float], denominator: Sequence[float], confidence: float = CONFIDENCE
-) -> Estimate:
+def ratio_estimate(numerator: Sequence[float], denominator: Sequence[float]) -> Estimate:
     """Return the ratio of two independent sets' geometric means; `n` is that of the numerator.
 
     The interval is Welch's on the logarithm (see `log_difference_estimate`): it is positive and swaps its
@@ -141,14 +139,13 @@ def ratio_estimate(
     above, below = _sample(numerator), _sample(denominator)
     if min(above.min(), below.min()) <= 0:
         raise ValueError("a ratio of geometric means needs positive values")
-    return log_difference_estimate(np.subtract.outer(np.log(above), np.log(below)), confidence)
+    return log_difference_estimate(np.subtract.outer(np.log(above), np.log(below)))
 
 
 def share_estimate(
     more: Sequence[float],
     less: Sequence[float],
     whole: Sequence[float],
-    confidence: float = CONFIDENCE,
 ) -> Estimate:
     """(mean of `more` - mean of `less`) / mean of `whole`, of independent sets of jobs.
 
@@ -173,13 +170,11 @@ def share_estimate(
     if min(part.size for part in parts) < 2 or all(_has_no_scatter(part, mean) for part in parts):
         return Estimate(total.size, share)
     variances = [slope**2 * _variance_of_mean(part) for part, slope in terms]
-    half = _t_quantile(confidence, _welch_freedom(variances, parts)) * math.sqrt(sum(variances))
+    half = _t_quantile(_welch_freedom(variances, parts)) * math.sqrt(sum(variances))
     return Estimate(total.size, share, share - half, share + half)
 
 
-def paired_ratio_estimate(
-    numerator: Sequence[float], denominator: Sequence[float], confidence: float = CONFIDENCE
-) -> Estimate:
+def paired_ratio_estimate(numerator: Sequence[float], denominator: Sequence[float]) -> Estimate:
     """Return the ratio of two quantities that were measured in pairs, for instance in turns on one node.
 
     It is the geometric mean of the pairs' ratios, with Student's t interval on the logarithm (the
@@ -194,10 +189,10 @@ def paired_ratio_estimate(
         raise ValueError(f"{above.size} values cannot be paired with {below.size}")
     if min(above.min(), below.min()) <= 0:
         raise ValueError("ratios of pairs need positive values")
-    return _exponential(_student(np.log(above) - np.log(below), confidence))
+    return _exponential(_student(np.log(above) - np.log(below)))
 
 
-def log_difference_estimate(logs: NDArray[np.float64], confidence: float = CONFIDENCE) -> Estimate:
+def log_difference_estimate(logs: NDArray[np.float64]) -> Estimate:
     """Return the geometric mean of ratios a_i / b_j of two independent sets, of log(a_i) - log(b_j).
 
     `logs` has the shape (jobs of a, jobs of b). The interval is Welch's on the logarithm (Biometrika
@@ -209,7 +204,7 @@ def log_difference_estimate(logs: NDArray[np.float64], confidence: float = CONFI
     if min(n, m) < 2 or _has_no_scatter(logs, 1.0):
         return Estimate(n, math.exp(mean))
     variances = [_variance_of_mean(part) for part in parts]
-    half = _t_quantile(confidence, _welch_freedom(variances, parts)) * math.sqrt(sum(variances))
+    half = _t_quantile(_welch_freedom(variances, parts)) * math.sqrt(sum(variances))
     return Estimate(n, math.exp(mean), math.exp(mean - half), math.exp(mean + half))
 
 
@@ -261,12 +256,12 @@ def _sample(values: Sequence[float]) -> NDArray[np.float64]:
     return np.asarray(values, dtype=np.float64)
 
 
-def _student(sample: NDArray[np.float64], confidence: float, scale: float = 1.0) -> Estimate:
+def _student(sample: NDArray[np.float64], scale: float = 1.0) -> Estimate:
     """Return the mean with Student's t interval; `scale` is what a logarithm's 1 is for the values."""
     mean = float(sample.mean())
     if _has_no_scatter(sample, scale):
         return Estimate(sample.size, mean)
-    half = _t_quantile(confidence, sample.size - 1) * math.sqrt(_variance_of_mean(sample))
+    half = _t_quantile(sample.size - 1) * math.sqrt(_variance_of_mean(sample))
     return Estimate(sample.size, mean, mean - half, mean + half)
 
 
@@ -285,5 +280,5 @@ def _welch_freedom(variances: Sequence[float], parts: Sequence[NDArray[Any]]) ->
     return sum(variances) ** 2 / shares
 
 
-def _t_quantile(confidence: float, freedom: float) -> float:
+def _t_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
     return float(stdtrit(freedom, (1 + confidence) / 2))

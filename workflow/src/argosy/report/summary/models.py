@@ -199,6 +199,12 @@ class RunSummary:
     slower_from: int | None = None
     """The step from which on its steps take `slower` times as long as before; None where none does."""
     slower: float = 1.0
+    restarts: int = 0
+    """How often it began again within its job after the loss of a rank or node."""
+    restarts_lost_s: float | None = None
+    """From the last checkpoints to these new starts; None without any."""
+    part_nodes: list[int] = field(default_factory=list)
+    """The nodes of each part that counts, where it began again."""
     attempt: str | None = None
     """The attempt that was measured, `JOB.RESTART`: runs may share a job (`resources.same_allocation`)."""
     unit: Unit = UNIT

@@ -50,6 +50,8 @@ def remarks(run: RunSummary) -> list[str]:
         (run.repeated_steps, "Steps done again after an interruption, counted once: {:,}."),
     )
     said = [text.format(amount) for amount, text in found if amount]
+    if run.restarts:
+        said.insert(0, _restarts(run))
     if run.counted_as:
         said.insert(0, f"It counts to {run.counted_as}.")
     if run.is_far_off:
@@ -81,6 +83,16 @@ def remarks(run: RunSummary) -> list[str]:
     if spread is not None and spread > CLOCKS_AGREE_S:
         said.append(f"Its nodes' clocks differ by {duration(spread)}.")
     return said
+
+
+def _restarts(run: RunSummary) -> str:
+    """Return how often it began again, what that took, and on how many nodes."""
+    parts = listed([str(nodes) for nodes in run.part_nodes])
+    return (
+        f"It lost a rank or node and began again within its job: {count(run.restarts, 'restart')}, "
+        f"{duration(run.restarts_lost_s or 0.0)} from the last checkpoints to the new starts; nodes of "
+        f"its parts: {parts}."
+    )
 
 
 def _counted(run: RunSummary) -> str:

@@ -400,5 +400,5 @@ def _pattern(where: str, text: str) -> Pattern[str]:
 def _compiled(where: str, text: str) -> Pattern[str]:
     try:
         return re.compile(text)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise SettingsError(f"{where}: not a regular expression: {error}") from None

@@ -1,5 +1,7 @@
 """The names of the files of a run's folder, their schema version and their limits (docs/run-folder.md)."""
 
+from __future__ import annotations
+
 import re
 
 SCHEMA_VERSION = 2
@@ -30,6 +32,8 @@ VERDICT = "verdict.json"
 NOT_STARTED = "not-started.json"
 LOST = "lost.json"
 WARNING = "warning"
+RESTART = "restart"
+"""The next attempt, and the nodes that it has left, where the job begins it by itself."""
 TIME_LIMIT = "time-limit"
 JOB_LOG = "job.log"
 
@@ -43,6 +47,27 @@ LINES_SUFFIX = ".jsonl"
 def job_of(attempt: str) -> str:
     """Return the id of the job that an attempt belongs to."""
     return attempt.rpartition(".")[0]
+
+
+def restarts_of(attempt: str) -> int:
+    """Return how many attempts of the same start of its job came before: 2 of ``7.0-2``."""
+    return int(attempt.rpartition(".")[2].partition("-")[2] or 0)
+
+
+def next_attempt(attempt: str) -> str:
+    """Return the name of the attempt that this one's job begins next: ``7.0-1`` after ``7.0``."""
+    return f"{first_attempt(attempt)}-{restarts_of(attempt) + 1}"
+
+
+def attempt_before(attempt: str) -> str | None:
+    """Return the attempt after which the job began this one; None for the first."""
+    before = restarts_of(attempt) - 1
+    return None if before < 0 else first_attempt(attempt) + (f"-{before}" if before else "")
+
+
+def first_attempt(attempt: str) -> str:
+    """Return the attempt with which the same start of its job began: ``7.0`` of ``7.0-2``."""
+    return f"{job_of(attempt)}.{attempt.rpartition('.')[2].partition('-')[0]}"
 
 
 def scheduler_log(job_id: str) -> str:

@@ -31,6 +31,8 @@ _LEFT_OUT = (
     "beside",
     "bind",
     "cpus_per_rank",
+    "restarts",
+    "least_nodes",
 )
 """Keys that the file lacks unless the study sets them: a new key must not look like a changed run."""
 
@@ -126,10 +128,14 @@ class RunSpec:
     """`core` or `numa`: the CPUs that a rank is bound to; None: it is not bound."""
     cpus_per_rank: int | None = None
     """Cores of a rank that is bound."""
+    restarts: int | None = None
+    """How often it begins again within its job when a rank or node is lost; None: never."""
+    least_nodes: int | None = None
+    """The fewest nodes with which it then goes on; None: all."""
 
     def content(self) -> dict[str, Any]:
         """Return the JSON object of the file."""
-        keys = {
+        keys: dict[str, Any] = {
             key: [*value] if isinstance(value, tuple) else value
             for key, value in asdict(self).items()
         }
@@ -374,6 +380,8 @@ _OPTIONAL: dict[str, Callable[[Any], Any]] = {
     "beside": _commands,
     "bind": _one_of("core", "numa"),
     "cpus_per_rank": _whole(1, _BELOW - 1),
+    "restarts": _whole(0, _BELOW - 1),
+    "least_nodes": _whole(1, layout.MOST_NODES),
 }
 _DEFAULTS: dict[str, Any] = {"rank_environment": {}, "timeline": False, "independent": False}
 

@@ -1,9 +1,13 @@
-"""Let the threads of PyTorch's Gloo give their tensors back before the interpreter ends.
+"""End a rank's Python so that neither the rank nor the others hang or crash.
 
-Such a thread holds the tensors of a collective a moment longer than its caller waits for them. One that
-needs the interpreter to give them back while that ends already aborts the process ("terminate called
-without an active exception"), and a training that has done all counts as failed. `destroy_process_group`
-does not prevent it where a model holds the group.
+The threads of PyTorch's Gloo give their tensors back before the interpreter ends. Such a thread holds the
+tensors of a collective a moment longer than its caller waits for them. One that needs the interpreter to
+give them back while that ends already aborts the process ("terminate called without an active exception"),
+and a training that has done all counts as failed. `destroy_process_group` does not prevent it where a model
+holds the group.
+
+After an exception that nobody caught, mpi4py calls MPI_Finalize, which waits for the other ranks, and they
+wait for this one. MPI_Abort ends the job.
 """
 
 from __future__ import annotations
@@ -21,7 +25,16 @@ _AT_MOST_S = 5.0
 
 def register() -> None:
     """Do it when this process ends, after all that its program has registered."""
+    # The one that is registered last comes first.
+    atexit.register(_abort)
     atexit.register(_wait)
+
+
+def _abort() -> None:
+    mpi = sys.modules.get("mpi4py.MPI")
+    is_failed = getattr(sys, "last_type", None) is not None
+    if mpi and is_failed and mpi.Is_initialized() and not mpi.Is_finalized():
+        mpi.COMM_WORLD.Abort(1)
 
 
 def _wait() -> None:

@@ -63,7 +63,7 @@ class Enforcer:
         family: Callable[[], list[psutil.Process]],
     ) -> None:
         self._limit = TimeLimit.of_run(run_dir, f"{job_id}.0")
-        self._attempt_dir = RunFolder(run_dir).attempt_dir(f"{job_id}.0")
+        self._run_dir, self._job_id = run_dir, job_id
         self._pid = script.pid
         self._started = seconds_from_boot(script)
         self._family = family
@@ -85,8 +85,10 @@ class Enforcer:
         elif left <= 0:
             self._ended_at = time.monotonic()
             # Without a claim it has not come so far that a verdict would be written.
-            if self._attempt_dir.is_dir():
-                write_text(self._attempt_dir / MARK, "the time limit was reached\n")
+            run = RunFolder(self._run_dir)
+            attempt_dir = run.attempt_dir(run.newest_attempt(self._job_id) or f"{self._job_id}.0")
+            if attempt_dir.is_dir():
+                write_text(attempt_dir / MARK, "the time limit was reached\n")
             self._signal(signal.SIGTERM)
         elif self._limit.warning and left <= self._limit.warning and not self._warned:
             self._warned = True

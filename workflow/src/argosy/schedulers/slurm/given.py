@@ -6,6 +6,7 @@ and exits with 2; a larger allocation is accepted. Standard library only.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -25,10 +26,21 @@ _ROUNDED = 0.99
 _GPU_LISTS = ("SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
 
 
+def asked_as(run_dir: Path) -> str:
+    """Return the experiment of config.yaml that a run is made of; its folder may have another name."""
+    try:
+        made = json.loads((run_dir / "provenance.json").read_text(encoding="utf-8"))["experiment"]
+        of = [made[key]["of"] for key in ("sweep", "variant") if key in made]
+        return str([*of, made.get("native_of") or run_dir.parts[-2]][0])
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return run_dir.parts[-2]
+
+
 def main(arguments: Sequence[str]) -> int:
     """Print what is missing in one line and return 2; return 0 if nothing is."""
     (script,) = arguments
-    site, experiment = Path(script).absolute().parts[-4:-2]
+    run_dir = Path(script).absolute().parent
+    site, experiment = run_dir.parts[-3], asked_as(run_dir)
     values = read_options(Path(script).read_text(encoding="utf-8", errors="replace"))
     partition = values.get("partition")
     given = os.environ.get("SLURM_JOB_PARTITION")

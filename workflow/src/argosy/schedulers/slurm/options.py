@@ -12,7 +12,7 @@ from argosy.run_folder.folder import SCRIPT
 from argosy.schedulers.base import job_name
 from argosy.schedulers.job_request import JobRequest, as_text
 from argosy.schedulers.slurm.answers import span_seconds
-from argosy.schedulers.slurm.given import GPU_OPTIONS, MEMORY_OPTIONS, read_options
+from argosy.schedulers.slurm.given import GPU_OPTIONS, MEMORY_OPTIONS, asked_as, read_options
 from argosy.site.models import Site, read_site
 from argosy.site.values import Options
 from argosy_common.errors import ArgosyError
@@ -47,6 +47,8 @@ def script_options(job: JobRequest) -> dict[str, str | None]:
     }
     if not job.account:
         del options["account"]
+    if job.survives_nodes:
+        options["no-kill"] = None
     if job.warning is not None:
         # B: the signal goes to the batch script, which passes it on to the agents.
         options["signal"] = f"B:USR1@{job.warning}"
@@ -219,7 +221,7 @@ class ScriptOptions:
 
     @property
     def _experiment(self) -> str | None:
-        return self.run_dir.parts[-2] if self.run_dir.parts[-4] == "results" else None
+        return asked_as(self.run_dir) if self.run_dir.parts[-4] == "results" else None
 
     @cached_property
     def _run(self) -> Mapping[str, object]:

@@ -213,7 +213,8 @@ def ending_of(run_dir: Path, job: Listed) -> Status | None:
     """
     if job.state is not State.ENDING:
         return None
-    state = outcome_of(RunFolder(run_dir), f"{job.job_id}.{job.restarts}")
+    run = RunFolder(run_dir)
+    state = outcome_of(run, run.newest_of_start(job.job_id, job.restarts))
     return Status(state, job.job_id, job.restarts, nodes=job.nodes) if state else None
 
 

@@ -40,7 +40,7 @@ class Failure:
 
     def record(self) -> dict[str, Any]:
         """Return the failure as the files of a run hold it."""
-        return {"node": self.node, "rank": self.rank, "cause": self.cause, "at": self.at}
+        return asdict(self)
 
     def message(self) -> dict[str, Any]:
         """Return the failure as the agents tell each other."""

@@ -54,6 +54,7 @@ class Beside:
                     filled_words(settings, words, 0, meeting),
                     environment_of(settings, 0, meeting),
                     workdir(settings),
+                    settings.in_container,
                     output=log,
                 )
             finally:

@@ -52,10 +52,12 @@ def start(
     command: Sequence[str],
     environment: Mapping[str, str],
     folder: str | None,
+    in_container: bool,
     output: int = subprocess.PIPE,
 ) -> subprocess.Popen[bytes]:
     """Start a command in a session of its own, in `folder`; raises StartError."""
     name = command[0]
+    where = "in the image" if in_container else "on this node"
     try:
         return subprocess.Popen(
             list(command),
@@ -68,10 +70,10 @@ def start(
         )
     except FileNotFoundError:
         if shutil.which(name, path=environment.get("PATH")):
-            raise StartError(f"command {name}: the image lacks its interpreter{_unrun()}") from None
-        raise StartError(f"command not found in the image: {name}{_unrun()}") from None
+            raise StartError(f"command {name}: its interpreter is not {where}{_unrun()}") from None
+        raise StartError(f"command not found {where}: {name}{_unrun()}") from None
     except PermissionError:
-        raise StartError(f"command not executable in the image: {name}") from None
+        raise StartError(f"command not executable {where}: {name}") from None
     except (OSError, ValueError) as error:
         raise StartError(f"command {name} cannot be started: {error}") from None
 

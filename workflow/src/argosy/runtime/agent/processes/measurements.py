@@ -7,13 +7,14 @@ import math
 import os
 import re
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import Match, Sequence
 
 from ...contract import layout
-from ...contract.files import open_regular, try_object, write_all
+from ...contract.files import open_regular, read_log, try_object, write_all
 from ...contract.steps import NoStepsError, read_steps
-from ...contract.throughput import TIMES, Throughput
+from ...contract.throughput import ALL, FIRST, LAST, TIMES, Throughput
 from ..coordination.failure import Failure
 from ..files import open_for_append, write_cause
 from ..settings import Settings
@@ -34,6 +35,8 @@ from .searched_text import needed_text, shown, texts_with
 _MOST_LISTED = 1000
 """Matches without a number, and lines that are not searched, that are written down; all are counted."""
 _LONGEST_SHOWN = 100
+_MOST_OTHERS = 32
+"""Ranks whose logs are searched after a run without a match."""
 _DIGIT = re.compile(rb"[0-9]")
 
 _NO_STEPS = (
@@ -42,8 +45,9 @@ _NO_STEPS = (
 )
 _NO_MATCH = (
     "the program ended well, but the experiment's 'throughput' {pattern} matched none of the "
-    "{lines} lines of rank {rank}{unsearched}{last}; see {log}"
+    "{lines} lines of rank {rank}{unsearched}{other}{last}; see {log}"
 )
+_OTHER_RANK = ", but lines of rank {rank}: write throughput: {{{key}: …, rank: {word}}}"
 _NOTHING_DONE = (
     "the program ended well, but all {numbers} numbers that the experiment's 'throughput' "
     "{pattern} found are 0; see {log}"
@@ -180,7 +184,24 @@ class PrintedThroughput:
         unsearched = unsearched if self._long_lines else ""
         last = f"; the last one with a number is {self._last_line()!r}" if self._last else ""
         words = {"lines": self.lines, "rank": rank, "last": last, "log": log}
-        return self._say(_NO_MATCH, unsearched=unsearched, **words)
+        return self._say(_NO_MATCH, unsearched=unsearched, other=self._other_rank(), **words)
+
+    def _other_rank(self) -> str:
+        """Name another rank whose log has matches; the last rank is looked at first."""
+        last = self._settings.ranks - 1
+        others = [rank for rank in (last, *range(min(last, _MOST_OTHERS))) if rank != self._rank]
+        for rank in others if self._printed.rank != ALL else ():
+            path = os.path.join(self._settings.logs, layout.rank_log(rank))
+            with suppress(OSError):
+                texts = texts_with(self._needed, read_log(path).encode().splitlines(keepends=True))
+                if any(map(self._matches_in, texts)):
+                    word = {last: LAST, 0: FIRST}.get(rank, rank)
+                    key = "format" if self._printed.format else "pattern"
+                    return _OTHER_RANK.format(rank=rank, key=key, word=word)
+        return ""
+
+    def _matches_in(self, line: str) -> bool:
+        return bool(len(line) <= LONGEST_LINE and self._pattern and self._pattern.search(line))
 
     def _last_line(self) -> str:
         texts = (text.strip() for text in shown(self._last.decode("utf-8", "replace").rstrip("\n")))

@@ -251,4 +251,4 @@ class PmiServer(threading.Thread):
 
 def _job(settings: Settings) -> str:
     """Return a name of this attempt, after which MPICH names files in /dev/shm, as other jobs do."""
-    return hashlib.sha256(f"pmi {settings.token}".encode()).hexdigest()[:32]
+    return hashlib.sha256(f"{settings.token} {settings.attempt}".encode()).hexdigest()[:32]

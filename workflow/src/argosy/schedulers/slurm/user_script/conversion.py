@@ -13,6 +13,7 @@ from argosy.schedulers.slurm.user_script.job import Job
 from argosy.schedulers.slurm.user_script.launch import read_launch
 from argosy.schedulers.slurm.user_script.lines import Note, Statement
 from argosy.schedulers.slurm.user_script.site import SiteFiles
+from argosy.shipped.new_project import first_experiment
 from argosy.shipped.program import Program
 from argosy.site.values import KEY
 from argosy_common.errors import ArgosyError
@@ -58,6 +59,29 @@ def convert(
     files = SiteFiles(site, job, environment).files(path.name)
     notes = (sorted(found, key=_number) for found in (script.taken, script.left))
     return Converted(program.name, experiment, files, *notes)
+
+
+def convert_launch(
+    command: str, project: Path, image: str | None, secret: re.Pattern[str]
+) -> Converted | None:
+    """Take a command with a launcher or with variables apart, such as `A=1 torchrun …`; None for others.
+
+    Args:
+        command: as it would be typed.
+        project: the folder of the program.
+        image: to run it in; None: that of the command, or Argosy's.
+        secret: finds names of variables whose values are secret.
+    """
+    job = Job.of_text(command, project)
+    if not job or not (job.launch.starters or job.launch.environment):
+        return None
+    environment = Environment(job.script, project, secret, is_native=False)
+    container = Container(job, environment)
+    program = _read_statements(job, environment, container)
+    keys = Experiment(job, environment, container, program).keys(image)
+    resources = {**first_experiment(program, None)["resources"], **keys["resources"]}
+    experiment = {**keys, "resources": resources}
+    return Converted(program.name, experiment, {}, job.script.taken, job.script.left)
 
 
 def _read_statements(job: Job, environment: Environment, container: Container) -> Program:

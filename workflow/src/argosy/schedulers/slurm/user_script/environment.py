@@ -11,6 +11,7 @@ from argosy.schedulers.slurm.user_script.lines import (
     ASSIGNMENT,
     EXPORTS,
     IN_BLOCK,
+    OF_RANKS,
     Script,
     Statement,
     is_open,
@@ -18,12 +19,8 @@ from argosy.schedulers.slurm.user_script.lines import (
 )
 from argosy.shipped.program import is_there
 from argosy.study.models import variable_name
+from argosy.study.shell_words import JOB_NUMBERS, RUN_NUMBER
 
-OF_RANKS = re.compile(
-    r"MASTER_ADDR|MASTER_PORT|(?:LOCAL_|NODE_|GROUP_)?RANK|(?:LOCAL_)?WORLD_SIZE|GLOO_SOCKET_IFNAME|"
-    r"TP_SOCKET_IFNAME|HOROVOD_GLOO_IFACE|(?:CUDA|HIP|ROCR)_VISIBLE_DEVICES|S(?:LURM|RUN|BATCH)_\w+"
-)
-"""Variables that Argosy sets for each rank, or that ranks have not."""
 _INTERFACES = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "HOROVOD_GLOO_IFACE", "NCCL_SOCKET_IFNAME")
 _INTERFACE = re.compile(r"[a-z][a-z0-9._-]*[0-9]")
 _HOOK = re.compile(r"\$\((?:\S*/)?(?:conda|mamba|micromamba) [\w \"'./-]*\)")
@@ -101,6 +98,8 @@ class Environment:
             raise ValueError(
                 "a secret has no place in config.yaml: let the program read it from a file"
             )
+        if not self.is_native:
+            value = self.script.filled(value, _number_of_run)
         if value.isprintable() and not is_open(value):
             self.variables[variable_name(name)] = self._in_workloads(value)
             return f"environment.{name}"
@@ -185,6 +184,11 @@ def sets_up(statement: Statement, script: Script) -> bool:
         return others[:1] in (["activate"], ["deactivate"])
     is_hook = len(others) == 1 and _HOOK.fullmatch(script.restored(others[0]))
     return first == "eval" and bool(is_hook)
+
+
+def _number_of_run(expansion: str) -> str:
+    """Return what stands for the number of the job; empty for other variables."""
+    return RUN_NUMBER if variable_of(expansion) in JOB_NUMBERS else ""
 
 
 def _of_batch_script(expansion: str) -> str:

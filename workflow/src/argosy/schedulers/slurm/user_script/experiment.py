@@ -8,11 +8,12 @@ from itertools import pairwise
 from typing import Any
 
 from argosy.schedulers.slurm.user_script.container import Container
-from argosy.schedulers.slurm.user_script.environment import OF_RANKS, Environment
+from argosy.schedulers.slurm.user_script.environment import Environment
 from argosy.schedulers.slurm.user_script.job import Job
 from argosy.schedulers.slurm.user_script.launch import CONTAINERS, STARTERS
-from argosy.schedulers.slurm.user_script.lines import is_open, variable_of
+from argosy.schedulers.slurm.user_script.lines import OF_RANKS, is_open, variable_of
 from argosy.shipped.program import Program
+from argosy.study.shell_words import JOB_NUMBERS, OF_SLURM, RUN_NUMBER
 from argosy_common.units import duration
 
 _DEFAULT_WARNING_S = 60
@@ -30,8 +31,6 @@ _REASONS = {
     **dict.fromkeys(("srun", "mpi"), _OF_TASKS),
 }
 """Why other options of launchers are not taken, by their kinds."""
-_OF_RANKS = {"SLURM_PROCID": "RANK", "SLURM_LOCALID": "LOCAL_RANK", "SLURM_NODEID": "GROUP_RANK"}
-"""Ranks have no variables of Slurm; these have the same values."""
 _OF_TORCH = ("GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
 """Variables that only ranks of torch have."""
 _NODES_OPTION = re.compile(r"--?(?:\w+\.)?(?:num[-_]?nodes|nnodes)")
@@ -111,24 +110,38 @@ class Experiment:
 
     def _command(self) -> str:
         """Return the command; through a shell if it has variables."""
-        script, marked = self.job.script, self._with_nodes(self.marked.command)
+        script = self.job.script
+        marked = [
+            script.filled(word, self._value) for word in self._with_nodes(self.marked.command)
+        ]
+        marked = [word for word in marked if not self._is_argument(word)]
         words, paths, has_variables = [], ["bash"], False
         for word in marked:
             quoted = script.shell_word(word, self._of_rank) if is_open(word) else _quoted(word)
-            has_variables = has_variables or (is_open(word) and "$" in quoted)
-            if not quoted:
-                said = "ranks do not have this: write the value into the experiment's command"
-                self.job.leave(word, said)
-                quoted = shlex.quote(script.restored(word))
-            elif "/workloads/" in word and not is_open(word):
+            has_variables = has_variables or is_open(word)
+            if "/workloads/" in word and not is_open(word):
                 # Without a container it becomes the project's folder, so no shell may read it as text.
                 paths.append(word)
                 quoted = f'"${{{len(paths) - 1}}}"'
             words.append(quoted)
-        if has_variables:
+        for word, quoted in zip(marked, words, strict=True):
+            if not quoted:
+                said = "ranks do not have this: write the value into the experiment's command"
+                self.job.leave(word, said)
+        # A shell would turn what ranks do not have into nothing; without one `snakemake -n` refuses it.
+        if has_variables and all(words):
             exec_line = f"exec {' '.join(words)}"
             return shlex.join(["bash", "-c", exec_line, *(paths if len(paths) > 1 else [])])
         return " ".join(map(_quoted, map(script.restored, marked)))
+
+    def _is_argument(self, word: str) -> bool:
+        """Return whether a word is the script's own arguments, and say that there are none."""
+        is_argument = self.job.script.restored(word) in ("$@", "$*", "${@}", "${*}")
+        if is_argument and is_open(word):
+            self.job.leave(
+                word, "arguments of the script: write them into the experiment's command"
+            )
+        return is_argument and is_open(word)
 
     def _with_nodes(self, words: Sequence[str]) -> list[str]:
         """Return the words with a placeholder for the number of nodes, which is another at each size."""
@@ -142,16 +155,29 @@ class Experiment:
                 found.append(word)
         return found
 
-    def _of_rank(self, expansion: str) -> str:
-        """Return what stands for a variable of the script in a rank; empty without such a one."""
+    def _value(self, expansion: str) -> str:
+        """Return the value of a variable of the script, or a placeholder for it; empty without one."""
         name = variable_of(expansion)
         if name == "SLURM_CPUS_PER_TASK":
             return str(self.job.sizes.resources["cpus_per_rank"])
         if name in ("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"):
             return str(self.job.sizes.gpus_per_node)
-        name = _OF_RANKS.get(name, name)
+        if name == "SLURM_GPUS_PER_TASK":
+            return str(self.job.sizes.resources.get("gpus_per_rank", 0))
+        if name == "SLURM_JOB_NAME":
+            return "{experiment}"
+        if name in JOB_NUMBERS:
+            said = f"{RUN_NUMBER} in the command: each run has its own, which is no number"
+            self.job.script.take(self.job.statement.line, expansion, said)
+            return RUN_NUMBER
+        return ""
+
+    def _of_rank(self, expansion: str) -> str:
+        """Return what stands for a variable of the script in a rank; empty without such a one."""
+        name = variable_of(expansion)
+        name = OF_SLURM.get(name, name)
         is_of_script = self.environment.is_native and not OF_RANKS.fullmatch(name)
-        is_known = name in _OF_RANKS.values() or is_of_script
+        is_known = name in OF_SLURM.values() or is_of_script
         if name in _OF_TORCH:
             is_known = self.launcher == "torch"
         return f"${{{name}}}" if name and is_known else ""

@@ -9,14 +9,10 @@ from argosy.schedulers.slurm.user_script.launch import Launch, read_launch
 from argosy.schedulers.slurm.user_script.lines import Script, Statement
 from argosy.schedulers.slurm.user_script.options import IMAGES, Directive, job_options
 from argosy.schedulers.slurm.user_script.sizes import Sizes, sizes_of
+from argosy.study.shell_words import PLACEHOLDERS
 from argosy_common.errors import ArgosyError
 from argosy_common.reading import read_text
 
-_PLACEHOLDERS = {
-    **dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), "{nodes}"),
-    **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), "{ranks}"),
-    "SLURM_NTASKS_PER_NODE": "{ranks_per_node}",
-}
 _MOST_BYTES = 1 << 18
 
 
@@ -32,16 +28,23 @@ class Job:
     @classmethod
     def read(cls, path: Path, project: Path) -> "Job":
         """Read a batch script. Raises ArgosyError if that is not possible, or no line starts a program."""
-        known = {"SLURM_SUBMIT_DIR": str(project), "PWD": str(project), **_PLACEHOLDERS}
+        if job := cls.of_text(_text_of(path), project):
+            return job
+        raise ArgosyError(
+            f"{path}: no line starts a program by srun, mpirun, torchrun, python or the like",
+            "name the program yourself: argosy init --command 'python train.py'",
+        )
+
+    @classmethod
+    def of_text(cls, text: str, project: Path) -> "Job | None":
+        """Read the text of a batch script; None if no line starts a program."""
+        known = {"SLURM_SUBMIT_DIR": str(project), "PWD": str(project), **PLACEHOLDERS}
         known |= {name: os.environ[name] for name in ("HOME", "USER") if name in os.environ}
-        script = Script.read(_text_of(path), known)
+        script = Script.read(text, known)
         starts = [(each, read_launch(each.words, script.split)) for each in script.statements]
         launches = [(each, launch) for each, launch in starts if launch]
         if not launches:
-            raise ArgosyError(
-                f"{path}: no line starts a program by srun, mpirun, torchrun, python or the like",
-                "name the program yourself: argosy init --command 'python train.py'",
-            )
+            return None
         by_launcher = [each for each in launches if each[1].starters]
         return cls(script, job_options(script), *(by_launcher or launches[-1:])[0])
 

@@ -16,8 +16,14 @@ _STRUCTURED = (
     f"loops, conditions, functions, here-documents and the like are not interpreted: {IN_BLOCK}"
 )
 _HERE_DOCUMENT = re.compile(r"(?<!<)<<-?\s*(['\"\\]?)([A-Za-z_]\w*)\1")
-_REDIRECTION = re.compile(r"\d*(?:&>>?|<<<|>\||>>|[<>]&|[<>])")
+_REDIRECTION = re.compile(r"\d{0,9}(?:&>>?|<<<|>\||>>|[<>]&|[<>])")
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
+_WITH_DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*|[0-9])(:?)[-=](.*)\}", re.DOTALL)
+OF_RANKS = re.compile(
+    r"MASTER_ADDR|MASTER_PORT|(?:LOCAL_|NODE_|GROUP_)?RANK|(?:LOCAL_)?WORLD_SIZE|GLOO_SOCKET_IFNAME|"
+    r"TP_SOCKET_IFNAME|HOROVOD_GLOO_IFACE|(?:CUDA|HIP|ROCR)_VISIBLE_DEVICES|S(?:LURM|RUN|BATCH)_\w+"
+)
+"""Variables that Argosy sets for each rank, or that ranks have not."""
 _SPECIAL = re.compile(r"\$[0-9?#@*$!-]")
 _OPENERS = {"if", "for", "while", "until", "case", "select", "{", "function"}
 _CLOSERS = {"fi", "done", "esac", "}"}
@@ -105,6 +111,15 @@ class Script:
         here = self.variables.get("PWD")
         text = text.replace(here, "$PWD") if here else text
         return text if len(text) <= 60 else f"{text[:59]}…"
+
+    def filled(self, word: str, value: Callable[[str], str]) -> str:
+        """Return a word with the values of its unknown parts in their places, where `value` has one."""
+
+        def of_mark(found: re.Match[str]) -> str:
+            expansion = self._open[int(found[1])]
+            return value(expansion) or self.filled(default_of(expansion), value) or found[0]
+
+        return _NOT_KNOWN.sub(of_mark, word)
 
     def shell_word(self, word: str, kept: Callable[[str], str]) -> str:
         """Return a word as a shell has to read it; empty if `kept` returns nothing for an unknown part."""
@@ -221,9 +236,12 @@ class Script:
     def _value(self, expansion: str, quoted: bool) -> str:
         """Return the value of a variable, or a mark in the place of what is not known."""
         name = variable_of(expansion)
-        if name in self.variables:
+        found = _WITH_DEFAULT.fullmatch(expansion)
+        if name in self.variables and (self.variables[name] or not (found and found[2])):
             self.used.add(name)
             return _escaped(self.variables[name], quoted)
+        if found and not OF_RANKS.fullmatch(name):
+            return _escaped("".join(self._filled(_unquoted(found[3]))), quoted)
         if expansion == "$":
             return expansion
         self._open.append(expansion)
@@ -236,9 +254,22 @@ def is_open(word: str) -> bool:
 
 
 def variable_of(expansion: str) -> str:
-    """Return the name of the variable that an expansion is the value of, and nothing else."""
+    """Return the name of the variable whose value an expansion is, or would be if it had one."""
+    if found := _WITH_DEFAULT.fullmatch(expansion):
+        return found[1]
     found = _VARIABLE.fullmatch(expansion)
     return (found[1] or found[2]) if found else ""
+
+
+def default_of(expansion: str) -> str:
+    """Return the 3 of `${NAME:-3}`; empty without a default that is plain text."""
+    found = _WITH_DEFAULT.fullmatch(expansion)
+    return "" if not found or re.search(r"[$`]", found[3]) else _unquoted(found[3])
+
+
+def _unquoted(text: str) -> str:
+    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+    return text[1:-1] if is_quoted else text
 
 
 def _escaped(value: str, quoted: bool) -> str:
