@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hmac
 import ipaddress
 import json
 import os
 import re
 import socket
+import tempfile
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import AbstractSet, Mapping, Pattern, Sequence
@@ -209,6 +211,9 @@ class Settings:
             "pmi": "{}:{}".format(*meeting.pmi),
             "interface": self.interface,
             "timeline": self.timeline,
+            "tmp": tempfile.gettempdir(),
+            # The token itself stays with the agents.
+            "secret": hmac.new(self.token.encode(), b"of the program", "sha256").hexdigest(),
             "node_address": self.address,
             "node_addresses": ",".join(each.address for each in meeting.nodes),
             "rank_port": own[local_rank] if local_rank < len(own) else 0,
