@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from site_cases import cases
 from site_scripts import script_of
 
 import argosy
+from argosy_common.errors import ArgosyError
 
 RUNTIME = Path(argosy.__file__).parent / "runtime"
 [VISTA] = [case for case in cases() if (case.site, case.name) == ("vista", "many-nodes")]
@@ -81,3 +83,10 @@ def test_a_node_without_a_number_says_so(script: str, programs: Path) -> None:
         "argosy: c302 is not among the job's nodes, and the launcher set no rank\n" in done.stderr
     )
     assert done.returncode == 2
+
+
+def test_a_run_that_is_to_go_on_with_fewer_nodes_is_refused(project: Path) -> None:
+    with pytest.raises(ArgosyError, match="its launcher starts all nodes of a job") as problem:
+        script_of(project / "slurm", replace(VISTA, restarts=1, least_nodes=2))
+    assert problem.value.hint == "write experiments.digits.scale.nodes: 4"
+    assert "node_names" in script_of(project / "slurm", replace(VISTA, restarts=1))

@@ -35,7 +35,6 @@ def test_a_node_that_crashes_costs_seconds(study: ClusterWorkspace) -> None:
         crashed = time.monotonic()
         study.wait_for(lambda: study.steps_done(RUN, f"{job}.0-1") > 0, "the first new step", 40)
         took = time.monotonic() - crashed
-        print("took", took)
         assert took < 15
         output = study.end(driver)
     finally:

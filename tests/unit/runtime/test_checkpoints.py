@@ -51,6 +51,13 @@ def test_the_two_newest_are_kept_whole(tmp_path: Path) -> None:
     assert (described["step"], described["attempt"]) == (3, "7.0")
 
 
+def test_steps_before_a_checkpoint_are_there_though_the_rank_is_killed(tmp_path: Path) -> None:
+    records = tmp_path / "rank-0.steps"
+    killed = textwrap.dedent(SAVE) + "\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    assert run(tmp_path, killed, ARGOSY_STEPS_FILE=str(records)).returncode == -9
+    assert [step.step for step in all_steps(records)] == [0, 1, 2]
+
+
 def test_one_that_fails_leaves_the_others_as_they_are(tmp_path: Path) -> None:
     broken = "\nwith steps.checkpoint() as folder:\n    raise OSError('disk')\n"
     assert run(tmp_path, textwrap.dedent(SAVE) + broken).returncode == 1

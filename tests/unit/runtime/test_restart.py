@@ -108,9 +108,10 @@ def test_lost_nodes_are_left_out_while_enough_are_left(run: Run) -> None:
     }
     run.plan(restarts=2, least_nodes=2).saved(40)
     assert run.fails(vanished, lost=(2,)) == (76, "7.0-1 3 0 1 3\n")
-    assert run.fails(vanished, lost=(0, 2), attempt="8.0") == (76, "8.0-1 2 1 3\n")
+    assert run.fails(vanished, lost=(0, 2), attempt="8.0") == (76, "8.0-1 3 0 1 3\n")
+    assert run.fails(vanished, lost=(2, 3), attempt="6.0") == (76, "6.0-1 2 0 1\n")
     # Their agents were killed, but the launcher heard of it: the nodes are there.
-    assert run.fails(vanished, lost=(0, 1, 2), attempt="9.0") == (76, "9.0-1 4 0 1 2 3\n")
+    assert run.fails(vanished, lost=(1, 2, 3), attempt="9.0") == (76, "9.0-1 4 0 1 2 3\n")
 
 
 def test_too_few_nodes_are_left(run: Run, capsys: pytest.CaptureFixture[str]) -> None:

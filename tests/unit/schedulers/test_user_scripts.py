@@ -359,3 +359,10 @@ def test_the_files_are_yaml_of_plain_values(project: Path) -> None:
     text = "#SBATCH --comment='a: {b}' -p 'x'\nsrun python vae.py\n"
     site = yaml.safe_load(converted(project, text).site_files["slurm/mycluster/site.yaml"])
     assert site["options"]["comment"] == "a: {{b}}"
+
+
+@pytest.mark.timeout(60)
+def test_a_word_of_digits_is_read_once(project: Path) -> None:
+    """Digits may belong to a redirection behind them."""
+    found = converted(project, f"srun python ddp_train.py {'9' * 160_000} 2>err\n", "torch-gpu")
+    assert "9" * 1000 in found.experiment["command"]

@@ -222,6 +222,7 @@ def test_a_number_without_a_unit_is_refused(written: str, message: str) -> None:
             ("image: torch-cpu", "runtime: [container, native]"),
             "digits: add image, or set runtime: native",
         ),
+        (("train.py", "9" * 2_000_000), "experiments.digits.command: is longer than 128 KiB"),
         (("experiments:", "experiment:"), "experiment: no such key; did you mean experiments?"),
     ],
 )

@@ -114,13 +114,13 @@ def probe(
     Probe asks for nodes, partitions, accounts and limits. A job of two minutes for each kind of nodes
     measures interfaces and folders. With --again the exit status is 1 if something differs.
     """
-    from argosy.cli.site_names import allow_new_project
+    from argosy.cli.site_names import allow_new_project, require_project
     from argosy.doctor.findings import print_finding
     from argosy.doctor.queue_checks import check_places
     from argosy.probe.probing import Probe
     from argosy_common.units import span
 
-    allow_new_project()
+    (require_project if again else allow_new_project)()
     found = Probe(Path.cwd(), name, account, span("--wait", wait) if job else None)
     if again:
         differences = found.drift()

@@ -85,12 +85,13 @@ def restart_of(
 def _nodes_left(run: RunSpec, reports: Sequence[NodeReport]) -> tuple[int, ...]:
     """Return the nodes to go on with: those that were not lost, if they are enough.
 
-    A node whose agent was killed may be used again, and so may any of a run that needs all.
+    A node whose agent was killed may be used again, and so may any of a run that needs all. The first
+    node is there: it runs the script.
     """
     least = run.least_nodes or run.nodes
     for nodes in (
-        [report.node for report in reports if report.state != "lost"],
-        [report.node for report in reports if not report.silent],
+        [report.node for report in reports if report.state != "lost" or report.node == 0],
+        [report.node for report in reports if not report.silent or report.node == 0],
     ):
         if len(nodes) >= least:
             return tuple(nodes)

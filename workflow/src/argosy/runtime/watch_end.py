@@ -25,6 +25,8 @@ SOON = 2.0
 """The same, and the time from SIGTERM to SIGKILL, where the run goes on without the others."""
 CLEARING_UP = 600.0
 """Seconds for nodes to clear up, such as unpacked images, when all agents have ended."""
+SOON_CLEARED_UP = 60.0
+"""The same: a launcher may wait without end for a task of which it has lost sight."""
 KILL_TIME = 10.0
 """Seconds from SIGTERM to SIGKILL."""
 VANISHED = "its agent vanished"
@@ -46,7 +48,8 @@ def watch_end(
     records = os.path.join(run_dir, layout.RECORDS, attempt)
     turns = itertools.cycle(range(nodes))
     over_since = 0.0
-    late = patience = SOON if is_urgent else LATE
+    late = patience = LATE
+    clearing_up = SOON_CLEARED_UP if is_urgent else CLEARING_UP
     while any(map(runs, pids)):
         time.sleep(SOON / 4 if is_urgent else INTERVAL)
         # One node ends as all do: of a large job two are looked at each time.
@@ -54,9 +57,14 @@ def watch_end(
             over_since = time.monotonic()
             if not is_urgent:
                 patience = LATE + _patience_of_scheduler(records, nodes)
+            elif any(_status(records, node).get("state") == "failed" for node in range(nodes)):
+                late = patience = SOON
         if over_since and time.monotonic() > over_since + late:
+            # Listing a folder makes NFS forget what it believed about the files in it.
+            with contextlib.suppress(OSError):
+                os.listdir(records)
             lost = [node for node in range(nodes) if not _ended(records, node)]
-            if time.monotonic() > over_since + (patience if lost else CLEARING_UP):
+            if time.monotonic() > over_since + (patience if lost else clearing_up):
                 _say(run_dir, attempt, lost, time.monotonic() - over_since)
                 end_launcher(pids, runs, SOON if is_urgent else KILL_TIME)
                 return

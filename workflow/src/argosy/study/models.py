@@ -168,10 +168,18 @@ def separate_outputs(paths: tuple[str, ...]) -> tuple[str, ...]:
     return paths
 
 
+LONGEST_COMMAND = 128 << 10
+"""Characters; Linux takes no longer word, and a longer line takes minutes to split."""
+
+
 def words(line: Any) -> Any:
     """Split a command line as a shell would, but never give it to one."""
     if not isinstance(line, str):
         return line
+    if len(line) > LONGEST_COMMAND:
+        raise ValueError(
+            f"is longer than {LONGEST_COMMAND >> 10} KiB; write the values into a file"
+        )
     try:
         return tuple(shlex.split(line))
     except ValueError as problem:

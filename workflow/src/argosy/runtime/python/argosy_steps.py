@@ -115,6 +115,9 @@ class Recorder:
 
     def checkpoint(self) -> argosy_checkpoints.Checkpoint:
         """Return a checkpoint, for a `with` statement on one rank; it gives the folder to write to."""
+        if self._log is not None:
+            # Steps that are not done again must not be lost with a rank that is killed.
+            self._log.flush()
         return argosy_checkpoints.Checkpoint(self._count)
 
     def step(self, *, samples: int, epoch: int = 0) -> Step:

@@ -80,7 +80,8 @@ def places_of(settings: Settings, say: Callable[[str], None]) -> List[Place] | N
     said = ", ".join(place.text for place in own[:_MOST_SAID])
     more = f" and {width - _MOST_SAID} more" * (width > _MOST_SAID)
     first = settings.node * width
-    say(f"node {settings.node}: ranks {first}-{first + width - 1} are bound to CPUs {said}{more}")
+    ranks = f"ranks {first}-{first + width - 1} are" if width > 1 else f"rank {first} is"
+    say(f"node {settings.node}: {ranks} bound to CPUs {said}{more}")
     return own
 
 

@@ -1,0 +1,58 @@
+"""Ranges of nodes: with how few a run goes on."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from argosy.study.models import Config, NodeRange
+from argosy.study.runs import expand
+
+
+def config(nodes: Any, checkpoints: Any, command: str = "train", **more: Any) -> Config:
+    experiment = {
+        "runtime": "native",
+        "command": command,
+        "scale": {"nodes": nodes, "repeats": 1},
+        "checkpoints": checkpoints,
+        **more,
+    }
+    return Config.model_validate({"experiments": {"digits": experiment}})
+
+
+def test_a_range_asks_for_its_larger_number() -> None:
+    study = config([1, "2..4"], {"restarts": 2})
+    assert study.experiments["digits"].scale.nodes == (1, 4)
+    assert [(run.run_id, run.least_nodes) for run in expand(study)] == [
+        ("nodes1-ranks1-repeat1", None),
+        ("nodes4-ranks1-repeat1", 2),
+    ]
+    assert isinstance(study.experiments["digits"].scale.points[1][0], NodeRange)
+
+
+def test_runs_without_restarts_look_as_they_did() -> None:
+    [run] = expand(config([4], {"warning": "2m"}))
+    content = run.model_dump(mode="json")
+    assert "least_nodes" not in content
+    assert content["checkpoints"] == {"warning": 120, "requeues": 10}
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"nodes": "4..2"}, "4..2 is no range: write LEAST..ALL, such as 2..4"),
+        ({"nodes": "0..2"}, "0..2 is no range"),
+        ({"nodes": [4, "2..4"]}, "the same count is listed twice"),
+        (
+            {"checkpoints": None},
+            "2..4 goes on with fewer nodes in a restart: add checkpoints: {restarts: 1}",
+        ),
+        ({"checkpoints": {"warning": "2m"}}, "or write 4"),
+        ({"command": "train --ranks {ranks}"}, "{ranks} would stay as planned"),
+        ({"throughput": {"pattern": "([0-9]+)", "rank": 3}}, "there is no rank 3 of 2"),
+    ],
+)
+def test_what_cannot_hold_is_refused(changes: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValidationError) as problem:
+        config(**{"nodes": "2..4", "checkpoints": {"restarts": 1}, **changes})
+    assert why in str(problem.value)
