@@ -17,10 +17,12 @@ from reports import reported
 from study_files import completed
 from workspace import BIN, Workspace
 
+from argosy.jobs.launchers import read_launcher
 from argosy.site.costs import Costs, read_costs
 from argosy.site.data import read_data
 from argosy.site.models import Site, read_site
 from argosy.study.config import Source, parse_config
+from argosy.study.launcher import Launcher
 from argosy.study.models import Config, Experiment
 
 pytestmark = pytest.mark.container
@@ -141,7 +143,9 @@ def read(content: dict[str, Any], folder: Path) -> None:
         (folder / "site.yaml").write_text(yaml.safe_dump({**SITE, **content}))
         assert read_site(folder)
     else:
-        reader = read_costs if keys(Costs) >= content.keys() else read_data
+        readers = [(Costs, read_costs), (Launcher, read_launcher)]
+        fitting = (reader for model, reader in readers if keys(model) >= content.keys())
+        reader: Any = next(fitting, read_data)
         (folder / "other.yaml").write_text(yaml.safe_dump(content))
         assert reader(folder / "other.yaml")
 
