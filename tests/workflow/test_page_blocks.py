@@ -30,7 +30,7 @@ PROJECT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^( *)```([^\n]*)\n(.*?)^ *```$", re.M | re.S)
 ELSEWHERE = {
     ("README.md", "sh"): "workflow/test_demo.py",
-    ("docs/tutorial.md", "sh python text yaml"): "workflow/test_wheel.py",
+    ("docs/tutorial.md", "sh python text yaml"): "factories/wheels.py",
     ("docs/as-a-module.md", "python sh"): "workflow/test_snakemake_options.py",
 }
 """Pages and kinds of blocks, and the tests that run them all."""
