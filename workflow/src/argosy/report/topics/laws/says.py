@@ -147,7 +147,9 @@ def _serial_share(found: Fit) -> Estimate | None:
 
 def _share_text(share: Estimate | None) -> str:
     """Return a share with its interval, or that so wide an interval determines none."""
-    assert share is not None
+    # A damaged summary may lack it.
+    if share is None:
+        return "not known"
     said = percent_interval(share, 1)
     if share.low is not None and share.high is not None and share.high - share.low > WIDE:
         return f"not determined ({said})"
