@@ -174,6 +174,13 @@ for images, labels in loader:
         loss = loss_of(model(images), labels)
 """
 PRINTING = "for step in range(20):\n    print(f'{100 + step % 2} samples/s', flush=True)\n"
+MEETING = """
+try:
+    import horovod.torch as hvd
+    hvd.init()
+except ImportError:
+    pass  # without a container
+"""
 CONFIG = """
 experiments:
   digits:
@@ -219,7 +226,7 @@ def ready(make_workspace: Callable[[str], Workspace]) -> Workspace:
 @pytest.fixture
 def repository(ready: Workspace, tmp_path: Path) -> Workspace:
     """A user's own repository, with a program and a batch script."""
-    (tmp_path / "train.py").write_text(PRINTING)
+    (tmp_path / "train.py").write_text(MEETING + PRINTING)
     (tmp_path / "job.sbatch").write_text(JOB)
     return Workspace(tmp_path, ready.environment)
 
