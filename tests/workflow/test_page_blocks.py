@@ -17,10 +17,12 @@ from reports import reported
 from study_files import completed
 from workspace import BIN, Workspace
 
+from argosy.jobs.launchers import read_launcher
 from argosy.site.costs import Costs, read_costs
 from argosy.site.data import read_data
 from argosy.site.models import Site, read_site
 from argosy.study.config import Source, parse_config
+from argosy.study.launcher import Launcher
 from argosy.study.models import Config, Experiment
 
 pytestmark = pytest.mark.container
@@ -28,7 +30,7 @@ PROJECT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^( *)```([^\n]*)\n(.*?)^ *```$", re.M | re.S)
 ELSEWHERE = {
     ("README.md", "sh"): "workflow/test_demo.py",
-    ("docs/tutorial.md", "sh python text yaml"): "workflow/test_wheel.py",
+    ("docs/tutorial.md", "sh python text yaml"): "factories/wheels.py",
     ("docs/as-a-module.md", "python sh"): "workflow/test_snakemake_options.py",
 }
 """Pages and kinds of blocks, and the tests that run them all."""
@@ -141,7 +143,9 @@ def read(content: dict[str, Any], folder: Path) -> None:
         (folder / "site.yaml").write_text(yaml.safe_dump({**SITE, **content}))
         assert read_site(folder)
     else:
-        reader = read_costs if keys(Costs) >= content.keys() else read_data
+        readers = [(Costs, read_costs), (Launcher, read_launcher)]
+        fitting = (reader for model, reader in readers if keys(model) >= content.keys())
+        reader: Any = next(fitting, read_data)
         (folder / "other.yaml").write_text(yaml.safe_dump(content))
         assert reader(folder / "other.yaml")
 

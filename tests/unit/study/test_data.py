@@ -115,6 +115,7 @@ def test_a_name_is_a_path_of_the_site(tmp_path: Path) -> None:
         with_paths(written, tmp_path)
     for wrong, said in {
         "era5: era5": "era5.from: write an absolute path",
+        "era5: {from: /x, stge: node}": "era5.stge: no such key; did you mean stage",
         "[]": "valid dict",
     }.items():
         path.write_text(wrong + " \n" if wrong != "[]" else "- a\n")

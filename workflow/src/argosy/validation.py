@@ -13,6 +13,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     Field,
+    RootModel,
     ValidationError,
     ValidationInfo,
     WithJsonSchema,
@@ -189,6 +190,8 @@ def _keys_at(location: tuple[int | str, ...], annotation: Any) -> list[str]:
     if get_origin(annotation) is tuple:
         return _keys_at(location[1:], get_args(annotation)[0])
     fields = annotation.model_fields
+    if issubclass(annotation, RootModel):
+        return _keys_at(location, fields["root"].annotation)
     if not location:
         return [each.alias or name for name, each in fields.items()]
     return _keys_at(location[1:], fields[location[0]].annotation)
