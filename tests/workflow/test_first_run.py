@@ -83,6 +83,8 @@ def test_a_first_run_needs_no_file_and_a_second_keeps_the_first(home: Workspace)
         assert status == 2 and "error: " in said and "Traceback" not in said, (words, said)
     status, said = home.run(BIN / "argosy", "run", "--image", "nosuch", "--", "python", "train.py")
     assert status == 2 and "nosuch/Containerfile: there is no Containerfile" in said
+    status, said = home.run(BIN / "argosy", "run", "--", "python", "nlp/ddp_trian.py")
+    assert status == 2 and "nlp/ddp_trian.py: no such file" in said and "ddp_train.py?" in said
     assert config.read_text() == before
     # One quoted text is split as by a shell.
     status, said = run(home, "--ranks-per-node", "2", "--", "python train.py --lr 1e-3")

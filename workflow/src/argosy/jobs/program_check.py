@@ -40,6 +40,24 @@ def check_programs(workloads: Path, runs: Iterable[Run]) -> None:
                 raise ArgosyError(f"{name}: no such file or folder", _hint(program, path))
 
 
+def check_script(project: Path, words: Iterable[str]) -> None:
+    """Refuse a relative script that the project lacks, where no image of the user may have it.
+
+    Raises:
+        ArgosyError: naming it, and what has a similar name.
+    """
+    script = next((word for word in words if word.endswith(PROGRAMS)), "/")
+    path = project / script
+    with suppress(OSError):
+        if script[0] != "/" and not path.exists():
+            raise ArgosyError(
+                f"{script}: no such file in {project}",
+                f"did you mean {similar[0].relative_to(project)}?"
+                if (similar := _similar(path))
+                else "change to the program's folder, or name the image that has it: --image NAME",
+            )
+
+
 def _missing(run: Run, program: Program) -> Iterator[tuple[str, Path]]:
     """Yield the key of the study and the path of what is not there."""
     for name, value in run.environment.items():
