@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -30,15 +31,20 @@ class Study(Workspace):
         """The folder of the run."""
         return self.run_dir("count", RUN)
 
-    def count(self, nodes: Any, restarts: int, steps: int, program: Path = COUNT) -> None:
-        """Configure the run."""
+    def count(self, nodes: Any, restarts: int, steps: int, image: str | None = None) -> None:
+        """Configure the run, in a container if there is an image."""
+        program = COUNT
+        if image:
+            program = Path("/workloads", COUNT.name)
+            shutil.copy(COUNT, self.path / "containers/workloads")
+        python = "python3" if image else sys.executable
         self.configure(
             {
                 "count": {
-                    "runtime": "native",
+                    **({"image": image} if image else {"runtime": "native"}),
                     "launcher": "plain",
                     "independent": True,
-                    "command": f"{sys.executable} {program} --steps {steps} --seconds 0.05",
+                    "command": f"{python} {program} --steps {steps} --seconds 0.05",
                     "scale": {"nodes": nodes, "repeats": 1},
                     "checkpoints": {"warning": "10s", "restarts": restarts},
                 }
@@ -59,7 +65,8 @@ class Study(Workspace):
 
     def kill(self, rank: int, *, agent: bool = False) -> float:
         """Kill a rank, or the agent above it; returns when (monotonic)."""
-        wanted = {"ARGOSY_RANK": str(rank), "ARGOSY_RUN_DIR": str(self.folder)}
+        attempt = max(self.folder.glob("attempts/*"), key=lambda path: path.stat().st_mtime).name
+        wanted = {"ARGOSY_RANK": str(rank), "ARGOSY_ATTEMPT": attempt}
         [found] = [process for process in psutil.process_iter() if is_with(process, wanted)]
         os.kill(found.ppid() if agent else found.pid, signal.SIGKILL)
         return time.monotonic()
@@ -119,3 +126,19 @@ def test_a_lost_node_and_a_lost_rank_take_seconds(study: Study) -> None:
     assert len(summary["failures"]) == 2
     steps = [row["step"] for row in study.rows("SELECT step FROM steps WHERE rank = 0")]
     assert sorted(steps) == [*range(300)]
+
+
+@pytest.mark.container
+def test_a_container_that_is_killed_is_a_lost_node(study: Study, torch_digest: str) -> None:
+    study.count("2..3", restarts=1, steps=200, image="torch-cpu")
+    snakemake = study.start(BIN / "snakemake")
+    study.until_steps(".0", 35, timeout=120)
+    killed = study.kill(1, agent=True)
+    study.until_steps(".0-1", 1)
+    assert time.monotonic() - killed < 15
+    output, _ = snakemake.communicate(timeout=120)
+    assert snakemake.returncode == 0, output
+    assert [study.said("claim")[name]["run"]["nodes"] for name in ("0", "0-1")] == [3, 2]
+    assert study.said("verdict")["0"]["failure"]["node"] == 1
+    steps = [row["step"] for row in study.rows("SELECT step FROM steps WHERE rank = 0")]
+    assert sorted(steps) == [*range(200)]
