@@ -135,3 +135,18 @@ def test_all_ranks_are_told_the_same_port(job: Any) -> None:
     assert job.outputs().count(" met at ") == 4
     assert met != {"0"}
     assert job.left_nothing()
+
+
+@pytest.mark.parametrize("field", ["{rank_port}", "{rank_endpoints}"])
+def test_each_rank_has_a_port_of_its_own(job: Any, field: str) -> None:
+    variables = {"OWN": field}
+    program = (
+        "import os, argosy_steps\n"
+        "print('own', os.environ['OWN'])\n"
+        "with argosy_steps.Recorder().step(samples=1): pass\n"
+    )
+    job = job(program, nodes=2, ranks_per_node=2, rank_environment=variables, independent=True)
+    assert job.start().wait() == [0, 0], job.outputs()
+    told = [line.split()[-1] for line in job.outputs().splitlines() if "own " in line]
+    ports = {each.rpartition(":")[2] for text in told for each in text.split(",")}
+    assert (len(told), len(ports)) == (4, 4) and "0" not in ports

@@ -120,7 +120,7 @@ class Settings:
     @property
     def needs_places(self) -> bool:
         """Whether ranks are told where all nodes are."""
-        return bool(self._fields & {"node_addresses", "rank_endpoints", "rank_endpoints_json"})
+        return "node_addresses" in self._fields or self.needs_rank_ports
 
     @property
     def needs_rank_ports(self) -> bool:
