@@ -34,7 +34,7 @@ def make_wheel(folder: Path, version: str, name: str = "tiny") -> None:
 def make_small_base(workspace: Workspace) -> None:
     # The steps that Argosy's own image begins with, so that no base has to be built.
     lines = (workspace.path / "containers/torch-cpu/Containerfile").read_text().split("\n\n")
-    (workspace.path / "containers/small").mkdir()
+    (workspace.path / "containers/small").mkdir(exist_ok=True)
     (workspace.path / "containers/small/Containerfile").write_text("\n\n".join(lines[:3]) + "\n")
 
 
@@ -52,10 +52,13 @@ def configure(workspace: Workspace, image: dict[str, Any], command: str = IMPORT
     workspace.configure({"tiny": experiment})
 
 
-def test_a_changed_list_builds_and_measures_again(workspace: Workspace, tmp_path: Path) -> None:
+def test_a_changed_list_builds_and_measures_again(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for version in ("1.0", "2.0"):
         make_wheel(tmp_path, version)
-    workspace.environment.update(PIP_FIND_LINKS=str(tmp_path), PIP_NO_INDEX="1")
+    monkeypatch.setitem(workspace.environment, "PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.setitem(workspace.environment, "PIP_NO_INDEX", "1")
     make_small_base(workspace)
     configure(workspace, {"from": "small", "python": "my lists/requirements.txt"})
     wanted = workspace.path / "my lists/requirements.txt"
@@ -92,7 +95,10 @@ def channel(tmp_path: Path) -> Iterator[tuple[CondaChannel, str]]:
 
 
 def test_a_conda_environment_is_built_and_measured_again_when_it_changes(
-    workspace: Workspace, tmp_path: Path, channel: tuple[CondaChannel, str]
+    workspace: Workspace,
+    tmp_path: Path,
+    channel: tuple[CondaChannel, str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made, address = channel
     made.add_python("3.11", "/usr/bin/python3")
@@ -100,7 +106,7 @@ def test_a_conda_environment_is_built_and_measured_again_when_it_changes(
         made.add("tiny", version, {"site-packages/tiny.py": f"RATE = {version}\n"}, noarch="python")
         made.add("hull", version, {"bin/hull": '#!/bin/sh\nexec "$@"\n'}, ending=".tar.bz2")
     make_wheel(tmp_path, "1.0", "argosy_wheel")
-    workspace.environment.update(PIP_FIND_LINKS=str(tmp_path))
+    monkeypatch.setitem(workspace.environment, "PIP_FIND_LINKS", str(tmp_path))
     make_small_base(workspace)
     command = "hull python3 -c \"import tiny, argosy_wheel; print(tiny.RATE, 'img/s')\""
     configure(workspace, {"from": "small", "python": "environment.yml"}, command)
