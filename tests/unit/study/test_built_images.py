@@ -1,6 +1,8 @@
 """Images that config.yaml describes: what is written for them, and which lists of packages are refused."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import yaml
 from pydantic import ValidationError
 
 from argosy.shipped.files import image_folder
+from argosy.study import conda_install
 from argosy.study.built_images import BuiltImage, described_files, written_image
 from argosy.study.config import Source, parse_config
 from argosy.study.models import Config
@@ -240,3 +243,11 @@ def test_a_wrong_environment_is_one_line(tmp_path: Path, text: str, said: str) -
     assert line.startswith("sub/environment.yml: ") and said in line
     assert "\n" not in line and "SECRET" not in line
     assert not (tmp_path / "resources").exists()
+
+
+def test_a_base_that_cannot_install_conda_packages_is_one_line(tmp_path: Path) -> None:
+    arguments = ["conda.json", str(tmp_path), str(tmp_path / "downloads")]
+    for options, said in ((["-S", "-I"], "with pip: add python3-pip to system"), ([], "already")):
+        command = [sys.executable, *options, conda_install.__file__, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 1 and said in done.stderr and done.stderr.count("\n") == 1
