@@ -1,4 +1,4 @@
-"""A conda channel: packages that a test makes, as a server gives them."""
+"""A conda channel: packages that a test makes, in the layout that a server gives them."""
 
 import bz2
 import hashlib
