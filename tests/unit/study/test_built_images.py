@@ -1,5 +1,8 @@
 """Images that config.yaml describes: what is written for them, and which lists of packages are refused."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +11,7 @@ import yaml
 from pydantic import ValidationError
 
 from argosy.shipped.files import image_folder
+from argosy.study import conda_install
 from argosy.study.built_images import BuiltImage, described_files, written_image
 from argosy.study.config import Source, parse_config
 from argosy.study.models import Config
@@ -45,7 +49,7 @@ def test_experiments_of_one_description_share_an_image() -> None:
         ({"form": "a", "system": "git"}, "image.form: no such key; did you mean from?"),
         ({"from": "../x", "system": "git"}, "image.from: write a folder of containers/"),
         ({"from": "a", "system": ["x; rm"]}, "image.system.0: is no name of a Debian package"),
-        ({"from": "a", "python": "environment.yml"}, "list the packages in a requirements.txt"),
+        ({"from": "a", "python": "environment.json"}, "uv.lock or environment.yml"),
         ({"from": "a", "python": "/etc/a.txt"}, "image.python: write its path below the project"),
         (
             {"from": "a", "python": "a/../../b.txt"},
@@ -158,3 +162,92 @@ def test_lists_of_projects(tmp_path: Path) -> None:
         path.write_text(wrong)
         with pytest.raises(ArgosyError, match=r"sub/pyproject.toml: "):
             image.write(tmp_path)
+
+
+def environment(folder: Path, text: str) -> BuiltImage:
+    (folder / "sub").mkdir(exist_ok=True)
+    (folder / "sub/environment.yml").write_text(text)
+    return described(python="sub/environment.yml")
+
+
+def test_a_conda_environment_becomes_steps(tmp_path: Path) -> None:
+    text = """
+name: mine
+channels: [nodefaults, https://mirror.example.org/conda-forge, pytorch/label/rc]
+dependencies:
+  - numpy=2.1.0=py311h64a7726_0  # of an export
+  - conda-forge::gdal >=3,<4
+  - pip: ["-r extra.txt", six]
+"""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/extra.txt").write_text("attrs\n")
+    image = environment(tmp_path, text)
+    image.write(tmp_path)
+    folder = image_folder(tmp_path, image.name)
+    assert json.loads((folder / "python/conda.json").read_text()) == {
+        "channels": ["https://mirror.example.org/conda-forge", "pytorch/label/rc"],
+        "dependencies": ["numpy=2.1.0=py311h64a7726_0", "conda-forge::gdal >=3,<4", "pip"],
+    }
+    assert (folder / "python/sub/environment.yml.txt").read_text() == "-r extra.txt\nsix\n"
+    inputs = [tmp_path / "sub/environment.yml", tmp_path / "sub/extra.txt"]
+    assert image.inputs(tmp_path) == inputs
+    assert described_files(tmp_path) == ["sub/environment.yml", "sub/extra.txt"]
+    *_, command, _ = (folder / "Containerfile").read_text().splitlines()
+    assert command.endswith(
+        '/conda.json", "/opt/argosy/conda", "/var/cache/conda", '
+        '"/opt/argosy/python/sub/environment.yml.txt"]'
+    )
+    environment(tmp_path, f"# a comment\n{text}")
+    assert not image.is_outdated(tmp_path)
+    environment(tmp_path, "dependencies: [pip, python>=3.11]").write(tmp_path)
+    assert json.loads((folder / "python/conda.json").read_text()) == {
+        "channels": ["conda-forge"],
+        "dependencies": ["pip", "python>=3.11"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[numpy]", "is no environment of conda"),
+        ("packages: [numpy]", "is no environment of conda"),
+        ("dependencies: []", "is no environment of conda"),
+        ("dependencies: [a\n", "is not YAML"),
+        ("dependencies: a", "dependencies: is no list"),
+        ("dependencies: [a]\nprefix: /home/me/conda", "prefix: Argosy does not read this key"),
+        ("dependencies: [a]\nvariables: {A: b}", "variables: Argosy does not read this key"),
+        ("dependencies: [a]\n1: b", "1: Argosy does not read this key"),
+        ("dependencies:\n- a\n- b  # [win]", "line 3: conda ignores selectors"),
+        ("dependencies: [{sel(linux): a}]", "dependencies.0: is no line of text"),
+        ("dependencies: [a, 1.5]", "dependencies.1: is no line of text"),
+        ("dependencies: [a, './a.conda']", "dependencies.1: is no package of a channel"),
+        ("dependencies: ['https://me:SECRET@h/a.conda']", "dependencies.0: is no package"),
+        ("dependencies: ['https://me:SECRET@h/c::a']", "dependencies.0: is no package"),
+        ("dependencies: ['--help']", "dependencies.0: is no package of a channel"),
+        ("dependencies: [{pip: [a, {b: c}]}]", "dependencies.0.pip.1: is no line of text"),
+        ("dependencies: [{pip: [-e .]}]", "'-e .' cannot be installed in an image"),
+        ("dependencies: [{pip: [-r ../../a.txt]}]", "-r ../../a.txt: leads out of the project"),
+        ("dependencies: [a]\nchannels: [defaults]", "channels.0: defaults are channels with a"),
+        ("dependencies: [a]\nchannels: [file:///c]", "channels.0: is no channel"),
+        ("dependencies: [a]\nchannels: ['https:///c']", "channels.0: is no channel"),
+        ("dependencies: [a]\nchannels: ['https://[c']", "channels.0: is no channel"),
+        ("dependencies: [a]\nchannels: ['https://me:SECRET@h/c']", "must not hold a login"),
+        ("dependencies: [a]\nchannels: ['https://h/t/SECRET/c']", "must not hold a login"),
+        ("dependencies: [a]\nchannels: ['https://h/c?key=SECRET']", "must not hold a login"),
+    ],
+)
+def test_a_wrong_environment_is_one_line(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ArgosyError) as told:
+        environment(tmp_path, text).write(tmp_path)
+    line = str(told.value)
+    assert line.startswith("sub/environment.yml: ") and said in line
+    assert "\n" not in line and "SECRET" not in line
+    assert not (tmp_path / "resources").exists()
+
+
+def test_a_base_that_cannot_install_conda_packages_is_one_line(tmp_path: Path) -> None:
+    arguments = ["conda.json", str(tmp_path), str(tmp_path / "downloads")]
+    for options, said in ((["-S", "-I"], "with pip: add python3-pip to system"), ([], "already")):
+        command = [sys.executable, *options, conda_install.__file__, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 1 and said in done.stderr and done.stderr.count("\n") == 1

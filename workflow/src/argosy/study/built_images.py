@@ -25,18 +25,22 @@ from pydantic import (
 )
 
 from argosy.study.image_names import LONGEST, REGISTRY, archive_of, image_name, is_taken
-from argosy.study.requirements import UV_LOCK, Listed, check_path, read_lists
+from argosy.study.requirements import CONDA, UV_LOCK, Listed, check_path, read_lists
 from argosy_common.errors import ArgosyError
 from argosy_common.files import write_text
 
 _DIGEST = 8
 _MARK = "# Argosy wrote this file by `image` of config.yaml: "
 _INSIDE = PurePosixPath("/opt/argosy/python")
-_PIP = (
+_PYTHON = (
     *("env", "PIP_BREAK_SYSTEM_PACKAGES=1", "PIP_ROOT_USER_ACTION=ignore", "PIP_NO_INPUT=1"),
-    *("PIP_DISABLE_PIP_VERSION_CHECK=1", "python3", "-m", "pip", "install"),
+    *("PIP_DISABLE_PIP_VERSION_CHECK=1", "python3"),
 )
 """The image is the program's alone, so that no packages of its distribution need protection."""
+_PIP = (*_PYTHON, "-m", "pip", "install")
+_CONDA_PREFIX = "/opt/argosy/conda"
+_CONDA_CACHE = "/var/cache/conda"
+_CONDA_INSTALL = "conda_install.py"
 _BY_UV = f"""\
 RUN python3 -m pip install --target /tmp/uv uv \\
  && /tmp/uv/bin/uv export --quiet --frozen --no-emit-workspace --no-dev --directory {_INSIDE} \\
@@ -80,7 +84,7 @@ class BuiltImage(BaseModel):
     base: Annotated[str, Field(alias="from"), AfterValidator(_base)]
     """Image to start from: a folder of containers/, one of Argosy, docker://HOST/NAME:TAG or an archive."""
     python: Annotated[str, AfterValidator(check_path)] | None = None
-    """File of the project with Python packages: requirements (*.txt), pyproject.toml or uv.lock."""
+    """File of the project: requirements (*.txt), pyproject.toml, uv.lock or environment.yml."""
     system: Annotated[
         tuple[Annotated[str, AfterValidator(_package)], ...],
         BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
@@ -123,7 +127,7 @@ class BuiltImage(BaseModel):
                 f"{archive}: there is no such archive", "correct `from` in config.yaml"
             )
         files = [project / archive] if archive else []
-        return [*files, *(each.source for each in self._lists(project).values())]
+        return [*files, *dict.fromkeys(each.source for each in self._lists(project).values())]
 
     def write(self, project: Path) -> None:
         """Write its Containerfile, with copies of its files.
@@ -146,6 +150,9 @@ class BuiltImage(BaseModel):
     def _texts(self, project: Path) -> dict[Path, str]:
         lists = self._lists(project)
         texts = {f"python/{name}": each.text for name, each in lists.items()}
+        if CONDA in lists:
+            program = Path(__file__).with_name(_CONDA_INSTALL)
+            texts[f"python/{_CONDA_INSTALL}"] = program.read_text(encoding="utf-8")
         texts["Containerfile"] = self._containerfile(self._from(project), [*lists])
         return {_folder(project, self.name) / name: text for name, text in texts.items()}
 
@@ -173,6 +180,8 @@ class BuiltImage(BaseModel):
         lines += [f"COPY {_words(f'python/{name}', str(_INSIDE / name))}" for name in lists]
         if UV_LOCK in lists:
             lines.append(_BY_UV)
+        elif CONDA in lists:
+            lines += _conda_steps(lists)
         elif lists:
             lines.append(f"RUN {_words(*_PIP, '--requirement', str(_INSIDE / lists[0]))}")
         return "\n".join((*lines, ""))
@@ -201,6 +210,18 @@ def described_files(project: Path) -> list[str]:
         with suppress(ArgosyError):
             files |= dict.fromkeys(each.source for each in image._lists(project).values())
     return [str(path.relative_to(project)) for path in files]
+
+
+def _conda_steps(lists: Sequence[str]) -> list[str]:
+    program = str(_INSIDE / _CONDA_INSTALL)
+    listed, *requirements = (str(_INSIDE / name) for name in lists[:2])
+    command = _words(*_PYTHON, program, listed, _CONDA_PREFIX, _CONDA_CACHE, *requirements)
+    path = f"{_CONDA_PREFIX}/bin:${{PATH:-/usr/local/bin:/usr/bin:/bin}}"
+    return [
+        f"COPY {_words(f'python/{_CONDA_INSTALL}', program)}",
+        f"RUN --mount=type=cache,target={_CONDA_CACHE} {command}",
+        f"ENV PATH={path} CONDA_PREFIX={_CONDA_PREFIX}",
+    ]
 
 
 def _folder(project: Path, name: str) -> Path:

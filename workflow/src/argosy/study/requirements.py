@@ -1,9 +1,10 @@
-"""Files of a project that list Python packages for an image: requirements, pyproject.toml and uv.lock.
+"""Files of a project that list packages for an image: requirements, pyproject.toml, uv.lock and conda's.
 
 Each file has to lie in the project, by its name and really, and may name packages of indexes and addresses
 alone: a build sees no other file of the project.
 """
 
+import json
 import os
 import re
 import tomllib
@@ -11,12 +12,16 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+from argosy.study.conda import parse_environment
 from argosy_common.errors import ArgosyError
 
 UV_LOCK = "uv.lock"
+CONDA = "conda.json"
+"""Channels and packages of an environment.yml; what pip installs follows it."""
 _PROJECT = "pyproject.toml"
 _REQUIREMENTS = (".txt", ".in")
-_KINDS = "requirements.txt, pyproject.toml or uv.lock"
+_ENVIRONMENTS = (".yml", ".yaml")
+_KINDS = "requirements.txt, pyproject.toml, uv.lock or environment.yml"
 _NOT_IN_NAMES = re.compile(r"[*?\[\]$\\\"]")
 _OTHER_FILE = re.compile(
     r"(?:-r|--requirement|-c|--constraint)(?:[ \t]*=[ \t]*|[ \t]*)(?P<name>[^\s=].*)"
@@ -38,11 +43,8 @@ class Listed(NamedTuple):
 def check_path(value: str) -> str:
     """Accept the path of a file that lists packages, below the project's folder."""
     path = PurePosixPath(value)
-    if path.suffix in (".yml", ".yaml"):
-        raise ValueError(
-            "Argosy builds no conda environments: list the packages in a requirements.txt"
-        )
-    if path.name not in (UV_LOCK, _PROJECT) and path.suffix not in _REQUIREMENTS:
+    suffixes = _REQUIREMENTS + _ENVIRONMENTS
+    if path.name not in (UV_LOCK, _PROJECT) and path.suffix not in suffixes:
         raise ValueError(f"is no list of packages that Argosy reads: {_KINDS}")
     if path.is_absolute() or ".." in path.parts:
         raise ValueError("write its path below the project's folder, without '..'")
@@ -72,13 +74,31 @@ def read_lists(project: Path, name: str) -> dict[str, Listed]:
             _check_line(name, line)
         return {"requirements.txt": Listed(project / name, "".join(f"{line}\n" for line in lines))}
     found: dict[str, Listed] = {}
-    _add_requirements(project, os.path.normpath(name), name, found)
+    if path.suffix in _ENVIRONMENTS:
+        _add_environment(project, os.path.normpath(name), name, found)
+    else:
+        _add_requirements(project, os.path.normpath(name), name, found)
     return found
+
+
+def _add_environment(project: Path, name: str, where: str, found: dict[str, Listed]) -> None:
+    environment = parse_environment(_read(project, name, where), name)
+    packages = {"channels": environment.channels, "dependencies": environment.dependencies}
+    found[CONDA] = Listed(project / name, json.dumps(packages))
+    if environment.pip:
+        text = "".join(f"{line}\n" for line in environment.pip)
+        found[f"{name}.txt"] = Listed(project / name, text)
+        _add_named(project, name, text, found)
 
 
 def _add_requirements(project: Path, name: str, where: str, found: dict[str, Listed]) -> None:
     text = _read(project, name, where)
     found[name] = Listed(project / name, text)
+    _add_named(project, name, text, found)
+
+
+def _add_named(project: Path, name: str, text: str, found: dict[str, Listed]) -> None:
+    """Add the files that requirements name, and check the other lines."""
     for line in _lines(text):
         if other := _OTHER_FILE.fullmatch(line):
             inner = os.path.normpath(PurePosixPath(name).parent / other["name"].strip("'\""))

@@ -1,0 +1,112 @@
+"""Conda's environment.yml: the packages of an image that it lists.
+
+What it says becomes a file of the image, and errors name positions alone: an address may hold a password.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from argosy.yaml_file import parse_yaml
+from argosy_common.errors import ArgosyError
+
+_DEFAULT_CHANNEL = "conda-forge"
+_HINTS = {
+    "prefix": "remove it: an image has a place of its own",
+    "variables": "write them in `environment` of the experiment",
+}
+_KEYS = ("name", "channels", "dependencies")
+_CHANNEL = re.compile(r"(?:https?://[\w.-]+(?::\d+)?/)?\w[\w.-]*(?:/\w[\w.-]*)*/?", re.ASCII)
+_PACKAGE = re.compile(
+    r"(?:\w[\w.-]*(?:/[\w.-]+)*::)?(?P<name>\w[\w.-]*)(?![^\s=<>!~\[])[^/\\]*", re.ASCII
+)
+_SELECTOR = re.compile(r"#\s*\[.*\b(?:win|linux|osx|unix|py)[0-9]*\b.*\]")
+
+
+class CondaEnvironment(NamedTuple):
+    """What an environment consists of; `pip` are lines of requirements."""
+
+    channels: list[str]
+    dependencies: list[str]
+    pip: list[str]
+
+
+def parse_environment(text: str, name: str) -> CondaEnvironment:
+    """Return what conda's file `name` lists.
+
+    Raises:
+        ArgosyError: if it is no environment, or says what no image can have.
+    """
+    content = parse_yaml(text, name)
+    if not (isinstance(content, Mapping) and content.get("dependencies")):
+        raise ArgosyError(
+            f"{name}: is no environment of conda", "list its packages under dependencies"
+        )
+    for key in content:
+        if key not in _KEYS:
+            hint = _HINTS.get(str(key), f"there are {', '.join(_KEYS)}")
+            raise _refused(name, key, "Argosy does not read this key", hint)
+    for number, line in enumerate(text.splitlines(), 1):
+        if _SELECTOR.search(line):
+            hint = "remove packages of other systems, and the comment"
+            raise _refused(name, f"line {number}", "conda ignores selectors of platforms", hint)
+    channels = [
+        channel
+        for number, each in enumerate(_items(content, "channels", name))
+        if (channel := _channel(each, name, f"channels.{number}")) != "nodefaults"
+    ]
+    dependencies, pip = _packages(_items(content, "dependencies", name), name)
+    return CondaEnvironment(channels or [_DEFAULT_CHANNEL], dependencies, pip)
+
+
+def _packages(items: list[Any], name: str) -> tuple[list[str], list[str]]:
+    """Return conda's packages, with pip where it is needed as conda does, and the lines of pip."""
+    found: dict[str, str] = {}
+    pip: list[str] = []
+    for number, each in enumerate(items):
+        key = f"dependencies.{number}"
+        if isinstance(each, Mapping) and [*each] == ["pip"]:
+            pip += [
+                _text(line, name, f"{key}.pip.{place}")
+                for place, line in enumerate(_items(each, "pip", name))
+            ]
+        elif package := _PACKAGE.fullmatch(_text(each, name, key)):
+            found[each] = package["name"]
+        else:
+            hint = "write a package such as numpy=2.1, or pip: [PACKAGE]"
+            raise _refused(name, key, "is no package of a channel", hint)
+    wanted = [*found] if not pip or "pip" in found.values() else [*found, "pip"]
+    return wanted, pip
+
+
+def _channel(value: Any, name: str, key: str) -> str:
+    """Accept the name of a channel, and its address without a login."""
+    channel = _text(value, name, key)
+    if channel == "defaults":
+        hint = f"write {_DEFAULT_CHANNEL}, or the full addresses of those that your licence covers"
+        raise _refused(name, key, "defaults are channels with a licence of their own", hint)
+    if "@" in channel or "?" in channel or "/t/" in f"/{channel}":
+        hint = "write the address of a channel or mirror that asks for none"
+        raise _refused(name, key, "an image must not hold a login or token", hint)
+    if not _CHANNEL.fullmatch(channel):
+        raise _refused(name, key, "is no channel", "write its name, or https://HOST/CHANNEL")
+    return channel
+
+
+def _items(content: Mapping[str, Any], key: str, name: str) -> list[Any]:
+    found = content.get(key) or []
+    if not isinstance(found, list):
+        raise _refused(name, key, "is no list", "write a list: [VALUE]")
+    return found
+
+
+def _text(value: Any, name: str, key: str) -> str:
+    if isinstance(value, str) and value.isprintable() and value.strip():
+        return value.strip()
+    what = "is no line of text"
+    hint = "write pip and its packages with pip: [PACKAGE], and numbers in quotes"
+    raise _refused(name, key, what, hint)
+
+
+def _refused(name: str, key: object, what: str, hint: str) -> ArgosyError:
+    return ArgosyError(f"{name}: {key}: {what}", hint)
