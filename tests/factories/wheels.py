@@ -15,7 +15,10 @@ import yaml
 from workspace import BIN
 
 BUILT = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
-SHIPPED = ("Snakefile", "workflow/rules", "workflow/report", "profiles", "slurm", "containers")
+SHIPPED = (
+    *("Snakefile", "workflow/rules", "workflow/report"),
+    *("profiles", "slurm", "containers", "launchers"),
+)
 FILES = ("train.py", "requirements.txt", "config/config.yaml")
 
 

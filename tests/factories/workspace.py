@@ -17,6 +17,7 @@ COPIED = (
     "slurm",
     "config",
     "containers",
+    "launchers",
     "Makefile",
     "README.md",
 )

@@ -97,7 +97,7 @@ def test_one_configuration_on_three_clusters_with_data_in_three_places(
             for rank in (0, 1):
                 seen = (logs / f"ranks/rank-{rank}.log").read_text()
                 assert seen.startswith(f"['{site}.nc'] "), seen
-                assert ("argosy-" in seen) == (site == "testbed" and name == "reads-native")
+                assert ("/data-" in seen) == (site == "testbed" and name == "reads-native")
             copied = (logs / "job.log").read_text().count("/data/weather: copied 4 B in ")
             there_already = (logs / "job.log").read_text().count("the copy of another job is there")
             assert copied + there_already == (2 if site == "testbed" else 0)

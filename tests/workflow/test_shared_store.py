@@ -26,7 +26,7 @@ def prunes(workspace: Workspace) -> list[str]:
     """What `argosy image prune --dry-run` says of the image."""
     status, output = workspace.run(BIN / "argosy", "image", "prune", "--dry-run")
     assert status == 0, output
-    return [line for line in output.splitlines() if "image torch-cpu" in line]
+    return [line for line in output.splitlines() if "image torch-cpu " in line]
 
 
 def test_a_running_job_keeps_its_image(
