@@ -65,7 +65,7 @@ class Tutorial:
         found = re.findall(r"^`([\w./]+)`:\n\n```\w*\n(.*?)^```", page, flags=re.M | re.S)
         assert [name for name, _ in found] == [*FILES]
         blocks = re.findall(r"^```sh\n(.*?)^```", page, flags=re.M | re.S)
-        [last] = re.findall(r"^## 5\. .*?^```\n(.*?)^```", page, flags=re.M | re.S)
+        [last] = re.findall(r"^## 5\. .*?^```shell\n(.*?)^```", page, flags=re.M | re.S)
         commands = [line for block in blocks for line in block.splitlines()]
         return cls(dict(found), commands, last.splitlines())
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote
 
-from argosy_common.errors import ArgosyError, some
+from argosy_common.errors import ArgosyError, plain, some
 from argosy_images.builder.inputs import Context, inputs_of_copy, inputs_of_run
 from argosy_images.builder.settings import Settings, after
 from argosy_images.containerfile.instructions import (
@@ -257,7 +257,7 @@ class _Planner:
         except (OSError, ValueError) as problem:
             # A path may be too long, or contain a NUL.
             why = getattr(problem, "strerror", None) or problem
-            raise self._error(entry, f"{source[:100]}: {why}") from None
+            raise self._error(entry, f"{plain(unquote(source))[:300]}: {why}") from None
         self._files.append(file)
         return f"{status.st_size} bytes, changed at {status.st_mtime_ns}"
 
