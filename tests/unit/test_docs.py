@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 import yaml
+from pages import pages_of
 from typer.main import get_command
 
 from argosy import __version__
@@ -93,15 +94,9 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w-]", "", each.lower().replace(" ", "-")) for each in headings}
 
 
-def markdown(project: Path) -> list[Path]:
-    """Return all pages, those of packages included."""
-    listed = subprocess.check_output(("git", "ls-files", "*.md"), cwd=project, text=True)
-    return [project / page for page in listed.splitlines()]
-
-
 def test_every_file_and_heading_that_pages_link_to_is_there(project: Path) -> None:
     linked = 0
-    for page in markdown(project):
+    for page in pages_of(project):
         for target, anchor in re.findall(r"\]\(([^)#:]*)#?([^):]*)\)", page.read_text()):
             file = page.parent / target if target else page
             assert file.exists(), f"{page}: {target}"
@@ -112,7 +107,7 @@ def test_every_file_and_heading_that_pages_link_to_is_there(project: Path) -> No
 
 def test_pages_and_sections_that_are_named_without_a_link_are_there(project: Path) -> None:
     """As `docs/images.md, *Host requirements*`, in pages, messages and configuration."""
-    for page in {*pages(project), *markdown(project)}:
+    for page in {*pages(project), *pages_of(project)}:
         text = page.read_text(errors="replace")
         for name, title in re.findall(r"\b((?:docs|config)/[\w-]+\.md)(?:, \*([^*\n]+)\*)?", text):
             assert (project / name).is_file(), f"{page}: {name}"
@@ -122,7 +117,7 @@ def test_pages_and_sections_that_are_named_without_a_link_are_there(project: Pat
 
 def test_every_target_of_make_that_is_named_is_there(project: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (project / "Makefile").read_text(), re.M))
-    for page in markdown(project):
+    for page in pages_of(project):
         named = re.findall(r"(?:`|^)make (?:-\S+ |[A-Z]+=\S+ )*([a-z-]+)", page.read_text(), re.M)
         assert set(named) <= targets, page
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from pages import pages_of
 from pydantic import BaseModel
 from reports import reported
 from study_files import completed
@@ -80,12 +81,9 @@ class Block:
 
 def all_blocks() -> list[Block]:
     """Return the blocks of all pages, but those of which Sphinx makes a part of the site."""
-    listed = subprocess.run(
-        ("git", "ls-files", "*.md"), cwd=PROJECT, capture_output=True, text=True, check=True
-    )
     found = []
-    for page in listed.stdout.split():
-        text = (PROJECT / page).read_text()
+    for path in pages_of(PROJECT):
+        page, text = str(path.relative_to(PROJECT)), path.read_text()
         assert text.count("```") == 2 * len(BLOCK.findall(text)), page
         for each in BLOCK.finditer(text):
             line = text.count("\n", 0, each.start()) + 1

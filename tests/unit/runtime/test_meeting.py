@@ -147,7 +147,13 @@ def test_all_agents_end_when_a_node_is_known_not_to_start(job: Any) -> None:
     assert job.wait() == [1, 1]
     assert time.monotonic() - began < 5
     for node in (0, 1):
-        failure = {"node": 2, "rank": None, "cause": "it did not start: x", "at": 1.0}
+        failure = {
+            "node": 2,
+            "rank": None,
+            "cause": "it did not start: x",
+            "at": 1.0,
+            "kind": "other",
+        }
         assert job.status(node)["failure"] == failure
     verdict = job.verdict()
     assert verdict.stdout == "argosy: run run failed: node 2: it did not start: x\n"

@@ -196,5 +196,5 @@ def test_names_of_attempts_are_in_order() -> None:
     assert all(map(is_attempt, names))
     assert in_order(names[::-1], ["7", "8"]) == names
     assert [layout.next_attempt(name) for name in ("7.0", "7.0-9")] == ["7.0-1", "7.0-10"]
-    assert [*map(layout.attempt_before, ("7.1", "7.1-1", "7.1-2"))] == [None, "7.1", "7.1-1"]
+    assert [*map(layout.attempt_before, ("7.1", "7.1-1", "7.1-2"))] == ["", "7.1", "7.1-1"]
     assert {layout.job_of(name) for name in names[:4]} == {"7"}

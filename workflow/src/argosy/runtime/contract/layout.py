@@ -1,7 +1,5 @@
 """The names of the files of a run's folder, their schema version and their limits (docs/run-folder.md)."""
 
-from __future__ import annotations
-
 import re
 
 SCHEMA_VERSION = 2
@@ -59,10 +57,10 @@ def next_attempt(attempt: str) -> str:
     return f"{first_attempt(attempt)}-{restarts_of(attempt) + 1}"
 
 
-def attempt_before(attempt: str) -> str | None:
-    """Return the attempt after which the job began this one; None for the first."""
+def attempt_before(attempt: str) -> str:
+    """Return the attempt after which the job began this one; empty for the first."""
     before = restarts_of(attempt) - 1
-    return None if before < 0 else first_attempt(attempt) + (f"-{before}" if before else "")
+    return "" if before < 0 else first_attempt(attempt) + (f"-{before}" if before else "")
 
 
 def first_attempt(attempt: str) -> str:
