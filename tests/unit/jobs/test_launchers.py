@@ -78,7 +78,9 @@ def test_a_mistake_names_the_file_and_the_key(tmp_path: Path, text: str, said: s
 
 
 def test_a_launcher_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(
-        ArgosyError, match=r"experiments\.one\.launcher: there is no launcher torhc"
-    ):
+    with pytest.raises(ArgosyError) as problem:
         with_launchers(runs("torhc"), tmp_path)
+    assert problem.value.lines == (
+        "experiments.one.launcher: there is no launcher torhc\n"
+        "hint: did you mean torch?; or add launchers/torhc.yaml"
+    )

@@ -30,7 +30,7 @@ def with_launchers(runs: Iterable[Run], project: Path) -> list[Run]:
             known = {*shipped(), *(path.stem for path in (project / FOLDER).glob("*.yaml"))}
             raise ArgosyError(
                 f"experiments.{run.asked_as}.launcher: there is no launcher {run.launcher}",
-                f"write {choices(sorted(known))}, or add {FOLDER}/{run.launcher}.yaml",
+                f"{choices(sorted(known), run.launcher)}; or add {FOLDER}/{run.launcher}.yaml",
             )
     return [
         run.model_copy(update={"own_launcher": mine}) if (mine := own[run.launcher]) else run
