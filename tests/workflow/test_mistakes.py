@@ -124,7 +124,7 @@ def test_the_file_with_the_mistake_is_named(workspace: Workspace) -> None:
     (workspace.path / "my.yaml").write_text("experiments: {}\n")
     status, output = workspace.snakemake("--configfile", "my.yaml")
     assert status != 0 and "Traceback" not in output
-    assert "my.yaml: experiments: dictionary should have at least 1 item" in output
+    assert "my.yaml: experiments: needs 1 or more" in output
     config.with_suffix(".away").rename(config)
 
 

@@ -116,7 +116,7 @@ def test_a_name_is_a_path_of_the_site(tmp_path: Path) -> None:
     for wrong, said in {
         "era5: era5": "era5.from: write an absolute path",
         "era5: {from: /x, stge: node}": "era5.stge: no such key; did you mean stage",
-        "[]": "valid dict",
+        "[]": "write a map",
     }.items():
         path.write_text(wrong + " \n" if wrong != "[]" else "- a\n")
         with pytest.raises(ArgosyError, match=f"data.yaml: .*{said}"):

@@ -122,10 +122,10 @@ def test_one_combination_or_all_can_be_selected() -> None:
         ({"lr": [1, 1], "batch": [1]}, {}, "train.sweep.product.lr: a value is listed twice"),
         ({"repeat": [1]}, {}, "{repeat} is a run's own: choose another name"),
         ({"l r": [1]}, {}, "a name has letters, digits and '_'"),
-        ({"lr": []}, {}, "train.sweep.product.lr: list should have at least 1 item"),
+        ({"lr": []}, {}, "train.sweep.product.lr: needs 1 or more"),
         ({"lr": 5}, {}, "train.sweep.product.lr: write a list: [VALUE] (it is 5)"),
         ({"lr": [True]}, {}, "train.sweep.product.lr.0: write it in quotes: YAML reads it as"),
-        ({}, {}, "train.sweep.product: dictionary should have at least 1 item"),
+        ({}, {}, "train.sweep.product: needs 1 or more"),
         ({"list": [{"lr": 1}, {"batch": 1}]}, {}, "each combination has the same names"),
         (
             {"list": [{"lr": 1}], "lr": [1]},

@@ -1,7 +1,6 @@
 """Values in users' files as pydantic checks them, and findings in one line: file, key, value, remedy."""
 
 import difflib
-import re
 import reprlib
 import types
 from collections.abc import Mapping
@@ -117,11 +116,12 @@ Value = Annotated[
 ]
 
 _LONGEST_VALUE = 200
-_OF_LISTS = ("too_short", "too_long")
-"""Pydantic's messages that speak of Python's tuples."""
 _WORDS = {
-    "dict_type": "write a map: {KEY: VALUE}",
+    **dict.fromkeys(("dict_type", "model_type"), "write a map: {{KEY: VALUE}}"),
     **dict.fromkeys(("list_type", "tuple_type"), "write a list: [VALUE]"),
+    "string_type": "write a text",
+    "too_short": "needs {min_length} or more",
+    "too_long": "takes {max_length} or fewer",
 }
 """For pydantic's messages that speak of Python's types."""
 RENAMED = {"needs": "resources", "forbidden": "unsupported_options", "room": "cache_size"}
@@ -149,20 +149,18 @@ def errors_of(problem: ValidationError) -> list[ErrorDetails]:
 def finding(error: ErrorDetails, model: type[BaseModel]) -> str:
     """Return one finding as `key: what is wrong`, with a hint where the key is unknown."""
     key = ".".join(str(part) for part in error["loc"] if part != "[key]")
+    message = _WORDS.get(error["type"], "").format_map(error.get("ctx", {}))
+    message = message or error["msg"].removeprefix("Value error, ")
     if not key:
-        return error["msg"].removeprefix("Value error, ")
+        return "is empty" if error["input"] is None else message
     if error["type"] == "missing":
         return f"{key}: this key is missing"
     if error["type"] == "extra_forbidden" and error["loc"][-1] in RENAMED:
         return f"{key}: this key is called {RENAMED[str(error['loc'][-1])]} now"
     if error["type"] == "extra_forbidden":
         return f"{key}: no such key; {_hint(error['loc'], model)}"
-    message = error["msg"].removeprefix("Value error, ")
     if error["type"] == "string_type" and isinstance(error["input"], bool):
         message = "write it in quotes: YAML reads it as true or false"
-    message = _WORDS.get(error["type"], message)
-    if error["type"] in _OF_LISTS:
-        message = re.sub("tuple", "list", message, flags=re.IGNORECASE)
     told = f"{key}: {message[:1].lower()}{message[1:]}"
     # What is wrong with several keys together names them itself.
     is_of_several = error["type"] == "value_error" and isinstance(error["input"], Mapping)
