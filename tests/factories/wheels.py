@@ -86,7 +86,7 @@ class Tutorial:
 
 def _without_edited(config: dict[str, Any]) -> dict[str, Any]:
     [(_, experiment)] = config["experiments"].items()
-    for key in ("image", "data", "throughput"):
+    for key in ("data", "throughput"):
         experiment.pop(key, None)
     return config
 

@@ -43,7 +43,8 @@ def init(
         ),
     ] = None,
     image: Annotated[
-        str | None, typer.Option(help="The image to run it in (default: torch-cpu).")
+        str | None,
+        typer.Option(help="The image to run it in (default: torch-cpu, with requirements.txt)."),
     ] = None,
     site: Annotated[
         str | None,

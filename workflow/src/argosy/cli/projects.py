@@ -18,6 +18,9 @@ from argosy.site.models import LOCAL
 from argosy.terminal import Listing
 from argosy_common.errors import ArgosyError
 
+PACKAGES = "requirements.txt"
+"""A list of packages that the image of a new experiment has, too."""
+
 if TYPE_CHECKING:
     from argosy.probe.probing import Probe
     from argosy.schedulers.slurm.user_script.lines import Note
@@ -95,9 +98,21 @@ def experiment_of(
         if native:
             keys.pop("image", None)
             keys = {"runtime": "native", **keys}
+    _add_packages(program.project, keys, image)
     if variable := unfilled(shlex.split(keys["command"]), {}):
         raise ArgosyError(f"command: {variable}: nothing fills this in", remedy(variable))
     return name, keys
+
+
+def _add_packages(project: Path, experiment: dict[str, Any], image: str | None) -> None:
+    """Add the packages that the project lists to Argosy's image, unless the user has named an image."""
+    if (
+        image is None
+        and experiment.get("image") == DEFAULT_IMAGE
+        and (project / PACKAGES).is_file()
+    ):
+        experiment["image"] = {"from": DEFAULT_IMAGE, "python": PACKAGES}
+        say(f"image: {DEFAULT_IMAGE} with {PACKAGES}; without it: --image {DEFAULT_IMAGE}")
 
 
 def init_by_script(script: Path, site: str, image: str | None) -> None:
@@ -106,7 +121,9 @@ def init_by_script(script: Path, site: str, image: str | None) -> None:
     from argosy.schedulers.slurm.user_script.conversion import convert
 
     found = convert(script, Path.cwd(), site, image, SECRET_NAME)
-    text = config_text({found.name: found.experiment}, str(script))
+    experiment = {**found.experiment}
+    _add_packages(Path.cwd(), experiment, image)
+    text = config_text({found.name: experiment}, str(script))
     written = write_project(Path.cwd(), {CONFIG: text, **found.site_files})
     show(_listing("became", found.taken))
     if found.left:
