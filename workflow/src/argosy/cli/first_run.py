@@ -56,7 +56,6 @@ def run(
     """
     from argosy.cli.projects import experiment_of
     from argosy.cli.results import summary
-    from argosy.jobs.program_check import check_script
     from argosy.shipped.program import Program, is_there
 
     if native and image:
@@ -66,8 +65,6 @@ def run(
     text = command[0] if is_one_text else shlex.join(command)
     program = Program.of_text(project, text) if is_one_text else Program(project, command, project)
     its_name, experiment = experiment_of(program, text, image, native=native)
-    if not image:
-        check_script(project, shlex.split(experiment["command"]))
     own = experiment["scale"]
     experiment["scale"] = {
         "nodes": [max(own["nodes"]) if nodes is None else nodes],

@@ -84,8 +84,9 @@ def experiment_of(
         native: whether to run it without a container.
 
     Raises:
-        ArgosyError: naming a variable that only a shell would fill in.
+        ArgosyError: naming a variable that only a shell would fill in, or a script that is not there.
     """
+    from argosy.jobs.program_check import check_script
     from argosy.results.hidden_values import SECRET_NAME
     from argosy.schedulers.slurm.user_script.conversion import convert_launch
     from argosy.study.shell_words import remedy, unfilled
@@ -99,8 +100,11 @@ def experiment_of(
             keys.pop("image", None)
             keys = {"runtime": "native", **keys}
     _add_packages(program.project, keys, image)
-    if variable := unfilled(shlex.split(keys["command"]), {}):
+    words = shlex.split(keys["command"])
+    if variable := unfilled(words, {}):
         raise ArgosyError(f"command: {variable}: nothing fills this in", remedy(variable))
+    if not image:
+        check_script(program.project, words)
     return name, keys
 
 
