@@ -56,6 +56,8 @@ class Tutorial:
     files: dict[str, str]
     here: list[str]
     """On this machine."""
+    init_there: str
+    """Its first command on a login node."""
     on_the_cluster: list[str]
 
     @classmethod
@@ -65,9 +67,9 @@ class Tutorial:
         found = re.findall(r"^`([\w./]+)`:\n\n```\w*\n(.*?)^```", page, flags=re.M | re.S)
         assert [name for name, _ in found] == [*FILES]
         blocks = re.findall(r"^```sh\n(.*?)^```", page, flags=re.M | re.S)
-        [last] = re.findall(r"^## 5\. .*?^```shell\n(.*?)^```", page, flags=re.M | re.S)
+        _, init, last = re.findall(r"^```shell\n(.*?)^```", page, flags=re.M | re.S)
         commands = [line for block in blocks for line in block.splitlines()]
-        return cls(dict(found), commands, last.splitlines())
+        return cls(dict(found), commands, init.strip(), last.splitlines())
 
     def write_program(self, home: Path) -> None:
         """Write the files that are there before Argosy."""
@@ -84,7 +86,7 @@ class Tutorial:
 
 def _without_edited(config: dict[str, Any]) -> dict[str, Any]:
     [(_, experiment)] = config["experiments"].items()
-    for key in ("image", "data", "throughput"):
+    for key in ("data", "throughput"):
         experiment.pop(key, None)
     return config
 

@@ -1,4 +1,4 @@
-"""A folder with a program alone is measured on a cluster by two commands."""
+"""A folder with a program, and a list of its packages, is measured on a cluster by two commands."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from workspace import BIN
 
 from argosy_images.store.store import Store
 
-pytestmark = [pytest.mark.slurm, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slurm, pytest.mark.container, pytest.mark.timeout(300)]
 
 PROGRAM = """
 import os, socket
@@ -67,3 +67,10 @@ def test_a_first_run_on_a_cluster_needs_no_file(
     words = ("--native", *words[3:6], "srun", "-N2", "-n2", "python", "train.py")
     status, said = home.run(BIN / "argosy", "run", "--site", "kestrel", *words)
     assert status == 0 and "added" not in said, said
+    # In a container, with the packages that the folder lists.
+    (folder / "requirements.txt").write_text("# none yet\n")
+    words = (*words[1:3], "--name", "boxed", "--nodes", "2", "--", "python", "train.py")
+    status, said = home.run(BIN / "argosy", "run", "--site", "kestrel", *words)
+    assert status == 0 and "image: torch-cpu with requirements.txt" in said, said
+    result = json.loads((folder / "results/kestrel/boxed" / run_id / "result.json").read_text())
+    assert len({*result["hosts"]}) == 2

@@ -56,6 +56,8 @@ EDITED = {
     "nano slurm/kestrel/site.yaml": "sed -i '1i interface: ib0' slurm/kestrel/site.yaml",
 }
 """Edits that pages ask for, as commands."""
+PROBED = re.compile("(?<=^argosy init )(--command .+) --site [a-z]+ *$")
+"""A command for a login node; it runs here without its probe (slurm/test_tutorial_on_a_cluster.py)."""
 IN_REPOSITORY = re.compile("argosy (init|run) ")
 """Commands for users' own repositories; blocks with one run in such a repository."""
 FRAGMENT = {"image": "torch-cpu", "command": "python3 train.py", "scale": {"nodes": [1]}}
@@ -254,7 +256,7 @@ def test_commands_run(block_of_page: Block, ready: Workspace, repository: Worksp
         shutil.copytree(ready.path / "slurm/kestrel", there.path / "slurm/kestrel")
     for line in block_of_page.text.splitlines():
         command = line.partition("  #")[0].replace("/path/to/your/repository", str(there.path))
-        command = EDITED.get(command.strip(), command)
+        command = EDITED.get(command.strip(), PROBED.sub(r"\1", command))
         option = next((SHORTER[each] for each in SHORTER if each in command), "")
         if not any(re.search(pattern, command) for pattern in NOT_RUN):
             shell(there, f"{command} {option}")

@@ -209,3 +209,22 @@ def test_a_shell_completes_commands_options_and_sites(
         text=True,
     )
     assert (done.stdout.split(), done.stderr) == (offered, "")
+
+
+def test_init_writes_nothing_where_there_is_no_cluster_to_probe(
+    argosy: Argosy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "repository"
+    home.mkdir()
+    (home / "train.py").write_text("print('100 samples/s')\n")
+    monkeypatch.chdir(home)
+    monkeypatch.setenv("PATH", str(home))
+    done = argosy("init", "--command", "python train.py", "--site", "kestrel")
+    assert done.status == 2
+    assert "--site kestrel: there is no `scontrol` on this machine" in done.err
+    assert "argosy site add NAME" in done.err
+    assert [each.name for each in home.iterdir()] == ["train.py"]
+    # A folder that is there is taken as it is.
+    assert argosy("site", "add", "lumi").status == 0
+    done = argosy("init", "--command", "python train.py", "--site", "lumi")
+    assert done.status == 0 and "snakemake --profile slurm/lumi" in done.err

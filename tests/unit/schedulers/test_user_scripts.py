@@ -366,3 +366,24 @@ def test_a_word_of_digits_is_read_once(project: Path) -> None:
     """Digits may belong to a redirection behind them."""
     found = converted(project, f"srun python ddp_train.py {'9' * 160_000} 2>err\n", "torch-gpu")
     assert "9" * 1000 in found.experiment["command"]
+
+
+def test_one_part_of_a_job_of_several_becomes_an_experiment(project: Path) -> None:
+    found = converted(
+        project,
+        "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=4 --partition=big\n#SBATCH hetjob\n"
+        "#SBATCH --nodes=1 --partition=small\n"
+        "srun --het-group=0 ./solve.py --a 1 : --het-group=1 python plot.py\n",
+    )
+    assert found.experiment["command"] == "/workloads/solve.py --a 1"
+    assert found.experiment["scale"]["nodes"] == [1, 2]
+    assert "partition: big" in found.site_files["slurm/mycluster/site.yaml"]
+    left = {each.text: each.said for each in found.left}
+    assert "another part of a job" in left["#SBATCH --nodes=1 --partition=small"]
+    assert "all ranks start one program" in left["srun : --het-group=1 python plot.py"]
+
+
+def test_a_backslash_keeps_a_variable_for_the_inner_shell(project: Path) -> None:
+    line = r'srun bash -c "python vae.py --out runs/\$SLURM_JOB_ID --seed \$SLURM_PROCID"'
+    command = str(experiment(project, line)["command"])
+    assert "runs/{nodes}x{ranks_per_node}-{repeat}" in command and "${RANK}" in command

@@ -43,11 +43,16 @@ def init(
         ),
     ] = None,
     image: Annotated[
-        str | None, typer.Option(help="The image to run it in (default: torch-cpu).")
+        str | None,
+        typer.Option(help="The image to run it in (default: torch-cpu, with requirements.txt)."),
     ] = None,
     site: Annotated[
-        str, typer.Option(help="With --from, the name of the cluster's folder in slurm/.")
-    ] = "mycluster",
+        str | None,
+        typer.Option(
+            help="Name of the cluster's folder in slurm/. With --command, it is written by a probe of "
+            "this login node's cluster. With --from it is mycluster by default."
+        ),
+    ] = None,
 ) -> None:
     """Turn the current folder into a project: add the files that Snakemake needs, and overwrite none.
 
@@ -56,9 +61,9 @@ def init(
     from argosy.cli.projects import init_by_command, init_by_script
 
     if script and command is None:
-        init_by_script(script, site, image)
+        init_by_script(script, site or "mycluster", image)
     elif command is not None and not script:
-        init_by_command(command, image)
+        init_by_command(command, image, site)
     else:
         raise ArgosyError(
             "argosy init: give --command or --from, and not both",

@@ -34,7 +34,8 @@ def run(
         str | None, typer.Option(help="A folder of slurm/ (default: config.yaml's, or local).")
     ] = None,
     image: Annotated[
-        str | None, typer.Option(help="The image to run it in (default: torch-cpu).")
+        str | None,
+        typer.Option(help="The image to run it in (default: torch-cpu, with requirements.txt)."),
     ] = None,
     native: Annotated[bool, typer.Option("--native", help="Run it without a container.")] = False,
     throughput: Annotated[
@@ -55,7 +56,6 @@ def run(
     """
     from argosy.cli.projects import experiment_of
     from argosy.cli.results import summary
-    from argosy.jobs.program_check import check_script
     from argosy.shipped.program import Program, is_there
 
     if native and image:
@@ -65,8 +65,6 @@ def run(
     text = command[0] if is_one_text else shlex.join(command)
     program = Program.of_text(project, text) if is_one_text else Program(project, command, project)
     its_name, experiment = experiment_of(program, text, image, native=native)
-    if not image:
-        check_script(project, shlex.split(experiment["command"]))
     own = experiment["scale"]
     experiment["scale"] = {
         "nodes": [max(own["nodes"]) if nodes is None else nodes],
@@ -156,7 +154,10 @@ def _check(project: Path, text: str, site: str, experiment: str) -> None:
     folder = project / "slurm" / site
     runs = runs_of(study, read_site(folder)) if folder.is_dir() else expand(study)
     check_programs(workloads_folder(project), runs)
-    for image in {run.image for run in runs if run.image and run.image not in study.taken_images}:
+    for built in study.built_images.values():
+        built.inputs(project)
+    made = {*study.taken_images, *study.built_images}
+    for image in {run.image for run in runs if run.image} - made:
         image_inputs(image_folder(project, image), image_folders(project))
 
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -71,7 +72,11 @@ def image_build(
     try:
         build_image(store, image_folder(Path(), name), lock, log, image_folders(Path()))
     except ArgosyError as problem:
-        raise of.explain(problem) if of else problem from None
+        explained = of.explain(problem) if of else problem
+        # The end of `snakemake` repeats it.
+        with suppress(OSError), log.open("a", encoding="utf-8") as file:
+            print(f"error: {explained.lines}", file=file)
+        raise explained from None
 
 
 def image_pack(

@@ -14,21 +14,62 @@ from argosy.shipped.new_project import (
     write_project,
 )
 from argosy.shipped.program import Program
+from argosy.site.models import LOCAL
 from argosy.terminal import Listing
 from argosy_common.errors import ArgosyError
 
+PACKAGES = "requirements.txt"
+"""A list of packages that the image of a new experiment has, too."""
+
 if TYPE_CHECKING:
+    from argosy.probe.probing import Probe
     from argosy.schedulers.slurm.user_script.lines import Note
 
 
-def init_by_command(command: str, image: str | None) -> None:
-    """Make a project of the current folder for a command."""
+def init_by_command(command: str, image: str | None, site: str | None) -> None:
+    """Make a project of the current folder for a command, and a site of this login node's cluster."""
+    probe = None if site is None else _probe_of(site)
     name, experiment = experiment_of(Program.of_text(Path.cwd(), command), command, image)
     if experiment["launcher"] != "plain" and experiment["scale"]["nodes"] == [1]:
         experiment["scale"]["nodes"] = [1, 2]
     text = config_text({name: experiment}, "--command")
     _print_written(write_project(Path.cwd(), {CONFIG: text}))
-    say(f"next: look at {CONFIG}, then run: snakemake -n; snakemake")
+    if probe:
+        _write_probed(probe)
+    how = "snakemake" if site in (None, LOCAL) else f"snakemake --profile slurm/{site}"
+    say(f"next: look at {CONFIG}, then run: {how} -n; {how}")
+
+
+def _probe_of(site: str) -> "Probe | None":
+    """Return the probe that writes a site's folder; None if it is there, or is this machine's."""
+    from argosy.cli.sites import DEFAULT_WAIT
+    from argosy.probe.probing import Probe, cluster_here
+    from argosy_common.units import span
+
+    if site == LOCAL or Path("slurm", site, "site.yaml").is_file():
+        return None
+    probe = Probe(Path.cwd(), site, None, span("--wait", DEFAULT_WAIT))
+    probe.check()
+    try:
+        cluster_here()
+    except ArgosyError as problem:
+        raise ArgosyError(
+            f"--site {site}: {problem.problem}",
+            "run this on a login node of the cluster; or leave out --site, and copy a cluster that comes "
+            "with Argosy: argosy site add NAME (docs/sites.md)",
+        ) from None
+    return probe
+
+
+def _write_probed(probe: "Probe") -> None:
+    from argosy.cli.sites import write_site
+
+    try:
+        write_site(probe)
+    except BaseException:
+        if not probe.folder.exists():
+            say(f"the other files are written; go on with: argosy site probe {probe.name}")
+        raise
 
 
 def experiment_of(
@@ -43,8 +84,9 @@ def experiment_of(
         native: whether to run it without a container.
 
     Raises:
-        ArgosyError: naming a variable that only a shell would fill in.
+        ArgosyError: naming a variable that only a shell would fill in, or a script that is not there.
     """
+    from argosy.jobs.program_check import check_script
     from argosy.results.hidden_values import SECRET_NAME
     from argosy.schedulers.slurm.user_script.conversion import convert_launch
     from argosy.study.shell_words import remedy, unfilled
@@ -57,9 +99,24 @@ def experiment_of(
         if native:
             keys.pop("image", None)
             keys = {"runtime": "native", **keys}
-    if variable := unfilled(shlex.split(keys["command"]), {}):
+    _add_packages(program.project, keys, image)
+    words = shlex.split(keys["command"])
+    if variable := unfilled(words, {}):
         raise ArgosyError(f"command: {variable}: nothing fills this in", remedy(variable))
+    if not image:
+        check_script(program.project, words)
     return name, keys
+
+
+def _add_packages(project: Path, experiment: dict[str, Any], image: str | None) -> None:
+    """Add the packages that the project lists to Argosy's image, unless the user has named an image."""
+    if (
+        image is None
+        and experiment.get("image") == DEFAULT_IMAGE
+        and (project / PACKAGES).is_file()
+    ):
+        experiment["image"] = {"from": DEFAULT_IMAGE, "python": PACKAGES}
+        say(f"image: {DEFAULT_IMAGE} with {PACKAGES}; without it: --image {DEFAULT_IMAGE}")
 
 
 def init_by_script(script: Path, site: str, image: str | None) -> None:
@@ -68,7 +125,9 @@ def init_by_script(script: Path, site: str, image: str | None) -> None:
     from argosy.schedulers.slurm.user_script.conversion import convert
 
     found = convert(script, Path.cwd(), site, image, SECRET_NAME)
-    text = config_text({found.name: found.experiment}, str(script))
+    experiment = {**found.experiment}
+    _add_packages(Path.cwd(), experiment, image)
+    text = config_text({found.name: experiment}, str(script))
     written = write_project(Path.cwd(), {CONFIG: text, **found.site_files})
     show(_listing("became", found.taken))
     if found.left:

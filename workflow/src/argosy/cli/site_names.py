@@ -30,7 +30,7 @@ def require_project() -> None:
     above = next((each for each in where.parents if (each / CONFIG).exists()), None)
     raise ArgosyError(
         f"this is not an Argosy project: {where} has no slurm/, results/, containers/ or {CONFIG}",
-        f"cd {above}" if above else "change to the project's folder",
+        f"cd {above}" if above else "change to the project's folder, or make one: argosy init",
     )
 
 

@@ -1,12 +1,16 @@
 """Commands for sites: probing a cluster, and checking its folder."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from argosy.cli.commands import CLUSTERS, Commands, SiteArgument
 
+if TYPE_CHECKING:
+    from argosy.probe.probing import Probe
+
+DEFAULT_WAIT = "90s"
 _WAIT_HELP = "How long the jobs may take, including the queue, such as 90s or 2h."
 sites = Commands(help="List, show and probe the clusters of this project.")
 
@@ -72,7 +76,7 @@ def here() -> None:
 def doctor(
     site: SiteArgument = None,
     job: Annotated[bool, typer.Option(help="Check nodes with small jobs.")] = True,
-    wait: Annotated[str, typer.Option(help=_WAIT_HELP)] = "90s",
+    wait: Annotated[str, typer.Option(help=_WAIT_HELP)] = DEFAULT_WAIT,
     train: Annotated[
         bool,
         typer.Option("--train", help="Also train on two nodes, for 2 more minutes."),
@@ -101,7 +105,7 @@ def probe(
         str | None, typer.Option(help="Account to charge, if you have several.")
     ] = None,
     job: Annotated[bool, typer.Option(help="Check each kind of node with a small job.")] = True,
-    wait: Annotated[str, typer.Option(help=_WAIT_HELP)] = "90s",
+    wait: Annotated[str, typer.Option(help=_WAIT_HELP)] = DEFAULT_WAIT,
     again: Annotated[
         bool,
         typer.Option(
@@ -115,8 +119,6 @@ def probe(
     measures interfaces and folders. With --again the exit status is 1 if something differs.
     """
     from argosy.cli.site_names import allow_new_project, require_project
-    from argosy.doctor.findings import print_finding
-    from argosy.doctor.queue_checks import check_places
     from argosy.probe.probing import Probe
     from argosy_common.units import span
 
@@ -127,9 +129,17 @@ def probe(
         for each in differences:
             print(each)
         raise typer.Exit(1 if differences else 0)
+    write_site(found)
+
+
+def write_site(found: "Probe") -> None:
+    """Probe the cluster, write the site's folder, and print the findings."""
+    from argosy.doctor.findings import print_finding
+    from argosy.doctor.queue_checks import check_places
+
     for line in found.write():
         print(line)
-    placed, _ = check_places(Path.cwd(), name)
+    placed, _ = check_places(found.project, found.name)
     print_finding(placed)
 
 

@@ -121,12 +121,8 @@ class Probe:
         """The site's folder."""
         return self.project / "slurm" / self.name
 
-    def write(self) -> Iterator[str]:
-        """Write the site's folder and yield the findings, line by line.
-
-        Raises:
-            ArgosyError: if the folder exists, or the scheduler does not answer.
-        """
+    def check(self) -> None:
+        """Raise ArgosyError if the name is unfit or the folder exists."""
         if not KEY.fullmatch(self.name):
             raise ArgosyError(
                 f"{self.name}: a site's name may contain letters, digits, '.', '_' and '-'"
@@ -137,6 +133,14 @@ class Probe:
                 f"to compare it with the cluster, run `argosy site probe {self.name} --again`; to "
                 "write a new one, remove the folder or choose another name",
             )
+
+    def write(self) -> Iterator[str]:
+        """Write the site's folder and yield the findings, line by line.
+
+        Raises:
+            ArgosyError: as of `check`, or if the scheduler does not answer.
+        """
+        self.check()
         began = time.monotonic()
         draft = self._draft()
         date = time.strftime("%Y-%m-%d")
@@ -159,9 +163,7 @@ class Probe:
         ]
 
     def _draft(self) -> SiteDraft:
-        surveyor = find_batch_system(SCHEDULER).make_surveyor()
-        if surveyor is None:
-            raise ArgosyError(f"{SCHEDULER}: this scheduler has no cluster to probe")
+        surveyor = _surveyor()
         facts = surveyor.survey(self.account, _say)
         return draft_site(SCHEDULER, facts, self._look_at_nodes(facts, surveyor))
 
@@ -207,8 +209,20 @@ class Probe:
         yield f"snakemake --profile slurm/{self.name}"
 
 
+def _surveyor() -> Surveyor:
+    surveyor = find_batch_system(SCHEDULER).make_surveyor()
+    if surveyor is None:
+        raise ArgosyError(f"{SCHEDULER}: this scheduler has no cluster to probe")
+    return surveyor
+
+
 def _say(line: str) -> None:
     print(plain(line), file=sys.stderr, flush=True)
+
+
+def cluster_here() -> str:
+    """Return this cluster's name; raises ArgosyError if no scheduler answers on this machine."""
+    return _surveyor().cluster_name()
 
 
 def find_here(project: Path) -> str:
@@ -217,8 +231,7 @@ def find_here(project: Path) -> str:
     Raises:
         ArgosyError: if there is none, or several.
     """
-    surveyor = find_batch_system(SCHEDULER).make_surveyor()
-    cluster = surveyor.cluster_name() if surveyor else ""
+    cluster = cluster_here()
     folders = [path.parent for path in sorted((project / "slurm").glob("*/site.yaml"))]
     named = {folder.name: _cluster_name(folder) for folder in folders}
     found = [name for name, known in named.items() if known and known == cluster]

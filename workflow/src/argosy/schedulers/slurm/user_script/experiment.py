@@ -10,7 +10,7 @@ from typing import Any
 from argosy.schedulers.slurm.user_script.container import Container
 from argosy.schedulers.slurm.user_script.environment import Environment
 from argosy.schedulers.slurm.user_script.job import Job
-from argosy.schedulers.slurm.user_script.launch import CONTAINERS, STARTERS
+from argosy.schedulers.slurm.user_script.launch import CONTAINERS, MORE, STARTERS
 from argosy.schedulers.slurm.user_script.lines import OF_RANKS, is_open, variable_of
 from argosy.shipped.program import Program
 from argosy.study.shell_words import JOB_NUMBERS, OF_SLURM, RUN_NUMBER
@@ -24,6 +24,9 @@ _OF_CONTAINER = (
 _OF_TORCHRUN = "Argosy takes the place of {}: set what it sets in the program, or by environment"
 _OF_TASKS = (
     "Argosy takes the place of {}: it starts one task on each node, and that starts the ranks"
+)
+_OF_ONE_PROGRAM = (
+    "all ranks start one program: let it choose by its rank, or start the other from it"
 )
 _REASONS = {
     **dict.fromkeys(CONTAINERS, _OF_CONTAINER),
@@ -99,7 +102,8 @@ class Experiment:
         job.script.take(job.statement.line, " ".join(job.statement.words), key)
         for name, option, value in job.launch.other:
             reason = _OF_CONTAINER if "container-" in option else _REASONS[STARTERS[name]]
-            job.leave(f"{name} {option} {value}".strip(), reason.format(name))
+            reason = _OF_ONE_PROGRAM if option == MORE else reason.format(name)
+            job.leave(f"{name} {option} {value}".strip(), reason)
         if job.statement.redirected:
             text = " ".join(job.statement.redirected).replace(">& ", ">&")
             job.leave(text, "the output is in the run's folder: argosy logs RUN")

@@ -73,6 +73,8 @@ _MODULES = {
 }
 _TWO_VALUES_OF_MPI = ("mca", "gmca", "genv", "env")
 _MOUNTS = ("B", "bind", "v", "V", "volume", "container-mounts")
+MORE = ":"
+"""Behind it srun and mpirun have another program, for other ranks."""
 _WRAPPERS = ("exec", "time", "command", "nohup")
 UNKNOWN = f"the script runs it, not the ranks: {IN_BLOCK}"
 REASONS = _by_word(f"""
@@ -163,6 +165,10 @@ def _without_starters(
             return []
         elif name in STARTERS:
             rest = _after_starter(launch, name, rest[1:])
+            if MORE in rest and STARTERS[name] in ("srun", "mpi"):
+                place = rest.index(MORE)
+                launch.other.append((name, MORE, " ".join(rest[place + 1 :])))
+                rest = rest[:place]
         elif name in SHELLS and (text := _behind(rest, "-[a-z]*c")):
             *launch.before, rest = split(text) or [[]]
         else:

@@ -221,6 +221,9 @@ class Script:
             return self._value(text[place:end], quoted), end
         if letter == "\\":
             end = place + 2
+            # In double quotes shlex would keep this backslash, which a shell removes.
+            if quoted and text[end - 1 : end] in ("$", "`"):
+                return text[end - 1], end
         elif letter == "'" and not quoted:
             end = _after(text, "'", end)
         elif letter == "\n" and not quoted:

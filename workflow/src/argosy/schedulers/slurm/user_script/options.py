@@ -1,5 +1,6 @@
 """Options of sbatch and srun: their names and values, in a batch script and behind srun."""
 
+import re
 import shlex
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ no-container-entrypoint no-container-mount-home no-container-remap-root no-kill 
 overlap oversubscribe parsable preserve-env propagate pty quiet reboot requeue spread-job test-only
 unbuffered use-min-nodes verbose whole
 """
+_OTHER_PART = re.compile(r"#SBATCH\s+(?:het|pack)job\b")
 FLAGS = frozenset(_FLAGS.split())
 """Long options that take no value, or only one behind `=`."""
 _WITH_VALUE = ("account", "partition", "qos", "constraint", "signal", *IMAGES, *MOUNTS)
@@ -47,7 +49,16 @@ class Directive:
 def job_options(script: Script) -> dict[str, Directive]:
     """Return the last directive of each option; sbatch ignores those before it."""
     found: dict[str, Directive] = {}
+    is_other = False
     for line, text in script.directives:
+        is_other = is_other or bool(_OTHER_PART.search(text))
+        if is_other:
+            script.leave(
+                line,
+                text,
+                "is of another part of a job whose parts differ: nodes of a run are alike",
+            )
+            continue
         try:
             options, rest = options_of(shlex.split(text.removeprefix("#SBATCH"), comments=True))
         except ValueError as problem:

@@ -18,7 +18,7 @@ from argosy.site.models import Site
 from argosy.site.values import option_name, option_value
 
 _BY_REASON = {
-    "a run is one job: write an experiment for each element, or repeats": "array",
+    "a run is one job: give each element its values by `sweep`, or write repeats": "array",
     "Argosy's jobs have folders of their own; the command's paths are rewritten": "chdir",
     "it is of one job: leave it out, or add it to options of the site's file": "begin hold",
     "Snakemake orders the runs, and waits for them": "dependency wait",
