@@ -93,15 +93,17 @@ class Chain:
     def with_used(self) -> list["Chain"]:
         """Return this one and all that its steps use: each once, before those that it uses itself."""
         found: dict[tuple[str, str], Chain] = {}
-        self._add_with_used(found)
+        # A file may chain more stages than Python's calls may be deep.
+        waiting = [(self, False)]
+        while waiting:
+            chain, has_used = waiting.pop()
+            name = chain.name, chain.key
+            if has_used:
+                found[name] = chain
+            elif name not in found:
+                waiting.append((chain, True))
+                waiting += [(used, False) for s in chain.steps for used in s.uses.values()]
         return [*reversed(found.values())]
-
-    def _add_with_used(self, found: dict[tuple[str, str], "Chain"]) -> None:
-        for step in reversed(self.steps):
-            for used in reversed([*step.uses.values()]):
-                if (used.name, used.key) not in found:
-                    used._add_with_used(found)
-        found[self.name, self.key] = self
 
 
 @dataclass(frozen=True)
