@@ -61,7 +61,7 @@ class Step:
     key: str
     context: Context
     sources: tuple[Path, ...] = ()
-    uses: Mapping[str, "Chain"] = field(default_factory=dict)
+    uses: Mapping[str, "Chain"] = field(default_factory=dict, compare=False)
 
     @property
     def base(self) -> str | None:
@@ -298,10 +298,8 @@ class _Planner:
 
 def bases(step: Step, below: Sequence[Step]) -> list[str]:
     """Return the keys of all images of others whose files a step sees, sorted."""
-    seen = (*below, step)
-    used = [chain for each in seen for used in each.uses.values() for chain in used.with_used()]
-    steps = (*seen, *(each for chain in used for each in chain.steps))
-    return sorted({each.key for each in steps if each.base})
+    seen = Chain("", (*below, step), step.settings)
+    return sorted({s.key for chain in seen.with_used() for s in chain.steps if s.base})
 
 
 def _path(folder: Path) -> Path:
