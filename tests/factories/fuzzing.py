@@ -48,7 +48,9 @@ def fuzz(case: Case, count: int, *, least: float = 0.05, patience_s: float = 30)
     finally:
         told = f"{tried} cases from {first}, {taken} taken, {failed} with a traceback"
         print("\n".join((told, *kinds.values())), file=sys.__stdout__, flush=True)
-    assert not kinds, f"{failed} cases have a traceback; `--capture=sys` shows the first of each kind"
+    assert not kinds, (
+        f"{failed} cases have a traceback; `--capture=sys` shows the first of each kind"
+    )
     assert taken >= least * tried or tried < 100
 
 

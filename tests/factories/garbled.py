@@ -57,7 +57,7 @@ def garbled_text(text: str, pieces: Sequence[str], chance: random.Random) -> str
             word = chance.choice(words)
             begin, size = word.start(), len(word.group())
         piece = chance.choice((*pieces, line, chance.choice(lines) if lines else ""))
-        piece *= chance.choice((1, 1, 1, 1, 2, 400))
+        piece = (piece * chance.choice((1, 1, 1, 1, 1, 1, 2, 400, 1500)))[:100_000]
         lines[place : place + 1] = [line[:begin] + piece + line[begin + size :]]
         if chance.random() < 0.1:
             del lines[place : place + chance.choice((1, 1, 5))]

@@ -71,6 +71,7 @@ def test_garbled_files_give_a_plan_or_one_line(project: Path, tmp_path: Path) ->
     (tmp_path / "other").mkdir()
     (tmp_path / "other/Containerfile").write_text("FROM scratch\nCOPY . /\n")
     base = ImageConfig.from_oci({"Env": ["A=0"], "WorkingDir": "/w", "Shell": ["/bin/ash", "-c"]})
+
     def planned(chance: random.Random) -> bool:
         write(folder / "Containerfile", garbled_text(chance.choice(texts), PIECES, chance))
         return bool(plan(folder, lambda _: base, [project / "containers"]))

@@ -71,7 +71,8 @@ def test_garbled_summaries_are_taken_or_refused_in_a_line(
         ]
         if chance.random() < DRAWN:
             commands.append(partial(figures, odd, tmp_path / "figures"))
-        return not any([refused(command) for command in commands])
+        refusals = [refused(command) for command in commands]
+        return not any(refusals)
 
     fuzz(taken, SUMMARIES)
 
