@@ -6,6 +6,8 @@ import math
 import random
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 HARMFUL = '<img src="x" onerror="alert(1)">'
@@ -55,11 +57,38 @@ def garbled_text(text: str, pieces: Sequence[str], chance: random.Random) -> str
             word = chance.choice(words)
             begin, size = word.start(), len(word.group())
         piece = chance.choice((*pieces, line, chance.choice(lines) if lines else ""))
-        piece *= chance.choice((1, 1, 1, 1, 2, 400))
+        piece = (piece * chance.choice((1, 1, 1, 1, 1, 1, 2, 400, 1500)))[:100_000]
         lines[place : place + 1] = [line[:begin] + piece + line[begin + size :]]
         if chance.random() < 0.1:
             del lines[place : place + chance.choice((1, 1, 5))]
     return "".join(lines)
+
+
+def garbled_rows(content: bytes, chance: random.Random) -> bytes:
+    """Bytes, of which some are others, gone or added anywhere."""
+    rows = bytearray(content)
+    for _ in range(chance.choice((1, 3, 30)) if rows else 0):
+        begin, size = chance.randrange(len(rows) or 1), chance.choice((0, 1, 8, 96))
+        rows[begin : begin + size] = chance.randbytes(chance.choice((0, 1, 8, 96)))
+    return bytes(rows)
+
+
+@contextmanager
+def some_garbled(files: Sequence[Path], chance: random.Random) -> Iterator[None]:
+    """Some of the files are garbled meanwhile: JSON in its values, others in their bytes."""
+    chosen = chance.sample(files, min(len(files), chance.choice((1, 1, 3, 10, 30))))
+    before = {path: path.read_bytes() for path in chosen}
+    for path, content in before.items():
+        if path.suffix not in (".json", ".jsonl"):
+            path.write_bytes(garbled_rows(content, chance))
+            continue
+        change = garbled_lines if path.suffix == ".jsonl" else garbled
+        path.write_text(change(content.decode(), chance))
+    try:
+        yield
+    finally:
+        for path, content in before.items():
+            path.write_bytes(content)
 
 
 def _places(value: Any, place: Place = ()) -> Iterator[Place]:

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from argosy_common.errors import ArgosyError
+from argosy_images.builder.builder import Plan
 from argosy_images.builder.recipe import Recipe, Step, bases, image_inputs, nothing_known, plan
 from argosy_images.containerfile.instructions import Copy
 from argosy_images.engines.models import DEFAULT_PATH
 from argosy_images.oci import ImageConfig
+from argosy_images.store.store import Store
 
 TEXT = "FROM base\nENV A=1\nCOPY data/ /data/\nRUN first\nRUN last\n"
 CHECKSUM = f"sha256:{'0' * 64}"
@@ -403,6 +405,22 @@ def test_files_of_another_stage_count_by_its_steps(folder: Path) -> None:
     assert found[1].uses["one"].steps[-1].entry.line == 2
     assert found[2].uses["0"].key == found[1].uses["one"].key
     assert last(folder, text) != last(folder, text.replace("RUN a", "RUN other"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("base", ["scratch", "s{}"])
+def test_a_chain_of_stages_may_be_longer_than_calls_are_deep(folder: Path, base: str) -> None:
+    stages = 1200
+    text = "FROM scratch AS s0\nCOPY data /data\n" + "".join(
+        f"FROM {base.format(stage)} AS s{stage + 1}\nCOPY --from=s{stage} /data /data\n"
+        for stage in range(stages)
+    )
+    found = recipe(folder, text)
+    assert found == recipe(folder, text)
+    assert len(found.final.with_used()) == stages + 1
+    assert bases(found.final.steps[-1], found.final.steps[:-1]) == []
+    missing = Plan(Store(folder.parent / "store"), "image", found).missing()
+    assert [step.entry.line for step in missing] == [*range(2, 2 * stages + 3, 2)]
 
 
 def test_files_of_an_image_count_by_its_reference(folder: Path) -> None:

@@ -414,6 +414,10 @@ def test_a_wrong_environment_is_one_line(job: Any, change: dict[str, str], said:
         ({"command": []}, "command: not a list of strings (it is [])"),
         ({"schema_version": 9}, "schema_version is 9, but this Argosy reads 2"),
         ({"rank_environment": {"A": "{rnk}"}}, "rank_environment: A: cannot fill in '{rnk}'"),
+        (
+            {"rank_environment": {"A": "{rank[0]}"}},
+            "rank_environment: A: cannot fill in '{rank[0]}'",
+        ),
         ({"throughput": "("}, "throughput: not a regular expression"),
         ({"throughput": "x"}, "throughput has 0 groups"),
         ({"metrics": {"loss": "("}}, "metrics.loss: not a regular expression"),

@@ -178,7 +178,7 @@ def test_a_launch_line_becomes_a_command(project: Path, line: str, command: str)
             "for i in 1 2; do\n  srun python vae.py\ndone\n",
             "python -m venv env\n",
             "a='\n",
-            "\0\x01\n",
+            "\x01\n",
         ),
         "cat <<END\npython vae.py\nEND\n",
     ],
@@ -186,6 +186,11 @@ def test_a_launch_line_becomes_a_command(project: Path, line: str, command: str)
 def test_a_script_without_a_launch_line_is_refused(project: Path, text: str) -> None:
     with pytest.raises(ArgosyError, match="no line starts a program"):
         converted(project, text)
+
+
+def test_a_file_with_nul_bytes_is_no_script(project: Path) -> None:
+    with pytest.raises(ArgosyError, match="contains a NUL byte"):
+        converted(project, "module load 'a\0'\nsrun python vae.py\n")
 
 
 def test_a_named_image_wins_over_modules(project: Path) -> None:

@@ -15,9 +15,12 @@ from argosy.study import conda_install
 from argosy.study.built_images import BuiltImage, described_files, written_image
 from argosy.study.config import Source, parse_config
 from argosy.study.models import Config
+from argosy.study.requirements import read_lists
 from argosy.study.runs import expand
 from argosy_common.errors import ArgosyError
 from argosy_images.builder.recipe import plan
+
+DEEP = (f"a = {'[' * 5000}", f"a = {'9' * 5000}")
 
 
 def described(**keys: Any) -> BuiltImage:
@@ -128,6 +131,7 @@ def test_an_image_of_argosy_is_a_base_without_a_copy(tmp_path: Path) -> None:
         ("-c /etc/hostname", "-c /etc/hostname: leads out of the project"),
         ("-r link.txt", "link.txt leads out of the project"),
         ("-r folder.txt", "folder.txt is not a file"),
+        ("-r a\0.txt", "embedded null byte"),
         ("-r \\\nloop.txt\n-r latin.txt", "latin.txt is not UTF-8"),
     ],
 )
@@ -141,6 +145,14 @@ def test_a_list_that_a_build_cannot_have_is_refused(tmp_path: Path, text: str, s
         described().write(tmp_path)
     assert said in str(told.value)
     assert not (tmp_path / "resources").exists()
+
+
+def test_lists_may_name_each_other_deeper_than_calls_are(tmp_path: Path) -> None:
+    for number in range(1200):
+        (tmp_path / f"{number}.txt").write_text(f"six\n-r {number + 1}.txt\n-r 1200.txt\n")
+    (tmp_path / "1200.txt").write_text("six\n")
+    found = read_lists(tmp_path, "0.txt")
+    assert [*found] == [f"{number}.txt" for number in range(1201)]
 
 
 def test_lists_of_projects(tmp_path: Path) -> None:
@@ -158,7 +170,7 @@ def test_lists_of_projects(tmp_path: Path) -> None:
         described(python="sub/uv.lock").write(tmp_path)
     (tmp_path / "sub/uv.lock").write_text("version = 1\n")
     assert len(described(python="sub/uv.lock").inputs(tmp_path)) == 2
-    for wrong in ("[project", "[tool.x]\n", "[project]\ndependencies = 1\n"):
+    for wrong in ("[project", "[tool.x]\n", "[project]\ndependencies = 1\n", *DEEP):
         path.write_text(wrong)
         with pytest.raises(ArgosyError, match=r"sub/pyproject.toml: "):
             image.write(tmp_path)

@@ -38,6 +38,7 @@ def refused(command: str, *, ranks: int = 2, variables: tuple[str, ...] = ()) ->
         "env X=1 bash -c \"bash -c 'srun python3 x.py'\"",
         "bash -c 'for i in 1 2; do srun python3 x.py $i; done'",
         "bash -c 'echo $(srun hostname)'",
+        f"{'eval ' * 1500}srun python3 x.py",
     ],
 )
 def test_a_launcher_of_ranks_is_refused(command: str) -> None:

@@ -143,13 +143,15 @@ def _unwrapped(words: Sequence[str]) -> list[str]:
 
 def _commands(words: Sequence[str], *, by_shell: bool) -> Iterator[tuple[list[str], bool]]:
     """Yield each command without its wrappers, and whether a shell reads it."""
-    command = _unwrapped(words)
-    text = _given_to_shell(command)
-    if text is not None:
-        for inner in _split(text):
-            yield from _commands(inner, by_shell=True)
-    elif command:
-        yield command, by_shell
+    waiting = [([*words], by_shell)]
+    while waiting:
+        inner, by_shell = waiting.pop()
+        command = _unwrapped(inner)
+        text = _given_to_shell(command)
+        if text is not None:
+            waiting += reversed([(each, True) for each in _split(text)])
+        elif command:
+            yield command, by_shell
 
 
 def _inside(command: Sequence[str], with_value: frozenset[str], arguments: int) -> list[str]:

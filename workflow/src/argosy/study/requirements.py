@@ -88,17 +88,24 @@ def _add_environment(project: Path, name: str, where: str, found: dict[str, List
     if environment.pip:
         text = "".join(f"{line}\n" for line in environment.pip)
         found[f"{name}.txt"] = Listed(project / name, text)
-        _add_named(project, name, text, found)
+        for inner, line in _named(name, text):
+            _add_requirements(project, inner, line, found)
 
 
 def _add_requirements(project: Path, name: str, where: str, found: dict[str, Listed]) -> None:
-    text = _read(project, name, where)
-    found[name] = Listed(project / name, text)
-    _add_named(project, name, text, found)
+    """Add a file of requirements, and those that it names, each with its own behind it."""
+    waiting = [(name, where)]
+    while waiting:
+        name, where = waiting.pop()
+        if name not in found:
+            text = _read(project, name, where)
+            found[name] = Listed(project / name, text)
+            waiting += reversed(_named(name, text))
 
 
-def _add_named(project: Path, name: str, text: str, found: dict[str, Listed]) -> None:
-    """Add the files that requirements name, and check the other lines."""
+def _named(name: str, text: str) -> list[tuple[str, str]]:
+    """Return the files that requirements name, and where they do; check the other lines."""
+    named = []
     for line in _lines(text):
         if other := _OTHER_FILE.fullmatch(line):
             inner = os.path.normpath(PurePosixPath(name).parent / other["name"].strip("'\""))
@@ -106,10 +113,10 @@ def _add_named(project: Path, name: str, text: str, found: dict[str, Listed]) ->
                 raise _error(
                     name, line, "its content may change unseen: copy the file into the project"
                 )
-            if inner not in found:
-                _add_requirements(project, inner, f"{name}: {line}", found)
+            named.append((inner, f"{name}: {line}"))
         else:
             _check_line(name, line)
+    return named
 
 
 def _lines(text: str) -> Iterator[str]:
@@ -152,7 +159,8 @@ def _read(project: Path, name: str, where: str) -> str:
         ) from None
     except UnicodeDecodeError:
         raise ArgosyError(f"{where}: {name} is not UTF-8 text") from None
-    except (OSError, RuntimeError) as problem:
+    # A name may lead round in a circle, or contain a NUL.
+    except (OSError, RuntimeError, ValueError) as problem:
         why = getattr(problem, "strerror", None) or problem
         raise ArgosyError(f"{where}: {name}: {why}") from None
 
@@ -161,7 +169,10 @@ def _dependencies(name: str, text: str) -> list[str]:
     """Return the requirements of a project's program in pyproject.toml."""
     try:
         content: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as problem:
+    except RecursionError:
+        raise ArgosyError(f"{name}: is nested too deeply") from None
+    # Besides wrong TOML, a number of thousands of digits.
+    except ValueError as problem:
         raise ArgosyError(f"{name}: {problem}") from None
     project = content.get("project")
     lines = project.get("dependencies") if isinstance(project, dict) else None

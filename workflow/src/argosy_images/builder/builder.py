@@ -18,7 +18,7 @@ from argosy_images.builder import cache, history
 from argosy_images.builder import recipe as recipes
 from argosy_images.builder.execution import Executor
 from argosy_images.builder.progress import Progress
-from argosy_images.builder.recipe import OWN_IMAGES, Chain, Recipe, Step
+from argosy_images.builder.recipe import OWN_IMAGES, Recipe, Step
 from argosy_images.builder.runner import ProotRunner, RuncRunner, Runner
 from argosy_images.engines import proot
 from argosy_images.engines.choice import one_starts
@@ -160,16 +160,17 @@ class Plan:
     def missing(self) -> list[Step]:
         """Return the steps that have to be carried out, in an order in which they can be."""
         missing: dict[str, Step] = {}
-        self._add_missing(self.recipe.final, missing)
+        # A file may chain more stages than Python's calls may be deep.
+        waiting = [(step, False) for step in reversed(self.recipe.final.steps)]
+        while waiting:
+            step, has_used = waiting.pop()
+            if has_used:
+                missing[step.key] = step
+            elif step.key not in missing and not self.is_cached(step.key):
+                used = [each for chain in step.uses.values() for each in chain.steps]
+                waiting.append((step, True))
+                waiting += [(each, False) for each in reversed(used)]
         return list(missing.values())
-
-    def _add_missing(self, chain: Chain, missing: dict[str, Step]) -> None:
-        for step in chain.steps:
-            if step.key in missing or self.is_cached(step.key):
-                continue
-            for used in step.uses.values():
-                self._add_missing(used, missing)
-            missing[step.key] = step
 
     def all_cached(self) -> str:
         """Say that there is nothing to build."""

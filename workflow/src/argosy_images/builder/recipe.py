@@ -61,7 +61,7 @@ class Step:
     key: str
     context: Context
     sources: tuple[Path, ...] = ()
-    uses: Mapping[str, "Chain"] = field(default_factory=dict)
+    uses: Mapping[str, "Chain"] = field(default_factory=dict, compare=False)
 
     @property
     def base(self) -> str | None:
@@ -93,15 +93,17 @@ class Chain:
     def with_used(self) -> list["Chain"]:
         """Return this one and all that its steps use: each once, before those that it uses itself."""
         found: dict[tuple[str, str], Chain] = {}
-        self._add_with_used(found)
+        # A file may chain more stages than Python's calls may be deep.
+        waiting = [(self, False)]
+        while waiting:
+            chain, has_used = waiting.pop()
+            name = chain.name, chain.key
+            if has_used:
+                found[name] = chain
+            elif name not in found:
+                waiting.append((chain, True))
+                waiting += [(used, False) for s in chain.steps for used in s.uses.values()]
         return [*reversed(found.values())]
-
-    def _add_with_used(self, found: dict[tuple[str, str], "Chain"]) -> None:
-        for step in reversed(self.steps):
-            for used in reversed([*step.uses.values()]):
-                if (used.name, used.key) not in found:
-                    used._add_with_used(found)
-        found[self.name, self.key] = self
 
 
 @dataclass(frozen=True)
@@ -296,10 +298,8 @@ class _Planner:
 
 def bases(step: Step, below: Sequence[Step]) -> list[str]:
     """Return the keys of all images of others whose files a step sees, sorted."""
-    seen = (*below, step)
-    used = [chain for each in seen for used in each.uses.values() for chain in used.with_used()]
-    steps = (*seen, *(each for chain in used for each in chain.steps))
-    return sorted({each.key for each in steps if each.base})
+    seen = Chain("", (*below, step), step.settings)
+    return sorted({s.key for chain in seen.with_used() for s in chain.steps if s.base})
 
 
 def _path(folder: Path) -> Path:

@@ -102,7 +102,7 @@ def _places(variables: Mapping[str, str]) -> Iterator[_Place]:
             yield from [_read_registry(registry, path) for registry in content.get("registry", ())]
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             continue
-        except (OSError, ValueError, AttributeError, TypeError) as problem:
+        except (OSError, ValueError, AttributeError, TypeError, RecursionError) as problem:
             raise ArgosyError(f"{path}: not a valid registries.conf: {problem}") from None
 
 

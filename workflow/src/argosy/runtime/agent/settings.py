@@ -317,7 +317,7 @@ def filled_words(
 def _fill(settings: Settings, where: str, template: str, fields: Mapping[str, object]) -> str:
     try:
         return template.format_map(fields)
-    except (KeyError, ValueError, IndexError, AttributeError):
+    except (LookupError, ValueError, AttributeError, TypeError, OverflowError):
         path = os.path.join(settings.run_dir, layout.RUN)
         raise SettingsError(
             f"{path}: {where}: cannot fill in {template!r}: "

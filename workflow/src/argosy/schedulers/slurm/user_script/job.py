@@ -66,7 +66,10 @@ class Job:
 def _text_of(path: Path) -> str:
     try:
         real = path.resolve()
-        return read_text(real, real.parent, _MOST_BYTES).replace("\r\n", "\n")
+        text = read_text(real, real.parent, _MOST_BYTES).replace("\r\n", "\n")
     except (OSError, ValueError) as problem:
         said = getattr(problem, "strerror", "") or f"cannot be read: {problem}"
         raise ArgosyError(f"{path}: {said}", "name a batch script") from None
+    if "\0" in text:
+        raise ArgosyError(f"{path}: contains a NUL byte, so it is no text", "name a batch script")
+    return text

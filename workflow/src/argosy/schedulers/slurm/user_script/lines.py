@@ -32,6 +32,8 @@ _BEFORE_COMMANDS = {*_KEYWORDS, "elif", "!"}
 _SEPARATORS = ";|&()"
 _NOT_KNOWN = re.compile("\ue000([0-9]+)\ue001")
 _REDIRECTED = "\ue002"
+_MOST_READ_AGAIN = 4_000_000
+"""Letters; some seconds. A quote of 500 lines takes half of them."""
 
 
 class UnclosedError(Exception):
@@ -73,6 +75,7 @@ class Script:
     used: set[str] = field(default_factory=set)
     """Variables whose values were filled in."""
     _open: list[str] = field(default_factory=list)
+    _read_again: int = 0
 
     @classmethod
     def read(cls, text: str, variables: Mapping[str, str]) -> "Script":
@@ -136,7 +139,7 @@ class Script:
         """Return the simple commands of the text that a shell is given by -c; none if it is not whole."""
         try:
             return [list(each.words) for each in _simple(self._words(text), "")]
-        except (UnclosedError, ValueError):
+        except (UnclosedError, ValueError, RecursionError):
             return []
 
     def _read_from(self, lines: list[str], place: int) -> int:
@@ -171,9 +174,13 @@ class Script:
             try:
                 words = self._words(text)
             except UnclosedError:
+                # Each further line has the text read once more.
+                self._read_again += len(text)
+                if self._read_again > _MOST_READ_AGAIN:
+                    return len(lines), None
                 text += "\n"
                 continue
-            except ValueError:
+            except (ValueError, RecursionError):
                 return end, None
             if here := _HERE_DOCUMENT.search(text):
                 ends = (
@@ -291,15 +298,15 @@ def _end_of_expansion(text: str, place: int) -> int:
     if text[place] == "`":
         return _after(text, "`", place + 1)
     opening = text[place + 1 : place + 2]
-    closing = {"(": ")", "{": "}"}.get(opening)
-    if not closing:
+    brackets = {"(": "[()]", "{": "[{}]"}.get(opening)
+    if not brackets:
         found = _VARIABLE.match(text, place) or _SPECIAL.match(text, place)
         return found.end() if found else place + 1
     depth = 0
-    for end in range(place + 1, len(text)):
-        depth += (text[end] == opening) - (text[end] == closing)
+    for each in re.compile(brackets).finditer(text, place + 1):
+        depth += 1 if each[0] == opening else -1
         if not depth:
-            return end + 1
+            return each.end()
     raise UnclosedError
 
 
