@@ -137,6 +137,17 @@ BECOMES = CONNECTS_FIRST + "os.execvp(sys.argv[1], sys.argv[1:])"
 CALLS_IT = CONNECTS_FIRST + "sys.exit(subprocess.call(sys.argv[1:]))"
 USES = SERVE + "kept = connect(port)\ntime.sleep(1)\n" + RECORD_A_STEP
 CALLS_ONCE = SERVE + "time.sleep(1)\nconnect(port).close()\ntime.sleep(1)\n" + RECORD_A_STEP
+# It listens and accepts nobody: the other end is nobody's yet.
+BACKLOG = (
+    SERVE
+    + """
+if rank == 0:
+    server = socket.create_server(("", port))
+    time.sleep(60)
+kept = connect(port)
+time.sleep(60)
+"""
+)
 IN_A_CHILD = SERVE + """
 if os.fork() == 0:
     kept = connect(port)
@@ -170,6 +181,12 @@ def test_a_program_is_seen_to_use_the_commands_beside_it(
     names = "its program and the commands beside it"
     assert (f"{names} never met: they are 2 groups" in said) == (found == 2)
     assert (f"it is unknown whether {names} met" in said) == (found == UNSEEN)
+
+
+def test_a_connection_that_waits_to_be_accepted_is_one(tmp_path: Path) -> None:
+    beside: Any = {"each": [[PYTHON, "-c", BACKLOG]]}
+    one: Any = {"nodes": 1, "ranks_per_node": 2}
+    assert groups(tmp_path, USES, per="job", beside=beside, **one)[0] == 1
 
 
 def test_one_program_alone_needs_no_commands(tmp_path: Path) -> None:

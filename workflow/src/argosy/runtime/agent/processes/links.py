@@ -147,6 +147,7 @@ class LinkWatch(threading.Thread):
             members[self._program.number] = mine
             self._was_running = bool(mine)
         table = connections(os.getpid())
+        holders: dict[int, Sequence[Connection]] = {}
         for rank, found in members.items():
             if not found:
                 continue
@@ -156,11 +157,12 @@ class LinkWatch(threading.Thread):
                 # It is about to end, or does not let itself be seen.
                 continue
             self._seen.add(rank)
-            held = [each for each in table if each.inode in own]
+            holders[rank] = held = [each for each in table if each.inode in own]
             self._ports.update(_port(each.local) for each in held if each.state == LISTEN)
             self._links[rank] |= self._names(held)
             if len(self._ranks) > 1 and not self._links[rank]:
                 self._links[rank] |= self._shared(found)
+        self._note_listeners(holders)
         with contextlib.suppress(PermissionError):
             own = sockets_of(of_start)
             self._of_start |= self._names(each for each in table if each.inode in own)
@@ -170,6 +172,20 @@ class LinkWatch(threading.Thread):
         if self._program and not was_running and not self._was_running:
             self._before |= set(closed)
         self._note_closed(each for name, each in closed.items() if name not in self._before)
+
+    def _note_listeners(self, holders: Mapping[int, Sequence[Connection]]) -> None:
+        """Note connections for the ranks that listen at their other ends, which accept them later."""
+        listening = {
+            each.local: rank
+            for rank, held in holders.items()
+            for each in held
+            if each.state == LISTEN
+        }
+        for each in (each for held in holders.values() for each in held):
+            port = f":{_port(each.remote)}"
+            for end in [each.remote, *([f"0.0.0.0{port}", f"::{port}"] if _is_here(each) else [])]:
+                if end in listening and not self._is_agents(each.local, each.remote):
+                    self._links[listening[end]].add(self._named(each.remote, each.local))
 
     def _names(self, held: Iterable[Connection]) -> set[str]:
         return {
@@ -186,8 +202,7 @@ class LinkWatch(threading.Thread):
             ports = {_port(end) for end in ends}
             if not self._is_agents(*ends) and self._named(*ends) not in known:
                 self._unclear |= bool(self._head_ports & ports)
-                is_here = _is_loop(each.remote) or _address(each.local) == _address(each.remote)
-                (self._called if is_here else self._closed).update(ports)
+                (self._called if _is_here(each) else self._closed).update(ports)
         self._unclear |= max(map(len, (self._ports, self._called, self._closed))) > _MOST_PORTS
 
     def _is_agents(self, local: str, remote: str) -> bool:
@@ -244,6 +259,10 @@ def _port(endpoint: str) -> str:
 
 def _address(endpoint: str) -> str:
     return endpoint.rpartition(":")[0]
+
+
+def _is_here(each: Connection) -> bool:
+    return _is_loop(each.remote) or _address(each.local) == _address(each.remote)
 
 
 def _is_loop(endpoint: str) -> bool:
