@@ -1,4 +1,7 @@
-"""The programs of config/launchers.yaml on two nodes: all of them meet, and learn the same."""
+"""The programs of config/launchers.yaml on two nodes: all of them meet, and learn the same.
+
+A program that never uses its cluster is no measurement.
+"""
 
 import json
 import os
@@ -23,16 +26,25 @@ def test_a_program_of_each_launcher_runs_on_two_nodes(workspace: Workspace) -> N
     experiments = content["experiments"]
     for experiment in experiments.values():
         experiment["scale"] = {"nodes": [2], "repeats": 1}
+    # It never calls ray.init().
+    alone = {"command": ["python3", "-c", "import time; time.sleep(2); print('5 samples/s')"]}
+    experiments["ray-alone"] = {**experiments["ray"], **alone}
     workspace.configure(experiments)
     before = left_behind()
     status, output = workspace.snakemake()
     assert status == 0, output
+    assert "its program and the commands beside it never met: they are 2 groups" in output
     summary = json.loads((workspace.path / "results/local/summary.json").read_text())
     found = {one["experiment"]: one for one in summary["experiments"]}
     assert found.keys() == experiments.keys()
     for name, one in found.items():
         [point] = one["points"]
         assert point["nodes"] == 2
+        if name == "ray-alone":
+            assert point["throughput_samples_per_s"] is None
+            continue
+        result = json.loads((workspace.run_dir(name, RUN) / "result.json").read_text())
+        assert result["groups"] == 1, name
         assert point["throughput_samples_per_s"]["mean"] > 0, name
         [log] = workspace.run_dir(name, RUN).glob("logs/*/ranks/rank-0.log")
         counted = "nodes" if name in ("ray", "flower") else "ranks"

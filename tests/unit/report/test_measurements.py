@@ -136,6 +136,19 @@ def test_a_run_whose_ranks_never_met_is_left_out(
         assert found.left_out and found.left_out.startswith(f"its 4 ranks never met ({apart})")
 
 
+def test_a_program_that_never_used_the_commands_beside_it_is_left_out(tmp_path: Path) -> None:
+    run = completed(tmp_path, nodes=2)
+    asked = {"per": "job", "beside": {"each": [["serve"]]}}
+    for name, more in (("run.json", asked), ("result.json", {"groups": 2})):
+        path = run.path / name
+        path.write_text(json.dumps({**json.loads(path.read_text()), **more}))
+    [found] = measured(tmp_path)
+    assert found.samples_per_s is None
+    assert found.left_out and found.left_out.startswith(
+        "its program and the commands beside it on 2 nodes never met (they are 2 groups), so it did"
+    )
+
+
 def test_what_ranks_print_that_never_met_is_left_out(tmp_path: Path) -> None:
     run = plan(tmp_path, nodes=2)
     run.execute()

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from agent_job import RECORD_A_STEP, jobs
+from agent_job import PYTHON, RECORD_A_STEP, jobs
 from run_files import run_spec
 
 from argosy.runtime.agent.processes import links
@@ -111,6 +111,87 @@ def test_ranks_are_seen_to_meet(
     assert number == (None if found == UNSEEN else found)
     assert ("never met" in said) == (found not in (None, 1, UNSEEN))
     assert ("it is unknown whether its ranks met" in said) == (found == UNSEEN)
+
+
+BESIDE = (
+    SERVE
+    + """
+if rank == 0:
+    server, kept = socket.create_server(("127.0.0.1", port)), []
+    while True: kept.append(server.accept()[0])
+kept = connect(port)
+time.sleep(60)
+"""
+)
+# It has used the cluster for long enough to be seen before the program begins.
+CONNECTS_FIRST = (
+    SERVE
+    + """
+import subprocess, sys
+kept = connect(port)
+time.sleep(1.2)
+kept.close()
+"""
+)
+BECOMES = CONNECTS_FIRST + "os.execvp(sys.argv[1], sys.argv[1:])"
+CALLS_IT = CONNECTS_FIRST + "sys.exit(subprocess.call(sys.argv[1:]))"
+USES = SERVE + "kept = connect(port)\ntime.sleep(1)\n" + RECORD_A_STEP
+CALLS_ONCE = SERVE + "time.sleep(1)\nconnect(port).close()\ntime.sleep(1)\n" + RECORD_A_STEP
+# It listens and accepts nobody: the other end is nobody's yet.
+BACKLOG = (
+    SERVE
+    + """
+if rank == 0:
+    server = socket.create_server(("", port))
+    time.sleep(60)
+kept = connect(port)
+time.sleep(60)
+"""
+)
+IN_A_CHILD = SERVE + """
+if os.fork() == 0:
+    kept = connect(port)
+    time.sleep(1)
+    os._exit(0)
+os.wait()
+""" + RECORD_A_STEP  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("start", "program", "found"),
+    [
+        (None, USES, 1),
+        (None, NEVER, 2),
+        (None, CALLS_ONCE, UNSEEN),
+        (None, IN_A_CHILD, 1),
+        (BECOMES, USES, 1),
+        (BECOMES, NEVER, 2),
+        (CALLS_IT, USES, 1),
+        (CALLS_IT, NEVER, 2),
+    ],
+)
+def test_a_program_is_seen_to_use_the_commands_beside_it(
+    tmp_path: Path, start: str | None, program: str, found: int
+) -> None:
+    """Its launcher's `start` uses them as well, which does not count."""
+    more = {"start": [PYTHON, "-c", start.replace("{", "{{").replace("}", "}}")]} if start else {}
+    beside = {"each": [[PYTHON, "-c", BESIDE]]}
+    number, said = groups(tmp_path, program, per="job", beside=beside, **more)
+    assert number == (found or None)
+    names = "its program and the commands beside it"
+    assert (f"{names} never met: they are 2 groups" in said) == (found == 2)
+    assert (f"it is unknown whether {names} met" in said) == (found == UNSEEN)
+
+
+def test_a_connection_that_waits_to_be_accepted_is_one(tmp_path: Path) -> None:
+    beside: Any = {"each": [[PYTHON, "-c", BACKLOG]]}
+    one: Any = {"nodes": 1, "ranks_per_node": 2}
+    assert groups(tmp_path, USES, per="job", beside=beside, **one)[0] == 1
+
+
+def test_one_program_alone_needs_no_commands(tmp_path: Path) -> None:
+    beside = {"head": [[PYTHON, "-c", BESIDE]]}
+    assert groups(tmp_path, NEVER, per="job", beside=beside, nodes=1)[0] is None
 
 
 LATE = """

@@ -67,7 +67,7 @@ def read_ending(run_dir: Path, status: Status) -> Ending:
             f"{run.name}: the job ended without a verdict: {why}{_see(logs)}", logs
         )
     if verdict.state == "completed":
-        doubts = plain(describe_doubts(verdict))
+        doubts = plain(describe_doubts(run, verdict))
         return Ending(
             True, f"{run.name}: completed{'; ' * bool(doubts)}{doubts}", logs, bool(doubts)
         )

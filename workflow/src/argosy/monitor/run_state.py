@@ -133,7 +133,7 @@ def _with_verdict(run: RunFolder, spec: RunSpec, verdict: Verdict, has_queue: bo
     note, progress = describe_verdict(run, verdict), Progress()
     printed = throughput_of(spec.throughput)
     if state is RunState.COMPLETED:
-        note = describe_doubts(verdict)
+        note = describe_doubts(run, verdict)
         # The final throughput; now=0 means that no step is late.
         progress = read_progress(run.records(verdict.attempt), spec.processes, 0.0, printed)
     if state is RunState.INTERRUPTED:

@@ -9,6 +9,7 @@ from pathlib import Path
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.log_tail import TAIL_BYTES, last_line, tail
 from argosy.run_folder.models import Failure, RunFolderError, Verdict
+from argosy.runtime.contract.run import RANKS_MEET
 from argosy_common.errors import plain
 
 MOST_LINES_AFTER = 30
@@ -164,18 +165,18 @@ def _permission(run: RunFolder, said: str) -> str:
     return "name that path in the experiment's outputs"
 
 
-def describe_doubts(verdict: Verdict) -> str:
+def describe_doubts(run: RunFolder, verdict: Verdict) -> str:
     """Return what a completed run's numbers may be worth less for; "" without anything."""
-    return "; ".join([*_apart(verdict.groups or 1), *verdict.remarks])
+    return "; ".join([*_apart(run, verdict.groups or 1), *verdict.remarks])
 
 
-def _apart(groups: int) -> list[str]:
+def _apart(run: RunFolder, groups: int) -> list[str]:
     if groups == 1:
         return []
-    return [
-        f"its ranks never met: they are {groups} groups, and it has no throughput (where they need "
-        "not meet, write independent: true)"
-    ]
+    names, remedy = RANKS_MEET
+    with suppress(RunFolderError):
+        names, remedy = run.spec.meeting_names
+    return [f"{names} never met: they are {groups} groups, and it has no throughput ({remedy})"]
 
 
 def last_words(run: RunFolder, job_id: str | None, attempt: str | None) -> str:

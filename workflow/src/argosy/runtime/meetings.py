@@ -17,12 +17,11 @@ def groups_of_ranks(run: RunSpec, records: str) -> int | None:
 
     0: that is not known. None: nobody has to meet, as of a single rank or of `independent` ones.
     """
-    ranks = run.meeting_ranks
-    if len(ranks) < 2:
+    if not run.has_to_meet:
         return None
-    nodes, per_node = run.nodes, len(ranks) // run.nodes
     notes = [
-        files.try_object(os.path.join(records, layout.node_links(node))) for node in range(nodes)
+        files.try_object(os.path.join(records, layout.node_links(node)))
+        for node in range(run.nodes)
     ]
     links: dict[int, list[str]] = {}
     for node, noted in enumerate(notes):
@@ -31,31 +30,42 @@ def groups_of_ranks(run: RunSpec, records: str) -> int | None:
             _are_names(noted.get(kind)) for kind in ("ports", "called", "closed")
         ):
             return 0
-        for rank in range(node * per_node, (node + 1) * per_node):
+        for rank in run.meeting_ranks(node):
             names = mine.get(str(rank))
             if not isinstance(names, list) or not _are_names(names):
                 return 0
             links[rank] = names
     groups = count_groups(links) or 0
-    clear = all(noted.get("unclear") is False for noted in notes)
-    return groups if groups == 1 or (clear and not _were_called(notes, per_node)) else 0
+    members = [(noted, len(run.meeting_ranks(node))) for node, noted in enumerate(notes)]
+    if run.lone_program and _is_alone(run.lone_program, links):
+        # The head sees all connections of its network, and knows when the program ran.
+        head = notes[0].get("network")
+        members = [members[0], *(one for one in members[1:] if one[0].get("network") != head)]
+    clear = all(noted.get("unclear") is False for noted, _ in members)
+    return groups if groups == 1 or (clear and not _were_called(members)) else 0
+
+
+def _is_alone(program: int, links: Mapping[int, list[str]]) -> bool:
+    """Return whether all but the program have met."""
+    return count_groups({rank: names for rank, names in links.items() if rank != program}) == 1
 
 
 def _are_names(found: Any) -> bool:
     return isinstance(found, list) and all(isinstance(each, str) for each in found)
 
 
-def _were_called(notes: Sequence[Mapping[str, Any]], per_node: int) -> bool:
+def _were_called(members: Sequence[tuple[Mapping[str, Any], int]]) -> bool:
     """Return whether a connection that nobody was seen to hold has a port at which a rank listened.
 
     On a network of its own, such as a machine's loop, a single rank can only have called itself.
+    `members` are notes of nodes, each with the number of its ranks.
     """
-    networks = [noted.get("network") for noted in notes]
-    closed = {port for noted in notes for port in noted["closed"]}
+    networks = [noted.get("network") for noted, _ in members]
+    closed = {port for noted, _ in members for port in noted["closed"]}
     return any(
         not closed.isdisjoint(noted["ports"])
-        or (noted["called"] and (per_node > 1 or networks.count(noted.get("network")) > 1))
-        for noted in notes
+        or (noted["called"] and (count > 1 or networks.count(noted.get("network")) > 1))
+        for noted, count in members
     )
 
 

@@ -39,8 +39,8 @@ NODE_FAILURE = "node failure"
 _AT_ONCE = 2.0
 _CRASHED = "it crashed, or was started again"
 _UNSEEN = (
-    "it is unknown whether its ranks met: their connections were too short to be seen, or their "
-    "processes could not be observed"
+    "it is unknown whether {} met: their connections were too short to be seen, or their processes "
+    "could not be observed"
 )
 
 
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str]) -> int:
             f"argosy: run {run_id}: {error.filename}: {error.strerror}: the verdict is missing"
         )
         return 1
-    printing.say(sentence(verdict))
+    printing.say(sentence(verdict, run))
     if restart:
         printing.say(f"argosy: {restart}")
     return RESTART if isinstance(restart, Restart) else EXIT_CODES[verdict["state"]]
@@ -110,7 +110,10 @@ def verdict_of(
     if verdict["state"] == "completed":
         records = os.path.join(run_dir, layout.RECORDS, attempt)
         groups = meetings.groups_of_ranks(read_run(run_dir, attempt), records)
-        remarks = [*remarks_on(reports), *([_UNSEEN] if groups == 0 else [])]
+        remarks = [
+            *remarks_on(reports),
+            *([_UNSEEN.format(run.meeting_names[0])] if groups == 0 else []),
+        ]
         remarks += unmatched(run, reports)
         verdict.update({"groups": groups} if groups else {})
         verdict.update({"remarks": remarks} if remarks else {})
@@ -317,13 +320,15 @@ def publish(verdict: Mapping[str, Any], run_dir: str, attempt_dir: str) -> None:
         files.write_json(os.path.join(run_dir, layout.RESULT), verdict)
 
 
-def sentence(verdict: Mapping[str, Any]) -> str:
+def sentence(verdict: Mapping[str, Any], run: RunSpec) -> str:
     """Return the verdict in one line."""
     text = f"argosy: run {verdict['run_id']} {verdict['state']}"
     failure = verdict["failure"]
     if failure is None:
         groups = verdict.get("groups") or 1
-        apart = f"; its ranks never met: they are {groups} groups" if groups > 1 else ""
+        apart = (
+            f"; {run.meeting_names[0]} never met: they are {groups} groups" if groups > 1 else ""
+        )
         more = "".join(f"; {remark}" for remark in verdict.get("remarks", []))
         return f"{text} after {verdict['seconds']:.1f} s{apart}{more}"
     node, rank = failure["node"], failure["rank"]

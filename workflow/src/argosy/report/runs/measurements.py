@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from argosy.report.numbers import UNIT
+from argosy.report.numbers import UNIT, count
 from argosy.report.runs.study_tables import StudyTables
 from argosy.report.runs.warmup import WarmUp, warm_up
 from argosy.report.statistics.few_runs import slow_jobs
@@ -249,7 +249,7 @@ def _measurement(row: Mapping[str, Any], warm_up: WarmUp | None) -> Measurement:
         started_unix_s=row["started_unix_s"],
     )
     if (row["groups"] or 1) > 1:
-        return replace(run, left_out=_never_met(row["ranks"], row["groups"]))
+        return replace(run, left_out=_never_met(row))
     if row["fewest_nodes"] < row["nodes"]:
         went_on = f"it went on with {row['fewest_nodes']} of its {row['nodes']} nodes after a loss"
         return replace(run, left_out=f"{went_on}, so it is no measurement of its size")
@@ -272,7 +272,13 @@ def _measurement(row: Mapping[str, Any], warm_up: WarmUp | None) -> Measurement:
     return replace(run, samples_per_s=row["recorded"], source="steps")
 
 
-def _never_met(ranks: int, groups: int) -> str:
+def _never_met(row: Mapping[str, Any]) -> str:
+    ranks, groups = row["ranks"], row["groups"]
+    if row["processes"] == 1:
+        return (
+            f"its program and the commands beside it on {count(row['nodes'], 'node')} never met (they "
+            f"are {groups} groups), so it did not use all nodes; let the program connect to them"
+        )
     apart = "none was connected to another" if groups == ranks else f"they are {groups} groups"
     return (
         f"its {ranks} ranks never met ({apart}), so each group did the whole work alone; give the "

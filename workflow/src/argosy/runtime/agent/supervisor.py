@@ -29,6 +29,7 @@ from .processes.measurements import PrintedThroughput
 from .processes.memory_limits import kills_in_job, memory_kills
 from .processes.output import Console
 from .processes.printed_metrics import counts
+from .processes.program import Program
 from .processes.ranks import Ranks
 from .rendezvous.reserved_ports import ListenerWatch
 from .settings import MeetingPoint, NodePlace, Settings, SettingsError, read_settings
@@ -258,15 +259,19 @@ class Supervisor:
 
     def _watch_links(self) -> None:
         settings = self._settings
-        if len(settings.run.meeting_ranks) < 2:
+        run = settings.run
+        if not run.has_to_meet:
             return
         ports = (settings.head_port, self._channel.rendezvous[1], self._channel.pmi[1])
-        processes = {rank.number: [rank.pid] for rank in self._ranks.watched}
-        # What runs beside the program connects for the first rank of its node.
-        first = settings.node * settings.ranks_per_node
-        if self._beside.pids:
-            processes[first] = [*processes.get(first, ()), *self._beside.pids]
-        self._links = LinkWatch(settings, processes, ports, self._order.ports.values())
+        ranks = self._ranks.watched
+        processes: dict[int, Sequence[int]] = {rank.number: [rank.pid] for rank in ranks}
+        program = None
+        if run.lone_program:
+            processes = {settings.node: self._beside.pids} if self._beside.pids else {}
+            for rank in ranks:
+                program = Program(run.lone_program, rank.pid, rank.started_as, len(run.start or ()))
+                processes[program.number] = [program.pid]
+        self._links = LinkWatch(settings, processes, ports, self._order.ports.values(), program)
         self._links.start()
 
     def _collect(self) -> None:

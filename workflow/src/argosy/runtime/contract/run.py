@@ -12,6 +12,8 @@ from . import layout
 from .files import read_object, try_object
 from .throughput import throughput_of
 
+RANKS_MEET = "its ranks", "where they need not meet, write independent: true"
+"""As `RunSpec.meeting_names`, of a run whose ranks have to meet."""
 _DIGEST = re.compile("sha256:[0-9a-f]{64}")
 _BELOW = 1 << 31
 """Of numbers: tables hold whole numbers of 32 bits."""
@@ -165,12 +167,32 @@ class RunSpec:
         return 1 if self.per == "job" else self.nodes * self.processes_per_node
 
     @property
-    def meeting_ranks(self) -> Sequence[int]:
-        """The ranks that have to be connected to each other; those of separate programs do not."""
-        if self.independent:
-            return ()
-        # Where only the head has the program, commands beside it connect the nodes.
-        return range(self.nodes if self.per == "job" and self.beside else self.processes)
+    def lone_program(self) -> int | None:
+        """The number, among those that have to meet, of a program that only the head has.
+
+        Nodes' commands beside it are the others, by the number of their node; None: ranks are all.
+        """
+        return self.nodes if self.per == "job" and self.beside else None
+
+    @property
+    def meeting_names(self) -> tuple[str, str]:
+        """What messages call those that have to meet, and the remedy where they do not."""
+        if self.lone_program:
+            return "its program and the commands beside it", "let the program connect to them"
+        return RANKS_MEET
+
+    @property
+    def has_to_meet(self) -> bool:
+        """Whether ranks have to be connected to each other; those of separate programs do not."""
+        alone = self.ranks if self.lone_program else self.processes
+        return alone > 1 and not self.independent
+
+    def meeting_ranks(self, node: int) -> Sequence[int]:
+        """Return those of a node that have to be connected to the others."""
+        if self.lone_program:
+            return (node, self.lone_program) if node == 0 else (node,)
+        begin = node * self.processes_per_node
+        return range(begin, begin + self.processes_per_node)
 
     @property
     def formats(self) -> Sequence[str]:

@@ -52,7 +52,7 @@ class Beside:
             try:
                 process = start(
                     filled_words(settings, words, 0, meeting),
-                    environment_of(settings, 0, meeting),
+                    {**environment_of(settings, 0, meeting), "ARGOSY_BESIDE": "1"},
                     workdir(settings),
                     settings.in_container,
                     output=log,

@@ -18,6 +18,7 @@ from ...contract.layout import SCHEMA_VERSION, node_links
 from ..hangs.processes import Process, family, processes, with_children
 from ..settings import Settings
 from ..sockets import LISTEN, Connection, connections, sockets_of
+from .program import Program
 
 # Until so many seconds after the start, and the seconds between two looks at the ranks' own sockets.
 _EARLY = 30.0
@@ -42,6 +43,7 @@ class LinkWatch(threading.Thread):
         ranks: the processes that each rank was started as.
         own_ports: of the agents, to which ranks speak as well.
         head_ports: that the head keeps for the program.
+        program: is one of the ranks, and others are commands beside it.
     """
 
     def __init__(
@@ -50,14 +52,19 @@ class LinkWatch(threading.Thread):
         ranks: Mapping[int, Sequence[int]],
         own_ports: Collection[int],
         head_ports: Iterable[int],
+        program: Program | None = None,
     ) -> None:
         super().__init__(name="links", daemon=True)
         self._path = os.path.join(settings.records, node_links(settings.node))
         self._ranks = dict(ranks)
+        self._program = program
         self._own_ports = {str(port) for port in own_ports}
         self._head_ports = {str(port) for port in head_ports}
         self._network = _network()
         self._links: dict[int, set[str]] = {rank: set() for rank in ranks}
+        # Of the words that start the program.
+        self._of_start: set[str] = set()
+        self._was_running = False
         self._ports: set[str] = set()
         self._called: set[str] = set()
         self._closed: set[str] = set()
@@ -109,7 +116,12 @@ class LinkWatch(threading.Thread):
             write_json(self._path, {"schema_version": SCHEMA_VERSION, **content})
 
     def _has_new_sockets(self) -> bool:
-        """Return whether a rank, or what it has started, holds a socket that it did not hold before."""
+        """Return whether a rank, or what it has started, holds a socket that it did not hold before.
+
+        A look is due as well where the program beside others begins or ends.
+        """
+        if self._program and self._program.is_running() != self._was_running:
+            return True
         pids = {
             each
             for started in self._ranks.values()
@@ -125,8 +137,17 @@ class LinkWatch(threading.Thread):
         return is_new
 
     def _look(self) -> None:
-        members = _members(processes(), self._ranks)
+        everybody = processes()
+        members = _members(everybody, self._ranks, self._program)
+        of_start: set[int] = set()
+        was_running = self._was_running
+        if self._program:
+            mine = self._program.members(everybody)
+            of_start = members[self._program.number] - mine
+            members[self._program.number] = mine
+            self._was_running = bool(mine)
         table = connections(os.getpid())
+        holders: dict[int, Sequence[Connection]] = {}
         for rank, found in members.items():
             if not found:
                 continue
@@ -136,29 +157,52 @@ class LinkWatch(threading.Thread):
                 # It is about to end, or does not let itself be seen.
                 continue
             self._seen.add(rank)
-            for each in table:
-                ends = (each.local, each.remote)
-                if each.inode in own and each.state == LISTEN:
-                    self._ports.add(_port(each.local))
-                elif each.inode in own and not self._is_agents(*ends):
-                    self._links[rank].add(self._named(*ends))
+            holders[rank] = held = [each for each in table if each.inode in own]
+            self._ports.update(_port(each.local) for each in held if each.state == LISTEN)
+            self._links[rank] |= self._names(held)
             if len(self._ranks) > 1 and not self._links[rank]:
                 self._links[rank] |= self._shared(found)
+        self._note_listeners(holders)
+        with contextlib.suppress(PermissionError):
+            own = sockets_of(of_start)
+            self._of_start |= self._names(each for each in table if each.inode in own)
         closed = {self._named(each.local, each.remote): each for each in table if each.inode == 0}
         if self._before is None:
             self._before = set(closed)
+        if self._program and not was_running and not self._was_running:
+            self._before |= set(closed)
         self._note_closed(each for name, each in closed.items() if name not in self._before)
+
+    def _note_listeners(self, holders: Mapping[int, Sequence[Connection]]) -> None:
+        """Note connections for the ranks that listen at their other ends, which accept them later."""
+        listening = {
+            each.local: rank
+            for rank, held in holders.items()
+            for each in held
+            if each.state == LISTEN
+        }
+        for each in (each for held in holders.values() for each in held):
+            port = f":{_port(each.remote)}"
+            for end in [each.remote, *([f"0.0.0.0{port}", f"::{port}"] if _is_here(each) else [])]:
+                if end in listening and not self._is_agents(each.local, each.remote):
+                    self._links[listening[end]].add(self._named(each.remote, each.local))
+
+    def _names(self, held: Iterable[Connection]) -> set[str]:
+        return {
+            self._named(each.local, each.remote)
+            for each in held
+            if each.state != LISTEN and not self._is_agents(each.local, each.remote)
+        }
 
     def _note_closed(self, table: Iterable[Connection]) -> None:
         """Note the ports of closed connections that no rank was seen to hold."""
-        known = {name for names in self._links.values() for name in names}
+        known = self._of_start.union(*self._links.values())
         for each in table:
             ends = (each.local, each.remote)
             ports = {_port(end) for end in ends}
-            self._unclear |= bool(self._head_ports & ports)
             if not self._is_agents(*ends) and self._named(*ends) not in known:
-                is_here = _is_loop(each.remote) or _address(each.local) == _address(each.remote)
-                (self._called if is_here else self._closed).update(ports)
+                self._unclear |= bool(self._head_ports & ports)
+                (self._called if _is_here(each) else self._closed).update(ports)
         self._unclear |= max(map(len, (self._ports, self._called, self._closed))) > _MOST_PORTS
 
     def _is_agents(self, local: str, remote: str) -> bool:
@@ -180,8 +224,8 @@ class LinkWatch(threading.Thread):
 
 
 def _members(
-    everybody: Mapping[int, Process], ranks: Mapping[int, Sequence[int]]
-) -> Mapping[int, set[int]]:
+    everybody: Mapping[int, Process], ranks: Mapping[int, Sequence[int]], program: Program | None
+) -> dict[int, set[int]]:
     """Return the processes of each rank; daemons that it has started are the agent's children by now."""
     found = {
         rank: {each.pid for pid in started for each in family(dict(everybody), pid)}
@@ -190,19 +234,22 @@ def _members(
     known = {pid for members in found.values() for pid in members}
     for each in everybody.values():
         if each.parent == os.getpid() and each.pid not in known:
-            rank = _rank_of(each.pid)
+            rank = _rank_of(each.pid, program)
             if rank in found:
                 found[rank] |= {one.pid for one in family(dict(everybody), each.pid)}
     return found
 
 
-def _rank_of(pid: int) -> int:
+def _rank_of(pid: int, program: Program | None) -> int:
     """Return the rank that has started a process, by its variables; -1 where they do not say."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
-            name = re.search(rb"(?:^|\0)ARGOSY_RANK=(\d{1,9})\0", file.read())
+            variables = file.read()
     except OSError:
         return -1
+    name = re.search(rb"(?:^|\0)ARGOSY_RANK=(\d{1,9})\0", variables)
+    if name and program and not re.search(rb"(?:^|\0)ARGOSY_BESIDE=1\0", variables):
+        return program.number
     return int(name[1]) if name else -1
 
 
@@ -212,6 +259,10 @@ def _port(endpoint: str) -> str:
 
 def _address(endpoint: str) -> str:
     return endpoint.rpartition(":")[0]
+
+
+def _is_here(each: Connection) -> bool:
+    return _is_loop(each.remote) or _address(each.local) == _address(each.remote)
 
 
 def _is_loop(endpoint: str) -> bool:

@@ -68,8 +68,8 @@ class Rank:
         if folder:
             environment["PWD"] = folder
         before = filled_words(settings, settings.run.start or (), local_rank, meeting)
-        command = [*before, *settings.run.command]
-        self.process = start(command, environment, folder, settings.in_container)
+        self.started_as = [*before, *settings.run.command]
+        self.process = start(self.started_as, environment, folder, settings.in_container)
         self._memory_kills = memory_kills()
         self._warning = RankWarning()
         self._ended: float | None = None
