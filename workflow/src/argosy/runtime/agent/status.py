@@ -49,8 +49,8 @@ class StatusFile:
 
     def __init__(self, settings: Settings) -> None:
         self._node = settings.node
-        self._path = os.path.join(settings.records, node_status(settings.node))
-        self._reserve = Reserve(os.path.join(settings.records, f".reserve-{settings.node}"))
+        self._path = settings.record(node_status(settings.node))
+        self._reserve = Reserve(settings.record(f".reserve-{settings.node}"))
         self._started = time.time()
         self._machine = describe_machine()
         self._ranks_started: float | None = None

@@ -13,6 +13,7 @@ import sys
 import time
 from typing import Sequence
 
+from ..contract import layout
 from ..contract.files import FOLDER_MODE, UMASK
 from .coordination.channel import Channel
 from .coordination.coordinator import judge
@@ -151,7 +152,7 @@ class Supervisor:
             self._outcome = event.outcome
             self._watch.obey(event, self._ranks.watched)
         elif isinstance(event, Finding):
-            self._watch.take(event)
+            self._watch.finding = event
             self._tell()
         elif isinstance(event, Failure):
             self._see(event)
@@ -195,7 +196,7 @@ class Supervisor:
             self._console.say(f"node {self._settings.node}: time to save a checkpoint and end")
             # A rank that does not listen yet finds the file.
             with contextlib.suppress(OSError):
-                os.close(open_for_append(self._settings.warned))
+                os.close(open_for_append(self._settings.record(layout.WARNED)))
             self._nobody_heard_at = time.monotonic() + _HEARING_S
         if self._ranks.warn():
             self._update_status()
@@ -363,10 +364,10 @@ class Supervisor:
             signalled=self._saving_since is not None,
             interrupted=self._ranks.interrupted,
             failures=tuple(each.failure for each in self._sightings),
-            quiet=self._watch.quiet if self._started else 0.0,
-            pace=self._watch.pace,
-            looked=self._watch.looked,
-            places=self._watch.places,
+            quiet=self._watch.activity.quiet if self._started else 0.0,
+            pace=self._watch.activity.pace,
+            looked=self._watch.finding.number,
+            places=self._watch.finding.places,
             stall=self._watch.stall,
             missing=self._watch.missing,
             finished=self._ranks.finished if self._started else (),

@@ -51,7 +51,7 @@ class Watch(threading.Thread):
         super().__init__(name="watch", daemon=True)
         self._attempt = settings.attempt
         # The job's script makes the one, an agent that was sent SIGTERM the other.
-        self._warnings = (settings.warning, settings.warned)
+        self._warnings = (settings.warning, settings.record(layout.WARNED))
         self._owner = os.path.join(settings.run_dir, layout.OWNER)
         self._warned: Callable[[], None] | None = warned
         self._superseded = superseded
