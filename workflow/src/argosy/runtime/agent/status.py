@@ -109,7 +109,7 @@ class StatusFile:
             "ended": ended,
             "machine": self._machine,
             "ranks": [asdict(rank) for rank in ranks],
-            "failure": failure.record() if failure else None,
+            "failure": asdict(failure) if failure else None,
             **_staged_data(),
         }
 

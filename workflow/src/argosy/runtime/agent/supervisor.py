@@ -18,7 +18,7 @@ from ..contract.files import FOLDER_MODE, UMASK
 from .coordination.channel import Channel
 from .coordination.coordinator import judge
 from .coordination.failure import Failure, Sighting, ends_the_job, signal_name
-from .events import Event, EventQueue, HeadLostEvent, SignalEvent, TroubleEvent
+from .events import Event, EventQueue, SignalEvent
 from .files import open_for_append, write_cause
 from .hangs.inspection import Finding
 from .hangs.node_watch import NodeWatch
@@ -67,7 +67,7 @@ class Supervisor:
             settings,
             self._console.say,
             heard=self._events.put,
-            lost=lambda failure, seen: self._events.put(HeadLostEvent(failure, seen)),
+            lost=self._events.put,
             trouble=self._trouble,
             failed=self._events.put,
             accept=self._ranks.left_unfinished,
@@ -156,9 +156,7 @@ class Supervisor:
             self._tell()
         elif isinstance(event, Failure):
             self._see(event)
-        elif isinstance(event, TroubleEvent):
-            self._see(self._own_failure(event.cause))
-        elif isinstance(event, HeadLostEvent):
+        elif isinstance(event, Sighting):
             self._alone = True
             self._see(event.failure, event.seen)
         elif event.number in _CANCELLING and self._cancelled is None and not self._is_repeated():
@@ -350,7 +348,7 @@ class Supervisor:
         self._tell()
 
     def _trouble(self, cause: str) -> None:
-        self._events.put(TroubleEvent(cause))
+        self._events.put(self._own_failure(cause))
 
     def _tell(self) -> None:
         self._channel.tell(self._report())

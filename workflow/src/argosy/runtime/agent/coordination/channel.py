@@ -24,7 +24,7 @@ from ..settings import NodePlace, Settings
 from ..transport.messages import Order, Report
 from ..transport.peers import Endpoint
 from .coordinator import Coordinator
-from .failure import OTHER, Failure, Finished
+from .failure import OTHER, Failure, Finished, Sighting
 from .heartbeat import NO_ANSWER, Heartbeat, Link, LocalLink, RemoteLink
 from .meeting import Roll, Search
 from .server import serve_head
@@ -96,7 +96,7 @@ class Channel:
         say: Callable[[str], None],
         *,
         heard: Callable[[Order], None],
-        lost: Callable[[Failure, float], None],
+        lost: Callable[[Sighting], None],
         trouble: Callable[[str], None],
         failed: Callable[[Failure], None],
         accept: Callable[[], Failure | None],
