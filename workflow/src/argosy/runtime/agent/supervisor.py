@@ -215,7 +215,7 @@ class Supervisor:
             self._ranks.stop()
         elif self._started:
             self._watch.look(self._ranks.watched)
-            self._channel.refresh(self._report())
+            self._channel.tell(self._report(), now=False)
         elif self._order.start:
             places = self._channel.places()
             if places is not None:
@@ -310,17 +310,15 @@ class Supervisor:
         self._channel.close()
         self._watch.close()
         self._telemetry.stop()
-        killed = kills_in_job(self._memory_kills, memory_kills())
         metrics = counts((each.lines, each.metrics) for each in self._printed.values())
-        statuses, silence = self._ranks.statuses, self._channel.silence
         try:
             self._status.end(
                 outcome.state,
-                statuses,
+                self._ranks.statuses,
                 outcome.failure,
-                silence,
-                killed_for_memory=killed,
-                metrics=metrics,
+                silence=self._channel.silence or None,
+                killed_for_memory=kills_in_job(self._memory_kills, memory_kills()),
+                **({"metrics": metrics} if metrics else {}),
             )
         except OSError as error:
             self._console.say(
@@ -351,7 +349,7 @@ class Supervisor:
         self._events.put(self._own_failure(cause))
 
     def _tell(self) -> None:
-        self._channel.tell(self._report())
+        self._channel.tell(self._report(), now=True)
 
     def _report(self) -> Report:
         return Report(

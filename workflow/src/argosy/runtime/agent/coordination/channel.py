@@ -132,15 +132,10 @@ class Channel:
         self._serve_ranks()
         self._heartbeat.start()
 
-    def tell(self, report: Report) -> None:
-        """Report this now."""
+    def tell(self, report: Report, *, now: bool) -> None:
+        """Report this, now or with the next beat."""
         if self._heartbeat:
-            self._heartbeat.tell(report)
-
-    def refresh(self, report: Report) -> None:
-        """Report this with the next beat."""
-        if self._heartbeat:
-            self._heartbeat.refresh(report)
+            self._heartbeat.tell(report, now=now)
 
     @property
     def met(self) -> Collection[int]:

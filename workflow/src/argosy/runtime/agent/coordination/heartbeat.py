@@ -93,14 +93,11 @@ class Heartbeat(threading.Thread):
         self._last_contact = time.monotonic()
         self._interval = link.calm
 
-    def tell(self, report: Report) -> None:
-        """Report this now."""
+    def tell(self, report: Report, *, now: bool) -> None:
+        """Report this, now or with the next beat."""
         self._report = report
-        self._wake.set()
-
-    def refresh(self, report: Report) -> None:
-        """Report this with the next beat."""
-        self._report = report
+        if now:
+            self._wake.set()
 
     def wake(self) -> None:
         """Ask for orders now."""
