@@ -269,7 +269,7 @@ def test_whoever_answers_is_given_little_room_and_time(
         with pytest.raises((OSError, ValueError), match=words):
             client.ask(BEAT_PATH, b"", 1.0)
         assert time.monotonic() - began < 2.5
-        assert client._connection is None
+        assert client._socket is None
 
 
 def test_an_agent_does_not_give_up_because_somebody_else_answers(make_job: Any) -> None:
