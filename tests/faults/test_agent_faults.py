@@ -20,9 +20,8 @@ from agent_job import (
     require_namespaces,
 )
 
-from argosy.runtime.agent.transport.connection import Connection
 from argosy.runtime.agent.transport.http_codec import Request
-from argosy.runtime.agent.transport.http_server import Server, listen
+from argosy.runtime.agent.transport.http_server import Connection, Server, listen
 from argosy.runtime.agent.transport.messages import Order
 from argosy.runtime.agent.transport.peers import Endpoint
 from argosy.runtime.agent.transport.signing import NONCE_HEADER, Signer, digest_of

@@ -60,12 +60,12 @@ def study(
     done = ClusterWorkspace.copy(project, path, project_store.path, site="testbed", cluster=cluster)
     (path / "containers/lightning").mkdir()
     (path / "containers/lightning/Containerfile").write_text(LIGHTNING)
-    for name in ("ddp.py", "ends_at_once.py", "lightning_fit.py"):
+    for name in ("ddp.py", "ends_at_once.py"):
         shutil.copy(PROGRAMS / name, path / "containers/workloads" / name)
     done.configure(
         {
             "ddp": experiment("ddp.py", scale=scale([1, 2, 4], ranks_per_node=2)),
-            "lightning": experiment("lightning_fit.py", image="lightning", scale=scale([2])),
+            "lightning": experiment("launchers/lightning_fit.py", image="lightning", scale=scale([2])),
             "ends-at-once": experiment("ends_at_once.py", scale=scale([2])),
             "alexnet": experiment(
                 "torch/benchmark.py --model alexnet --image-size 64 --batch-size 2 --steps 20",

@@ -44,3 +44,4 @@ trainer.fit(Regression(), loader)
 if trainer.is_global_zero:
     print(f"ranks: {trainer.world_size}")
     print(f"{EPOCHS * len(inputs) / (time.perf_counter() - began):.1f} samples/s", flush=True)
+print(f"rank {trainer.global_rank} of {trainer.world_size} has fitted", flush=True)

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from agent_job import RECORD_A_STEP, Job, jobs
 
+from argosy.runtime.agent.hangs.processes import processes
+from argosy.runtime.agent.processes.output import Console
 from argosy.runtime.agent.processes.rank import Rank
 from argosy.runtime.agent.settings import MeetingPoint, read_settings
 
@@ -527,12 +529,18 @@ def test_a_signal_that_is_passed_on_counts_once_and_one_that_comes_later_ends_th
 
 def test_warning_a_rank_that_has_ended_leaves_it_to_be_reaped(job: Callable[..., Job]) -> None:
     one = job("raise SystemExit(75)", checkpoints={"warning_s": 60, "requeues": 3})
-    rank = Rank(read_settings(one.environment(0)), 0, MeetingPoint(), {})
+    rank = Rank(
+        read_settings(one.environment(0)),
+        0,
+        MeetingPoint(),
+        {},
+        console=Console(1, print),
+        trouble=print,
+        seen={},
+    )
     os.waitid(os.P_PID, rank.pid, os.WEXITED | os.WNOWAIT)
-    rank.warn()
+    rank.warn(processes())
     ended = os.waitid(os.P_PID, rank.pid, os.WEXITED | os.WNOWAIT)
     assert ended is not None and ended.si_status == 75
     rank.collect()
     assert rank.interrupted
-    assert rank.process.stdout
-    rank.process.stdout.close()

@@ -22,6 +22,7 @@ from argosy.runtime.agent.coordination.failure import (
     root_cause,
 )
 from argosy.runtime.agent.processes.output import MAX_LINE, LineSplitter
+from argosy.runtime.agent.sockets import connections_in
 from argosy.runtime.agent.transport import peers
 from argosy.runtime.agent.transport.messages import Order, Outcome, Report
 from argosy.runtime.agent.transport.peers import Owners, find_owner
@@ -143,8 +144,8 @@ def test_the_owner_of_a_socket_is_found_in_the_kernels_table(local: str, remote:
         row(hexadecimal(local, 5000), hexadecimal(remote, 81), 2),
         row(hexadecimal(local, 5000), hexadecimal(remote, 80), 1234),
     ]
-    assert find_owner(table, (plain[0], 5000), (plain[1], 80)) == 1234
-    assert find_owner(table, (plain[0], 5001), (plain[1], 80)) is None
+    assert find_owner(connections_in(table), (plain[0], 5000), (plain[1], 80)) == 1234
+    assert find_owner(connections_in(table), (plain[0], 5001), (plain[1], 80)) is None
 
 
 @pytest.mark.parametrize("way", ["sock_diag", "tables"])
@@ -190,7 +191,7 @@ def not_offered(*_: object) -> None:
 def test_a_closed_socket_in_the_kernels_table_is_nobodys() -> None:
     ends = ("127.0.0.1", 5000), ("127.0.0.1", 80)
     closed = row(*(hexadecimal(*end) for end in ends), 0).replace(" 0 1 1 0", " 0 0 1 0")
-    assert find_owner([closed], *ends) is None
+    assert find_owner(connections_in([closed]), *ends) is None
 
 
 def test_addresses_in_their_usual_spelling() -> None:

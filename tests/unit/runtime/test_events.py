@@ -8,7 +8,8 @@ from agent_job import PYTHON, RUNTIME
 PROGRAM = """
 import signal, sys, threading, time
 sys.path.insert(0, {source!r})
-from argosy.runtime.agent.events import EventQueue, SignalEvent, TroubleEvent
+from argosy.runtime.agent.events import EventQueue, SignalEvent
+from argosy.runtime.agent.coordination.failure import Failure
 events = EventQueue()
 """
 # Signals come at any point of the wait, sooner or later at its very end.
@@ -26,7 +27,7 @@ signal.signal(signal.SIGALRM, lambda number, _: events.put(SignalEvent(number)))
 signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
 def tell(name):
     for number in range(20_000):
-        events.put(TroubleEvent(f"{name} {number}"))
+        events.put(Failure(0, None, f"{name} {number}", 0.0))
 for name in "ab":
     threading.Thread(target=tell, args=(name,)).start()
 causes = {"a": [], "b": []}
@@ -43,9 +44,10 @@ assert causes == {"a": [*range(20_000)], "b": [*range(20_000)]}
 print("all")
 """
 ONE_LATE = """
-threading.Timer(0.5, events.put, [TroubleEvent("late")]).start()
+late = Failure(0, None, "late", 0.0)
+threading.Timer(0.5, events.put, [late]).start()
 since = time.monotonic()
-assert events.get(20) == TroubleEvent("late")
+assert events.get(20) == late
 assert time.monotonic() - since < 5
 assert events.get(0) is None
 print("all")

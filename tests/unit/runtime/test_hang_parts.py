@@ -3,8 +3,9 @@
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import step_files
@@ -43,7 +44,7 @@ def test_messages_carry_it() -> None:
     assert Report.decode(report.encode()) == report
     assert Order.decode(Order(start=True, look=4).encode()) == Order(start=True, look=4)
     failure = Failure(None, None, "hang", 1.0)
-    assert Failure.from_message(failure.message()) == failure
+    assert Failure.from_message(asdict(failure)) == failure
     assert str(failure) == "hang"
 
 
@@ -194,7 +195,7 @@ class Rank:
     steps_file: str
     lines_file: str = "none"
     printed_file: str = "none"
-    words: int = 0
+    pump: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(words=0))
 
 
 def test_steps_words_and_files_are_signs_of_life(
@@ -225,7 +226,7 @@ def test_steps_words_and_files_are_signs_of_life(
         assert not is_quiet()
         assert watched.pace == 0.7
         assert is_quiet()
-        rank.words += 1
+        rank.pump.words += 1
         assert not is_quiet()
         assert is_quiet() and is_quiet()
         process.stdin.write("\n")

@@ -12,7 +12,7 @@ import pytest
 from agent_job import PYTHON, RUNTIME
 
 from argosy.runtime.agent.hangs import inspection, progress
-from argosy.runtime.agent.hangs.inspection import Finding, Inspection, Subject
+from argosy.runtime.agent.hangs.inspection import Finding, inspect
 from argosy.runtime.agent.hangs.places import ENDED, IS, STOPPED, UNKNOWN, WORKS, Place
 from argosy.runtime.agent.hangs.progress import complete
 from argosy.runtime.agent.hangs.stacks import VARIABLE, Dump, Frame, StackFolder
@@ -38,18 +38,17 @@ def look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Look]:
             program, env=variables, stdout=subprocess.DEVNULL, start_new_session=True
         )
         started.append(process)
-        found: list[Finding] = []
         # Until it has come to where it stays.
         for _ in range(20):
-            Inspection(1, [Subject(3, process.pid)], folder, found.append).run()
-            place = without_digest(found[-1])
+            found = inspect(1, {3: process.pid}, folder)
+            place = without_digest(found)
             assert place.rank == 3
             if place.state == state:
                 break
         # And there it is found again.
         for _ in range(again):
-            Inspection(1, [Subject(3, process.pid)], folder, found.append).run()
-            place = without_digest(found[-1])
+            found = inspect(1, {3: process.pid}, folder)
+            place = without_digest(found)
             assert place.state == state
         return place
 
@@ -185,9 +184,7 @@ def test_a_stopped_rank_is_called_stopped(look: Look) -> None:
 def test_a_program_that_is_no_python_and_one_that_has_ended(look: Look) -> None:
     look(["sleep", "600"], UNKNOWN)
     look(["sh", "-c", "while :; do :; done"], WORKS)
-    found: list[Finding] = []
-    Inspection(1, [Subject(0, None)], StackFolder(), found.append).run()
-    assert found[0].places == (Place(0, ENDED),)
+    assert inspect(1, {0: 0}, StackFolder()).places == (Place(0, ENDED),)
 
 
 def test_a_script_is_looked_through_to_its_python(look: Look, tmp_path: Path) -> None:

@@ -25,9 +25,8 @@ from argosy.runtime.agent.coordination.server import (
 from argosy.runtime.agent.rendezvous.key_values import NEWS, NEWS_REQUEST, PUT, Entry, Value, encode
 from argosy.runtime.agent.settings import Settings, read_settings
 from argosy.runtime.agent.transport.client import FullError, HeadClient
-from argosy.runtime.agent.transport.connection import Connection
 from argosy.runtime.agent.transport.http_codec import MAX_BODY, MAX_HEAD, Request, parse_head
-from argosy.runtime.agent.transport.http_server import Server, listen
+from argosy.runtime.agent.transport.http_server import Connection, Server, listen
 from argosy.runtime.agent.transport.messages import Order, Report
 from argosy.runtime.agent.transport.peers import Endpoint
 from argosy.runtime.agent.transport.signing import NONCE_HEADER, Nonces, Once, Signer, digest_of

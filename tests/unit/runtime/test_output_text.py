@@ -125,7 +125,7 @@ def test_lines_without_the_patterns_words_cost_little() -> None:
     lines = [b"step %d loss 0.%d and other words\n" % (n, n) for n in range(2000)]
     data, pattern = b"".join(lines), re.compile("([0-9.]+) samples/s")
     settings = SimpleNamespace(
-        throughput=pattern, printed=None, metrics={}, records="/nowhere", nodes=1, ranks=1
+        throughput=pattern, printed=None, metrics={}, record="/nowhere/{}".format, nodes=1, ranks=1
     )
     printed = PrintedThroughput(cast(Any, settings), 0, print)
 

@@ -18,11 +18,10 @@ from test_messages_between_agents import free_port, settings
 
 from argosy.runtime.agent.coordination.coordinator import Coordinator
 from argosy.runtime.agent.coordination.server import BEAT_PATH, serve_head
-from argosy.runtime.agent.transport import connection as connections
+from argosy.runtime.agent.transport import http_server
 from argosy.runtime.agent.transport.client import HeadClient
-from argosy.runtime.agent.transport.connection import Connection
 from argosy.runtime.agent.transport.http_codec import MAX_BODY, Request, parse_answer, parse_head
-from argosy.runtime.agent.transport.http_server import Server, listen
+from argosy.runtime.agent.transport.http_server import Connection, Server, listen
 from argosy.runtime.agent.transport.messages import Order, Report
 from argosy.runtime.agent.transport.open_files import most_connections
 from argosy.runtime.agent.transport.peers import Endpoint, Owners
@@ -98,7 +97,7 @@ def test_idle_strangers_are_few_and_close_nobody_who_is_known() -> None:
 
 
 def test_who_says_a_little_at_a_time_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "_READ_TIME", 0.5)
+    monkeypatch.setattr(http_server, "_READ_TIME", 0.5)
     port = serve(Echo())
     for said in (REQUEST, b"PUT /refuse HTTP/1.1\r\nContent-Length: 1000\r\n\r\n" + b"x" * 100):
         began = time.monotonic()
@@ -270,7 +269,7 @@ def test_whoever_answers_is_given_little_room_and_time(
         with pytest.raises((OSError, ValueError), match=words):
             client.ask(BEAT_PATH, b"", 1.0)
         assert time.monotonic() - began < 2.5
-        assert client._connection is None
+        assert client._socket is None
 
 
 def test_an_agent_does_not_give_up_because_somebody_else_answers(make_job: Any) -> None:

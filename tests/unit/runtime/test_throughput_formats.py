@@ -30,15 +30,13 @@ def searched(
         throughput=re.compile(asked.pattern),
         printed=asked,
         metrics={},
-        records=str(folder),
+        record=lambda name: str(folder / name),
         logs=str(folder),
         attempt="1.0",
         resume="",
         node=0,
         nodes=NODES,
         ranks=RANKS,
-        steps_file=lambda rank: str(folder / "none"),
-        lines_file=lambda rank: str(folder / "none"),
     )
     printed = PrintedThroughput(cast(Any, settings), rank, print)
     splitter = LineSplitter()

@@ -14,47 +14,32 @@ VARIABLE = "ARGOSY_LOG_WORDS"
 
 
 class LogWords(Protocol):
-    """What such a program file has."""
+    """What such a program file has, and what goes without one."""
 
-    NAME: str
+    NAME: str = "Argosy"
     """Who ends jobs, as messages call it."""
-    TELLING: Sequence[Pattern[str]]
+    TELLING: Sequence[Pattern[str]] = ()
     """Lines that say why a start failed; the group is what is worth repeating."""
 
     def why_ended(self, text: str) -> str | None:
         """Return why the log says that the job was ended."""
+        return None
 
     def ended_at(self, text: str) -> float | None:
         """Return when the log first says that the job was ended: unix, as if the node's zone were UTC."""
+        return None
 
     def failed_nodes(self, line: str) -> tuple[str, Sequence[int], int] | None:
         """Return host, numbers of nodes and exit code of a line that says that they failed."""
+        return None
 
     def misses_node_after(self) -> float:
         """Return after how many seconds without an answer the scheduler gives up a node; 0: never."""
-
-
-class NoWords:
-    """Of jobs that are processes of this machine, and end by Argosy alone."""
-
-    NAME = "Argosy"
-    TELLING: Sequence[Pattern[str]] = ()
-
-    def why_ended(self, text: str) -> str | None:
-        """Return None."""
-        return None
-
-    def ended_at(self, text: str) -> float | None:
-        """Return None."""
-        return None
-
-    def failed_nodes(self, line: str) -> tuple[str, Sequence[int], int] | None:
-        """Return None."""
-        return None
-
-    def misses_node_after(self) -> float:
-        """Return 0."""
         return 0.0
+
+
+class NoWords(LogWords):
+    """Of jobs that are processes of this machine, and end by Argosy alone."""
 
 
 def load() -> LogWords:

@@ -9,7 +9,7 @@ import select
 from dataclasses import dataclass
 from typing import Union
 
-from .coordination.failure import Failure
+from .coordination.failure import Failure, Sighting
 from .hangs.inspection import Finding
 from .transport.messages import Order
 
@@ -21,22 +21,8 @@ class SignalEvent:
     number: int
 
 
-@dataclass(frozen=True)
-class TroubleEvent:
-    """Output could not be written."""
-
-    cause: str
-
-
-@dataclass(frozen=True)
-class HeadLostEvent:
-    """The head is given up; `seen` is the monotonic time at which that began."""
-
-    failure: Failure
-    seen: float
-
-
-Event = Union[SignalEvent, TroubleEvent, HeadLostEvent, Failure, Order, Finding]
+Event = Union[SignalEvent, Failure, Sighting, Order, Finding]
+"""A sighting is that of a head that is given up."""
 
 
 class EventQueue:

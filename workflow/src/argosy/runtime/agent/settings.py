@@ -152,33 +152,14 @@ class Settings:
         """The folder of what the host writes of this attempt, read-only in containers."""
         return os.path.join(self.run_dir, layout.ATTEMPTS, self.attempt)
 
-    @property
-    def telemetry(self) -> str:
-        """The file of what this node does while the ranks run."""
-        return os.path.join(self.records, layout.node_telemetry(self.node))
-
-    def steps_file(self, rank: int) -> str:
-        """Return the file in which a rank records its steps."""
-        return os.path.join(self.records, layout.rank_steps(rank))
-
-    def lines_file(self, rank: int) -> str:
-        """Return the file in which a rank records all else."""
-        return os.path.join(self.records, layout.rank_lines(rank))
-
-    @property
-    def timeline(self) -> str:
-        """The file of Horovod's timeline, which rank 0 writes where the run asks for it."""
-        return os.path.join(self.records, layout.TIMELINE)
+    def record(self, name: str) -> str:
+        """Return the path of one of this attempt's records."""
+        return os.path.join(self.records, name)
 
     @property
     def warning(self) -> str:
         """The file whose presence says that the job will be ended soon."""
         return os.path.join(self.attempt_dir, layout.WARNING)
-
-    @property
-    def warned(self) -> str:
-        """Is there once the ranks have been warned, for those that do not listen yet."""
-        return os.path.join(self.records, layout.WARNED)
 
     @property
     def checkpoints(self) -> str:
@@ -210,7 +191,7 @@ class Settings:
             "rendezvous_port": meeting.rendezvous[1],
             "pmi": "{}:{}".format(*meeting.pmi),
             "interface": self.interface,
-            "timeline": self.timeline,
+            "timeline": self.record(layout.TIMELINE),
             "tmp": tempfile.gettempdir(),
             # The token itself stays with the agents.
             "secret": hmac.new(self.token.encode(), b"of the program", "sha256").hexdigest(),

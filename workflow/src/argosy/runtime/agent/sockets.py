@@ -8,7 +8,7 @@ import socket
 import struct
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Iterable
+from typing import Iterable, Iterator
 
 LISTEN = 10
 
@@ -22,29 +22,33 @@ class Connection:
     state: int
     inode: int
     queued: tuple[int, int]
+    uid: int
 
 
 def connections(pid: int) -> list[Connection]:
     """Return all TCP sockets of the network in which a process lives; none where it has ended."""
-    found = []
+    found: list[Connection] = []
     for name in ("tcp", "tcp6"):
         path = f"/proc/{pid}/net/{name}"
         with contextlib.suppress(OSError), open(path, encoding="ascii") as file:
-            next(file, "")
-            for line in file:
-                fields = line.split()
-                with contextlib.suppress(ValueError, IndexError):
-                    out, _, into = fields[4].partition(":")
-                    found.append(
-                        Connection(
-                            _endpoint(fields[1]),
-                            _endpoint(fields[2]),
-                            int(fields[3], 16),
-                            int(fields[9]),
-                            (int(out, 16), int(into, 16)),
-                        )
-                    )
+            found += connections_in(file)
     return found
+
+
+def connections_in(table: Iterable[str]) -> Iterator[Connection]:
+    """Yield the sockets of a table; its first line, the header, is none."""
+    for line in table:
+        fields = line.split()
+        with contextlib.suppress(ValueError, IndexError):
+            out, _, into = fields[4].partition(":")
+            yield Connection(
+                local=_endpoint(fields[1]),
+                remote=_endpoint(fields[2]),
+                state=int(fields[3], 16),
+                inode=int(fields[9]),
+                queued=(int(out, 16), int(into, 16)),
+                uid=int(fields[7]),
+            )
 
 
 def sockets_of(pids: Iterable[int]) -> set[int]:

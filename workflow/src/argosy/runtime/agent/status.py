@@ -8,7 +8,7 @@ import platform
 import socket
 import time
 from dataclasses import asdict, dataclass
-from typing import Any, Mapping, Sequence
+from typing import Any, Sequence
 
 from ..contract.files import write_json
 from ..contract.layout import SCHEMA_VERSION, node_status
@@ -49,12 +49,11 @@ class StatusFile:
 
     def __init__(self, settings: Settings) -> None:
         self._node = settings.node
-        self._path = os.path.join(settings.records, node_status(settings.node))
-        self._reserve = Reserve(os.path.join(settings.records, f".reserve-{settings.node}"))
+        self.path = settings.record(node_status(settings.node))
+        self._reserve = Reserve(settings.record(f".reserve-{settings.node}"))
         self._started = time.time()
         self._machine = describe_machine()
         self._ranks_started: float | None = None
-        self.path = self._path
 
     def begin(self) -> None:
         """Keep space back for the last word and say that the node is running. Raises OSError."""
@@ -67,38 +66,21 @@ class StatusFile:
 
     def update(self, ranks: Sequence[RankStatus]) -> None:
         """Say how the ranks are; the reserve is left for the end. Raises OSError."""
-        write_json(self._path, self._content(RUNNING, ranks, None, None))
+        write_json(self.path, self._content(RUNNING, ranks))
 
     def end(
-        self,
-        state: str,
-        ranks: Sequence[RankStatus],
-        failure: Failure | None,
-        silence: str,
-        *,
-        killed_for_memory: int,
-        metrics: Mapping[str, Mapping[str, int]],
+        self, state: str, ranks: Sequence[RankStatus], failure: Failure | None, **more: object
     ) -> None:
         """Say how it ended, if need be in the space kept back. Raises OSError.
 
-        `silence` is where the job was that did nothing any more when it was ended,
-        `killed_for_memory` how many of its processes the kernel killed on this node, and `metrics` how
-        often each pattern has matched.
+        `more` are keys that a node has when it has ended (docs/run-folder.md).
         """
-        content = self._content(state, ranks, failure, time.time())
-        content["silence"] = silence or None
-        content["killed_for_memory"] = killed_for_memory
-        content.update({"metrics": metrics} if metrics else {})
-        self._reserve.write_json(self._path, content)
+        content = self._content(state, ranks)
+        content.update(ended=time.time(), failure=failure and asdict(failure), **more)
+        self._reserve.write_json(self.path, content)
         self._reserve.drop()
 
-    def _content(
-        self,
-        state: str,
-        ranks: Sequence[RankStatus],
-        failure: Failure | None,
-        ended: float | None,
-    ) -> dict[str, Any]:
+    def _content(self, state: str, ranks: Sequence[RankStatus]) -> dict[str, Any]:
         return {
             "schema_version": SCHEMA_VERSION,
             "node": self._node,
@@ -106,10 +88,10 @@ class StatusFile:
             "state": state,
             "started": self._started,
             "ranks_started": self._ranks_started,
-            "ended": ended,
+            "ended": None,
             "machine": self._machine,
             "ranks": [asdict(rank) for rank in ranks],
-            "failure": failure.record() if failure else None,
+            "failure": None,
             **_staged_data(),
         }
 

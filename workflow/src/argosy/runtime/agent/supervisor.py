@@ -13,11 +13,12 @@ import sys
 import time
 from typing import Sequence
 
+from ..contract import layout
 from ..contract.files import FOLDER_MODE, UMASK
 from .coordination.channel import Channel
 from .coordination.coordinator import judge
 from .coordination.failure import Failure, Sighting, ends_the_job, signal_name
-from .events import Event, EventQueue, HeadLostEvent, SignalEvent, TroubleEvent
+from .events import Event, EventQueue, SignalEvent
 from .files import open_for_append, write_cause
 from .hangs.inspection import Finding
 from .hangs.node_watch import NodeWatch
@@ -67,7 +68,7 @@ class Supervisor:
             settings,
             self._console.say,
             heard=self._events.put,
-            lost=lambda failure, seen: self._events.put(HeadLostEvent(failure, seen)),
+            lost=self._events.put,
             trouble=self._trouble,
             failed=self._events.put,
             accept=self._ranks.left_unfinished,
@@ -152,13 +153,11 @@ class Supervisor:
             self._outcome = event.outcome
             self._watch.obey(event, self._ranks.watched)
         elif isinstance(event, Finding):
-            self._watch.take(event)
+            self._watch.finding = event
             self._tell()
         elif isinstance(event, Failure):
             self._see(event)
-        elif isinstance(event, TroubleEvent):
-            self._see(self._own_failure(event.cause))
-        elif isinstance(event, HeadLostEvent):
+        elif isinstance(event, Sighting):
             self._alone = True
             self._see(event.failure, event.seen)
         elif event.number in _CANCELLING and self._cancelled is None and not self._is_repeated():
@@ -196,7 +195,7 @@ class Supervisor:
             self._console.say(f"node {self._settings.node}: time to save a checkpoint and end")
             # A rank that does not listen yet finds the file.
             with contextlib.suppress(OSError):
-                os.close(open_for_append(self._settings.warned))
+                os.close(open_for_append(self._settings.record(layout.WARNED)))
             self._nobody_heard_at = time.monotonic() + _HEARING_S
         if self._ranks.warn():
             self._update_status()
@@ -217,7 +216,7 @@ class Supervisor:
             self._ranks.stop()
         elif self._started:
             self._watch.look(self._ranks.watched)
-            self._channel.refresh(self._report())
+            self._channel.tell(self._report(), now=False)
         elif self._order.start:
             places = self._channel.places()
             if places is not None:
@@ -316,17 +315,15 @@ class Supervisor:
         self._channel.close()
         self._watch.close()
         self._telemetry.stop()
-        killed = kills_in_job(self._memory_kills, memory_kills())
         metrics = counts((each.lines, each.metrics) for each in self._printed.values())
-        statuses, silence = self._ranks.statuses, self._channel.silence
         try:
             self._status.end(
                 outcome.state,
-                statuses,
+                self._ranks.statuses,
                 outcome.failure,
-                silence,
-                killed_for_memory=killed,
-                metrics=metrics,
+                silence=self._channel.silence or None,
+                killed_for_memory=kills_in_job(self._memory_kills, memory_kills()),
+                **({"metrics": metrics} if metrics else {}),
             )
         except OSError as error:
             self._console.say(
@@ -354,10 +351,10 @@ class Supervisor:
         self._tell()
 
     def _trouble(self, cause: str) -> None:
-        self._events.put(TroubleEvent(cause))
+        self._events.put(self._own_failure(cause))
 
     def _tell(self) -> None:
-        self._channel.tell(self._report())
+        self._channel.tell(self._report(), now=True)
 
     def _report(self) -> Report:
         return Report(
@@ -368,10 +365,10 @@ class Supervisor:
             signalled=self._saving_since is not None,
             interrupted=self._ranks.interrupted,
             failures=tuple(each.failure for each in self._sightings),
-            quiet=self._watch.quiet if self._started else 0.0,
-            pace=self._watch.pace,
-            looked=self._watch.looked,
-            places=self._watch.places,
+            quiet=self._watch.activity.quiet if self._started else 0.0,
+            pace=self._watch.activity.pace,
+            looked=self._watch.finding.number,
+            places=self._watch.finding.places,
             stall=self._watch.stall,
             missing=self._watch.missing,
             finished=self._ranks.finished if self._started else (),

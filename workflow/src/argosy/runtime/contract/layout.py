@@ -68,41 +68,19 @@ def first_attempt(attempt: str) -> str:
     return f"{job_of(attempt)}.{attempt.rpartition('.')[2].partition('-')[0]}"
 
 
-def scheduler_log(job_id: str) -> str:
-    """Return the name of the log that the scheduler keeps of a job through all its restarts."""
-    return f"scheduler-{job_id}.log"
-
-
-def node_status(node: int) -> str:
-    """Return the name of the file in which an agent describes its node."""
-    return f"node-{node}.json"
-
-
-def node_links(node: int) -> str:
-    """Return the name of the file that lists the connections of a node's ranks."""
-    return f"links-{node}.json"
-
-
-def node_telemetry(node: int) -> str:
-    """Return the name of the file of a node's telemetry."""
-    return f"telemetry-{node}.jsonl"
-
-
-def node_log(node: int) -> str:
-    """Return the name of a node's log."""
-    return f"node-{node}.log"
-
-
-def rank_log(rank: int) -> str:
-    """Return the name of the file of what a rank prints."""
-    return f"rank-{rank}.log"
-
-
-def rank_steps(rank: int) -> str:
-    """Return the name of the file of a rank's steps."""
-    return f"rank-{rank}{STEPS_SUFFIX}"
-
-
+scheduler_log = "scheduler-{}.log".format
+"""The log that the scheduler keeps of a job, by its id, through all its restarts."""
+node_status = "node-{}.json".format
+"""The file in which an agent describes its node."""
+node_links = "links-{}.json".format
+"""The connections of a node's ranks."""
+node_telemetry = "telemetry-{}.jsonl".format
+node_log = "node-{}.log".format
+rank_log = "rank-{}.log".format
+"""What a rank prints."""
+rank_steps = f"rank-{{}}{STEPS_SUFFIX}".format
+rank_lines = f"rank-{{}}{LINES_SUFFIX}".format
+"""A rank's records but its steps."""
 PRINTED = re.compile(r"printed(?:-([0-9]{1,9}))?\.jsonl")
 """Names of such files as `printed` returns; without a number it is rank 0's."""
 
@@ -110,8 +88,3 @@ PRINTED = re.compile(r"printed(?:-([0-9]{1,9}))?\.jsonl")
 def printed(rank: int) -> str:
     """Return the name of the file of the throughput that a rank prints."""
     return f"printed-{rank}.jsonl" if rank else "printed.jsonl"
-
-
-def rank_lines(rank: int) -> str:
-    """Return the name of the file of a rank's other records."""
-    return f"rank-{rank}{LINES_SUFFIX}"

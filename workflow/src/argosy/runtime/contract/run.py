@@ -18,25 +18,6 @@ _DIGEST = re.compile("sha256:[0-9a-f]{64}")
 _BELOW = 1 << 31
 """Of numbers: tables hold whole numbers of 32 bits."""
 _LONGEST_SHOWN = 200
-_LEFT_OUT = (
-    "variant",
-    "timeline",
-    "hang_timeout_s",
-    "independent",
-    "gpus_per_rank",
-    "allocation",
-    "outputs",
-    "data",
-    "metrics",
-    "per",
-    "start",
-    "beside",
-    "bind",
-    "cpus_per_rank",
-    "restarts",
-    "least_nodes",
-)
-"""Keys that the file lacks unless the study sets them: a new key must not look like a changed run."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +59,10 @@ class Data:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """The content of run.json, in the order of its keys."""
+    """The content of run.json, in the order of its keys.
+
+    A key with a default is left out where it has that: a new key must not look like a changed run.
+    """
 
     spec: str | None
     """A digest of all that decides the outcome."""
@@ -104,19 +88,19 @@ class RunSpec:
     """A regular expression; its one group is the samples per second of the job. Or a `Throughput`."""
     time_limit_s: float | None
     checkpoints: CheckpointPlan | None
-    variant: Variant | None
-    timeline: bool
+    variant: Variant | None = None
+    timeline: bool = False
     """Whether rank 0 writes Horovod's timeline."""
-    hang_timeout_s: float | None
+    hang_timeout_s: float | None = None
     """Seconds of silence that count as a hang; 0: none do; None: as the ranks' own steps suggest."""
-    independent: bool
+    independent: bool = False
     """Whether the ranks are separate programs, which need not meet."""
-    gpus_per_rank: int | None
-    allocation: str | None
+    gpus_per_rank: int | None = None
+    allocation: str | None = None
     """The folder of the job that the run shares, below that of the site."""
-    outputs: tuple[str, ...] | None
+    outputs: tuple[str, ...] | None = None
     """Paths that the program writes: relative ones of the working directory, others are mounted."""
-    data: Mapping[str, Data] | None
+    data: Mapping[str, Data] | None = None
     """Data of the host by its path in the container."""
     metrics: Mapping[str, str] | None = None
     """Other numbers that the program prints: regular expressions, each with one group, by name."""
@@ -144,11 +128,8 @@ class RunSpec:
         for each in (keys["data"] or {}).values():
             if each["stage"] is None:
                 del each["stage"]
-        asked = {
-            key: value
-            for key, value in keys.items()
-            if key not in _LEFT_OUT or (value is not None and value is not False)
-        }
+        defaults = {each.name: each.default for each in fields(self)}
+        asked = {key: value for key, value in keys.items() if value is not defaults[key]}
         return {"schema_version": layout.SCHEMA_VERSION, **asked}
 
     @property

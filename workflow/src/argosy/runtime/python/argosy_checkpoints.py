@@ -16,7 +16,6 @@ import signal
 import tempfile
 import threading
 import time
-from types import TracebackType
 
 from argosy_contract import layout
 
@@ -109,12 +108,7 @@ class Checkpoint:
         self._folder = tempfile.mkdtemp(prefix=".new-", dir=self._top or None)
         return self._folder
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, *error: object) -> None:
         # Outside Argosy nobody looks for it.
         if kind is not None or not self._top:
             shutil.rmtree(self._folder, ignore_errors=True)

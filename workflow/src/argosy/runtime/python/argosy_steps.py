@@ -62,7 +62,6 @@ from __future__ import annotations
 
 import math
 import time
-from types import TracebackType
 from typing import Any, Iterable, Iterator, Optional, Tuple, TypeVar
 
 import argosy_checkpoints
@@ -247,12 +246,7 @@ class Step:
         self._recorder._begin(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, *error: object) -> None:
         self._recorder._end(self, complete=kind is None)
 
     def _enter(self, name: str) -> None:
@@ -279,12 +273,7 @@ class _Phase:
     def __enter__(self) -> None:
         self._step._enter(self._name)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._step._leave()
 
 

@@ -24,7 +24,7 @@ from ..settings import NodePlace, Settings
 from ..transport.messages import Order, Report
 from ..transport.peers import Endpoint
 from .coordinator import Coordinator
-from .failure import OTHER, Failure, Finished
+from .failure import OTHER, Failure, Finished, Sighting
 from .heartbeat import NO_ANSWER, Heartbeat, Link, LocalLink, RemoteLink
 from .meeting import Roll, Search
 from .server import serve_head
@@ -51,7 +51,7 @@ class Watch(threading.Thread):
         super().__init__(name="watch", daemon=True)
         self._attempt = settings.attempt
         # The job's script makes the one, an agent that was sent SIGTERM the other.
-        self._warnings = (settings.warning, settings.warned)
+        self._warnings = (settings.warning, settings.record(layout.WARNED))
         self._owner = os.path.join(settings.run_dir, layout.OWNER)
         self._warned: Callable[[], None] | None = warned
         self._superseded = superseded
@@ -96,7 +96,7 @@ class Channel:
         say: Callable[[str], None],
         *,
         heard: Callable[[Order], None],
-        lost: Callable[[Failure, float], None],
+        lost: Callable[[Sighting], None],
         trouble: Callable[[str], None],
         failed: Callable[[Failure], None],
         accept: Callable[[], Failure | None],
@@ -132,15 +132,10 @@ class Channel:
         self._serve_ranks()
         self._heartbeat.start()
 
-    def tell(self, report: Report) -> None:
-        """Report this now."""
+    def tell(self, report: Report, *, now: bool) -> None:
+        """Report this, now or with the next beat."""
         if self._heartbeat:
-            self._heartbeat.tell(report)
-
-    def refresh(self, report: Report) -> None:
-        """Report this with the next beat."""
-        if self._heartbeat:
-            self._heartbeat.refresh(report)
+            self._heartbeat.tell(report, now=now)
 
     @property
     def met(self) -> Collection[int]:

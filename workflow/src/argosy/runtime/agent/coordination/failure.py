@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
 from ...contract.files import open_regular
@@ -38,17 +38,9 @@ class Failure:
     at: float
     kind: str = OTHER
 
-    def record(self) -> dict[str, Any]:
-        """Return the failure as the files of a run hold it."""
-        return asdict(self)
-
-    def message(self) -> dict[str, Any]:
-        """Return the failure as the agents tell each other."""
-        return asdict(self)
-
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> Failure:
-        """Return the reverse of `message`. Raises KeyError, TypeError or ValueError."""
+        """Return what `asdict` made a message of. Raises KeyError, TypeError or ValueError."""
         node, rank = message["node"], message["rank"]
         return cls(
             node=None if node is None else int(node),
@@ -72,11 +64,6 @@ class Finished:
     node: int
     rank: int
     at: float
-
-    @classmethod
-    def from_message(cls, message: Mapping[str, Any]) -> Finished:
-        """Return what `asdict` made a message of. Raises KeyError, TypeError or ValueError."""
-        return cls(int(message["node"]), int(message["rank"]), float(message["at"]))
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Callable, Protocol
+from typing import Callable, Union
 
 from ..settings import Settings
 from ..transport.client import FullError, HeadClient
 from ..transport.messages import Order, Report
 from .coordinator import HEARTBEAT_TIMEOUT_S, Coordinator, vanished
-from .failure import Failure
+from .failure import Failure, Sighting
 from .meeting import Search
 from .server import BEAT_PATH
 
@@ -24,20 +24,8 @@ _ANSWER_TIME = 2.0
 NO_ANSWER = (OSError, ValueError, FullError)
 
 
-class Link(Protocol):
-    """A way to the head. `beat` raises one of `NO_ANSWER`."""
-
-    calm: float
-    """Seconds between two reports when there is nothing new."""
-    retry: float
-    """Seconds until the next attempt when there was no answer."""
-
-    def beat(self, report: Report) -> Order:
-        """Hand in a report and bring back the orders."""
-
-
 class RemoteLink:
-    """The way to a head on another node."""
+    """The way to a head on another node; `beat` raises one of `NO_ANSWER`."""
 
     calm = _CALM
 
@@ -50,6 +38,29 @@ class RemoteLink:
         return Order.decode(self._client.ask(BEAT_PATH, report.encode(), _ANSWER_TIME))
 
 
+class LocalLink:
+    """The way to the head on the head itself; its beats are the clock of the head's judgement.
+
+    While ranks train, that waits for nothing but nodes that fall silent, which takes seconds.
+    """
+
+    retry = _CLOCK
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+        self.calm = _CLOCK
+
+    def beat(self, report: Report) -> Order:
+        """Hand in a report and bring back the orders."""
+        order = self._coordinator.beat(report)
+        self.calm = _CLOCK_IN_TRAINING if order.start and not order.stop else _CLOCK
+        return order
+
+
+Link = Union[RemoteLink, LocalLink]
+"""A way to the head. `calm` and `retry` are seconds: between reports without news, and after no answer."""
+
+
 class Heartbeat(threading.Thread):
     """Reports at once when there is news, otherwise regularly.
 
@@ -57,8 +68,7 @@ class Heartbeat(threading.Thread):
         link: the way to the head.
         report: the first report.
         heard: called in this thread with the first order, and with each that differs from the last.
-        lost: called once when the head is given up, with the failure and the monotonic time at
-            which it began.
+        lost: called once when the head is given up, with the failure and when it began.
         search: judges the attempts to reach the head before its first answer.
     """
 
@@ -67,7 +77,7 @@ class Heartbeat(threading.Thread):
         link: Link,
         report: Report,
         heard: Callable[[Order], None],
-        lost: Callable[[Failure, float], None],
+        lost: Callable[[Sighting], None],
         search: Search,
     ) -> None:
         super().__init__(name="heartbeat", daemon=True)
@@ -83,14 +93,11 @@ class Heartbeat(threading.Thread):
         self._last_contact = time.monotonic()
         self._interval = link.calm
 
-    def tell(self, report: Report) -> None:
-        """Report this now."""
+    def tell(self, report: Report, *, now: bool) -> None:
+        """Report this, now or with the next beat."""
         self._report = report
-        self._wake.set()
-
-    def refresh(self, report: Report) -> None:
-        """Report this with the next beat."""
-        self._report = report
+        if now:
+            self._wake.set()
 
     def wake(self) -> None:
         """Ask for orders now."""
@@ -144,23 +151,4 @@ class Heartbeat(threading.Thread):
 
     def _give_up(self, failure: Failure, seen: float) -> None:
         self._over = True
-        self._lost(failure, seen)
-
-
-class LocalLink:
-    """The way to the head on the head itself; its beats are the clock of the head's judgement.
-
-    While ranks train, that waits for nothing but nodes that fall silent, which takes seconds.
-    """
-
-    retry = _CLOCK
-
-    def __init__(self, coordinator: Coordinator) -> None:
-        self._coordinator = coordinator
-        self.calm = _CLOCK
-
-    def beat(self, report: Report) -> Order:
-        """Hand in a report and bring back the orders."""
-        order = self._coordinator.beat(report)
-        self.calm = _CLOCK_IN_TRAINING if order.start and not order.stop else _CLOCK
-        return order
+        self._lost(Sighting(failure, seen))

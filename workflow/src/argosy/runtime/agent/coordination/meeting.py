@@ -6,6 +6,7 @@ says that its agent has begun: from then on only the network can be in the way, 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import socket
@@ -14,8 +15,8 @@ import time
 from typing import Any, Callable, Mapping
 
 from ...contract import layout
-from ...contract.files import read_object
-from ..settings import Settings
+from ...contract.files import try_object
+from ..settings import Settings, shown_address
 from ..status import CANCELLED, FAILED
 from .coordinator import Coordinator
 from .failure import OTHER, Failure
@@ -25,37 +26,25 @@ class StartRecords:
     """The records of one attempt, by the names that docs/run-folder.md gives them."""
 
     def __init__(self, settings: Settings) -> None:
-        self._records = settings.records
-        self._attempt_dir = settings.attempt_dir
+        self._settings = settings
 
     def names(self) -> set[str]:
         """List the files that there are. Listing makes NFS forget what it believed about them."""
-        return _names(self._records) | _names(self._attempt_dir)
+        found: set[str] = set()
+        for folder in (self._settings.records, self._settings.attempt_dir):
+            with contextlib.suppress(OSError):
+                found.update(os.listdir(folder))
+        return found
 
     def not_started(self, names: set[str]) -> Failure | None:
         """Return the failure of the node that is known not to start."""
-        name = layout.NOT_STARTED
-        said = _read(os.path.join(self._attempt_dir, name)) if name in names else None
-        return failure_of(said) if said else None
+        path = os.path.join(self._settings.attempt_dir, layout.NOT_STARTED)
+        return failure_of(try_object(path)) if layout.NOT_STARTED in names else None
 
-    def status(self, node: int, names: set[str]) -> Mapping[str, Any] | None:
-        """Return what the node's agent says of itself; None before it has begun."""
+    def status(self, node: int, names: set[str]) -> Mapping[str, Any]:
+        """Return what the node's agent says of itself; empty before it has begun."""
         name = layout.node_status(node)
-        return _read(os.path.join(self._records, name)) if name in names else None
-
-
-def _names(folder: str) -> set[str]:
-    try:
-        return set(os.listdir(folder))
-    except OSError:
-        return set()
-
-
-def _read(path: str) -> Mapping[str, Any] | None:
-    try:
-        return read_object(path)
-    except (OSError, ValueError):
-        return None
+        return try_object(self._settings.record(name)) if name in names else {}
 
 
 def failure_of(record: Mapping[str, Any]) -> Failure | None:
@@ -138,7 +127,7 @@ class Search:
             # Another machine, with an address that is this machine's as well.
             here = self._head == socket.gethostname()
             self._is_here = not here and is_own(self._settings.head_address)
-        return failure or (status and ended_early(0, status)) or None
+        return failure or ended_early(0, status)
 
     def _whom(self) -> str:
         host = f", {self._head}" if self._head else ", which has not begun"
@@ -207,7 +196,7 @@ class Roll(threading.Thread):
         waited = self._seen.get(node, 0.0)
         self._seen[node] = waited + _LOOK
         status = self._records.status(node, names) if waited >= 2 * _LOOK else None
-        if status is None:
+        if not status:
             return None
         if failure := ended_early(node, status):
             return failure
@@ -223,9 +212,8 @@ class Roll(threading.Thread):
 
 def place_of(settings: Settings) -> str:
     """Return where the head listens, and by which interface nodes are to get there."""
-    address = settings.head_address
-    shown = f"[{address}]" if ":" in address else address
-    return f"{shown}:{settings.head_port} by interface {settings.interface or 'unknown'}"
+    place = f"{shown_address(settings.head_address)}:{settings.head_port}"
+    return f"{place} by interface {settings.interface or 'unknown'}"
 
 
 def cause_of(error: BaseException) -> str:

@@ -11,9 +11,8 @@ from typing import Callable
 from ..rendezvous.key_values import NEWS, NEWS_REQUEST, PUT
 from ..rendezvous.store import KvLog
 from ..settings import Settings
-from ..transport.connection import Connection
 from ..transport.http_codec import MAX_BODY, Request
-from ..transport.http_server import Server, listen
+from ..transport.http_server import Connection, Server, listen
 from ..transport.messages import Report
 from ..transport.open_files import CONNECTIONS, most_connections
 from ..transport.peers import Endpoint, Owners, plain_address

@@ -10,17 +10,18 @@ import contextlib
 import json
 import os
 import statistics
+import threading
 import time
 from collections import deque
-from typing import Callable, Iterable, Mapping, Protocol, Sequence
+from typing import Callable, Iterable, Mapping, Sequence
 
 from ...contract.files import open_regular, write_all
 from ...contract.steps import last_steps
 from ..coordination.failure import HUNG
 from ..files import open_for_append
+from ..processes.rank import Rank
 from ..transport.messages import Order
-from .inspection import Finding, Inspection, Subject
-from .places import Place
+from .inspection import Finding, inspect
 from .processes import bytes_moved, family, processes
 from .stacks import VARIABLE, StackFolder
 
@@ -33,30 +34,6 @@ _PACE_EVERY, _TAIL_ROWS, _TAIL = 5.0, 40, 4096
 _STEPS_KEPT = 1000
 # An agent that was stopped for a while has not seen what happened meanwhile (seconds).
 _LONGEST_BEAT = 5.0
-
-
-class Watched(Protocol):
-    """What is watched of a rank."""
-
-    @property
-    def pid(self) -> int:
-        """Its process."""
-
-    @property
-    def words(self) -> int:
-        """How often it has printed something so far."""
-
-    @property
-    def steps_file(self) -> str:
-        """Where it records its steps."""
-
-    @property
-    def lines_file(self) -> str:
-        """Where it records all else."""
-
-    @property
-    def printed_file(self) -> str:
-        """Where the throughput is written that it prints; empty: nowhere."""
 
 
 class Activity:
@@ -78,7 +55,7 @@ class Activity:
         """The median of the steps, collectives and times between prints so far, in seconds, or None."""
         return statistics.median(self._steps) if self._steps else None
 
-    def look(self, ranks: Iterable[Watched]) -> None:
+    def look(self, ranks: Iterable[Rank]) -> None:
         """Look for signs of life; to be called about once a second."""
         now = time.monotonic()
         self.quiet += min(now - self._looked, _LONGEST_BEAT)
@@ -94,12 +71,12 @@ class Activity:
             if self._has_moved(ranks):
                 self.quiet = 0.0
 
-    def _has_printed(self, rank: Watched) -> bool:
+    def _has_printed(self, rank: Rank) -> bool:
         before = self._words.get(rank.pid, 0)
-        self._words[rank.pid] = rank.words
-        return rank.words != before
+        self._words[rank.pid] = rank.pump.words
+        return rank.pump.words != before
 
-    def _has_recorded(self, rank: Watched) -> bool:
+    def _has_recorded(self, rank: Rank) -> bool:
         # Both are looked at, so that the second is not news the next time.
         steps, lines = self._has_changed(rank.steps_file), self._has_changed(rank.lines_file)
         return steps or lines
@@ -113,7 +90,7 @@ class Activity:
         self._files[path] = (status.st_size, status.st_mtime_ns)
         return before != self._files[path]
 
-    def _learn_pace(self, ranks: Iterable[Watched], now: float) -> None:
+    def _learn_pace(self, ranks: Iterable[Rank], now: float) -> None:
         for rank in ranks:
             if not self._steps or now > self._pace_looked + _PACE_EVERY:
                 self._pace_looked = now
@@ -123,7 +100,7 @@ class Activity:
                 self._steps.extend(collectives)
                 self._steps.extend(prints[n] - prints[n - 1] for n in range(1, len(prints)))
 
-    def _has_moved(self, ranks: Iterable[Watched]) -> bool:
+    def _has_moved(self, ranks: Iterable[Rank]) -> bool:
         everybody = processes()
         members = {each.pid for rank in ranks for each in family(everybody, rank.pid)}
         moved = {pid: bytes_moved(pid) for pid in members}
@@ -166,33 +143,6 @@ def _last_records(path: str, kind: str, number: str) -> list[float]:
 _EVERY = 0.9  # seconds between two looks for signs of life
 
 
-class WatchedRank(Watched, Protocol):
-    """What is known of a rank."""
-
-    @property
-    def number(self) -> int:
-        """Among all ranks of the job."""
-
-    @property
-    def running(self) -> bool:
-        """Whether it has not ended."""
-
-    @property
-    def log(self) -> str:
-        """The file of its output."""
-
-    @property
-    def stall(self) -> str:
-        """Whom Horovod misses, as it has said in this rank's output; empty: nobody."""
-
-    @property
-    def missing(self) -> tuple[int, ...]:
-        """The ranks that Horovod misses, by the same words."""
-
-    def forget_stall(self) -> None:
-        """Note that the stall is over."""
-
-
 class NodeWatch:
     """Everything but `found` happens in the supervisor's thread.
 
@@ -202,18 +152,20 @@ class NodeWatch:
 
     def __init__(self, found: Callable[[Finding], None]) -> None:
         self._found = found
-        self._activity = Activity()
+        self.activity = Activity()
+        self.finding = Finding(0, (), {})
+        """The result of the last look."""
+        self.stall = ""
+        self.missing: tuple[int, ...] = ()
+        """The ranks that Horovod misses, as far as this node's ranks say: in words, and their numbers."""
         self._folder = StackFolder()
         self._looked = 0.0
-        self._finding = Finding(0, (), {})
-        self._stall = ""
-        self._missing: tuple[int, ...] = ()
         self._asked = 0
         self._written = False
 
     def open(self) -> Mapping[str, str]:
         """Begin to watch; the variables that ranks need for it."""
-        self._activity = Activity()
+        self.activity = Activity()
         path = self._folder.make()
         return {VARIABLE: path} if path else {}
 
@@ -221,66 +173,37 @@ class NodeWatch:
         """Leave nothing behind."""
         self._folder.remove()
 
-    @property
-    def quiet(self) -> float:
-        """Seconds without a sign of life."""
-        return self._activity.quiet
-
-    @property
-    def pace(self) -> float | None:
-        """Median seconds of a step; None: none is known."""
-        return self._activity.pace
-
-    @property
-    def looked(self) -> int:
-        """The number of the last look."""
-        return self._finding.number
-
-    @property
-    def places(self) -> tuple[Place, ...]:
-        """What it found."""
-        return self._finding.places
-
-    @property
-    def stall(self) -> str:
-        """Whom Horovod misses, as far as this node's ranks say."""
-        return self._stall
-
-    @property
-    def missing(self) -> tuple[int, ...]:
-        """The ranks that it misses."""
-        return self._missing
-
-    def look(self, ranks: Sequence[WatchedRank]) -> None:
+    def look(self, ranks: Sequence[Rank]) -> None:
         """Look for signs of life, if it is time."""
         now = time.monotonic()
         if now < self._looked + _EVERY:
             return
         self._looked = now
-        self._activity.look([rank for rank in ranks if rank.running])
-        if self.quiet == 0:
-            for rank in ranks:
-                rank.forget_stall()
-        warned = next((rank for rank in ranks if rank.missing), None)
-        self._stall, self._missing = (warned.stall, warned.missing) if warned else ("", ())
+        self.activity.look([rank for rank in ranks if rank.running])
+        said = [rank.pump.stall for rank in ranks]
+        if self.activity.quiet == 0:
+            for each in said:
+                each.forget()
+        self.stall, self.missing = next(
+            ((each.text, each.missing) for each in said if each.missing), ("", ())
+        )
 
-    def obey(self, order: Order, ranks: Sequence[WatchedRank]) -> None:
+    def obey(self, order: Order, ranks: Sequence[Rank]) -> None:
         """Look at the ranks, or keep their stacks, as the head wants."""
         if order.look > self._asked:
             self._asked = order.look
-            subjects = [Subject(each.number, each.pid if each.running else None) for each in ranks]
-            Inspection(order.look, subjects, self._folder, self._found).start()
+            pids = {each.number: each.pid if each.running else 0 for each in ranks}
+            threading.Thread(target=self._inspect, args=(order.look, pids), daemon=True).start()
         if order.failure and order.failure.kind == HUNG and not self._written:
             self._written = True
             self._write_stacks(ranks)
 
-    def take(self, finding: Finding) -> None:
-        """Take the result of a look."""
-        self._finding = finding
+    def _inspect(self, number: int, pids: Mapping[int, int]) -> None:
+        self._found(inspect(number, pids, self._folder))
 
-    def _write_stacks(self, ranks: Sequence[WatchedRank]) -> None:
+    def _write_stacks(self, ranks: Sequence[Rank]) -> None:
         for rank in ranks:
-            text = self._finding.stacks.get(rank.number)
+            text = self.finding.stacks.get(rank.number)
             if text:
                 # On a full disk the cause alone has to do.
                 with contextlib.suppress(OSError):

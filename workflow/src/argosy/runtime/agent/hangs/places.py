@@ -6,9 +6,9 @@ import glob
 import hashlib
 import os
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Iterable, Sequence
 
 from .stacks import Frame
 
@@ -63,18 +63,6 @@ class Place:
     where: str = ""
     stack: str = ""
     checked: bool = False
-
-    def message(self) -> dict[str, Any]:
-        """Return the place as the agents tell each other."""
-        return asdict(self)
-
-    @classmethod
-    def from_message(cls, message: Mapping[str, Any]) -> Place:
-        """Return the reverse of `message`. Raises KeyError, TypeError or ValueError."""
-        state, call, where, stack = (
-            str(message[name]) for name in ("state", "call", "where", "stack")
-        )
-        return cls(int(message["rank"]), state, call, where, stack, message["checked"] is True)
 
 
 def place_of(rank: int, frames: Sequence[Frame]) -> Place:

@@ -12,6 +12,8 @@ import signal
 import time
 from typing import Callable, Collection, Mapping
 
+from ..hangs.processes import processes
+
 _PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 
 
@@ -46,7 +48,7 @@ def reap(collect: Mapping[int, Callable[[], object]]) -> None:
 def children() -> set[int]:
     """Return the pids of this process's children."""
     me = os.getpid()
-    return {int(name) for name in os.listdir("/proc") if name.isdigit() and _parent(name) == me}
+    return {each.pid for each in processes().values() if each.parent == me}
 
 
 def end_children(spare: Collection[int]) -> None:
@@ -60,15 +62,6 @@ def end_children(spare: Collection[int]) -> None:
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.02)
         reap({})
-
-
-def _parent(pid: str) -> int | None:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            # The name in brackets may itself hold brackets and spaces.
-            return int(file.read().rpartition(b")")[2].split()[1])
-    except (OSError, IndexError, ValueError):
-        return None
 
 
 class Guard:

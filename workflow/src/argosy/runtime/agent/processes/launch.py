@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from typing import Iterator, Mapping, Sequence
 
+from ...contract import layout
 from ...contract.files import UMASK
 from ..settings import MeetingPoint, Settings, rank_environment
 
@@ -36,7 +37,7 @@ def environment_of(settings: Settings, local_rank: int, meeting: MeetingPoint) -
         ARGOSY_NODE_ADDRESS=settings.address,
         ARGOSY_RANK=str(rank),
         ARGOSY_LOCAL_RANK=str(local_rank),
-        ARGOSY_STEPS_FILE=settings.steps_file(rank),
+        ARGOSY_STEPS_FILE=settings.record(layout.rank_steps(rank)),
         ARGOSY_OUTPUT=settings.output,
         ARGOSY_UMASK=f"{UMASK:03o}",
         ARGOSY_CHECKPOINTS=os.path.join(settings.checkpoints, settings.attempt),

@@ -77,7 +77,7 @@ class PrintedThroughput:
         self._share = self._printed.share(settings.nodes, settings.ranks)
         self._pattern = settings.throughput
         self._needed = needed_text(self._pattern) if self._pattern else b""
-        self._path = printed_path(settings, rank)
+        self._path = settings.record(layout.printed(rank))
         self._trouble = trouble
         self._file: int | None = None
         self._settings = settings
@@ -109,7 +109,7 @@ class PrintedThroughput:
 
     def failure(self) -> Failure | None:
         """Return the failure of a job whose ranks ended well without a measurement, or with a wrong one."""
-        has_steps = _holds_steps(self._settings.steps_file(self._rank))
+        has_steps = _holds_steps(self._settings.record(layout.rank_steps(self._rank)))
         cause = "" if has_steps else self._unread() or self._mixed() or self._nothing()
         return Failure(self._settings.node, None, cause, time.time()) if cause else None
 
@@ -172,7 +172,9 @@ class PrintedThroughput:
 
     def _nothing(self) -> str:
         settings, rank = self._settings, self._rank
-        measured = _holds(settings.lines_file(rank), "collective") or _before(settings, rank)
+        measured = _holds(settings.record(layout.rank_lines(rank)), "collective") or _before(
+            settings, rank
+        )
         if self._zeros < self._matches or measured:
             return ""
         if settings.throughput is None:
@@ -230,11 +232,6 @@ def _has_number(line: bytes) -> bool:
     return len(line) <= LONGEST_LINE and bool(_DIGIT.search(line))
 
 
-def printed_path(settings: Settings, rank: int) -> str:
-    """Return where the throughput is written that a rank prints."""
-    return os.path.join(settings.records, layout.printed(rank))
-
-
 def _holds_steps(path: str) -> bool:
     try:
         with open(open_regular(path), "rb") as file:
@@ -268,7 +265,11 @@ def _before(settings: Settings, rank: int) -> bool:
     while attempt and attempt not in seen:
         seen.add(attempt)
         earlier = replace(settings, attempt=attempt)
-        if _holds(printed_path(earlier, rank), "printed") or _holds_steps(earlier.steps_file(rank)):
+        printed, steps = (
+            earlier.record(layout.printed(rank)),
+            earlier.record(layout.rank_steps(rank)),
+        )
+        if _holds(printed, "printed") or _holds_steps(steps):
             return True
         attempt = _continued(os.path.join(earlier.attempt_dir, layout.CLAIM))
     return False

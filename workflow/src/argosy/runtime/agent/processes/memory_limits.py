@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import dataclass
-from typing import Iterator
+
+from ..control_groups import groups_of
 
 _OF_A_USER = "user.slice"  # of systemd, around all of somebody's sessions
 _UNLIMITED = 1 << 60  # version 1 says this or more for no limit
@@ -39,9 +40,10 @@ class MemoryKills:
 def memory_kills(proc: str = "/proc", sys: str = "/sys") -> MemoryKills:
     """Return what is counted now; 0 where it cannot be read."""
     on_node = _counts(f"{proc}/vmstat").get("oom_kill", 0)
+    root = os.path.normpath(f"{sys}/fs/cgroup")
     for read, groups in (
-        (_of_version_2, _groups(proc, f"{sys}/fs/cgroup", "")),
-        (_of_version_1, _groups(proc, f"{sys}/fs/cgroup/memory", "memory")),
+        (_of_version_2, groups_of(proc, root)),
+        (_of_version_1, groups_of(proc, f"{root}/memory", "memory")),
     ):
         killed, visible = 0, False
         for folder in groups:
@@ -88,19 +90,6 @@ def _of_version_1(folder: str) -> tuple[int | None, int, int]:
     # Older kernels do not count here.
     killed = _counts(f"{folder}/memory.oom_control")["oom_kill"]
     return limit if limit < _UNLIMITED else None, killed, met
-
-
-def _groups(proc: str, root: str, controller: str) -> Iterator[str]:
-    """Yield this process's group below `root` and those around it but the root, the innermost first."""
-    root = os.path.normpath(root)
-    with contextlib.suppress(OSError):
-        for line in _text(f"{proc}/self/cgroup").splitlines():
-            _, controllers, path = line.split(":", 2)
-            if controller in controllers.split(","):
-                folder = os.path.normpath(f"{root}/{path}")
-                while folder.startswith(f"{root}/"):
-                    yield folder
-                    folder = os.path.dirname(folder)
 
 
 def _counts(path: str) -> dict[str, int]:

@@ -7,7 +7,7 @@ import math
 import time
 from typing import Iterable, Iterator, Pattern
 
-from .printed_numbers import LONGEST_LINE, LONGEST_TEXT, NoNumberError, number_of, unsearched
+from .printed_numbers import LONGEST_LINE, NoNumberError, number_of, refused, unsearched
 from .searched_text import needed_text, texts_with
 
 MOST_VALUES = 10_000
@@ -38,8 +38,8 @@ class PrintedMetric:
                 try:
                     value = number_of(match, percent=True)
                 except NoNumberError:
-                    record = {"kind": "refused", "name": self.name, "text": match[0][:LONGEST_TEXT]}
-                    yield from self._unreadable(_line({**record, "at": time.monotonic()}))
+                    record = refused(match, time.monotonic(), name=self.name)
+                    yield from self._unreadable(record)
                     continue
                 self.values += 1
                 self._last = self._record(value)
@@ -54,16 +54,12 @@ class PrintedMetric:
         # As argosy_steps writes one.
         number = value if math.isfinite(value) else str(value)
         record = {"kind": "metric", "name": self.name, "value": number, "at": time.monotonic()}
-        return _line({**record, "clock": self._clock})
+        return json.dumps({**record, "clock": self._clock}) + "\n"
 
     def _unreadable(self, record: str) -> Iterator[str]:
         self._unread += 1
         if self._unread <= _MOST_UNREAD:
             yield record
-
-
-def _line(record: dict[str, object]) -> str:
-    return json.dumps(record) + "\n"
 
 
 def counts(

@@ -305,10 +305,10 @@ def record(rate: float, at: float) -> str:
     return f'{{"kind": "printed", "samples_per_second": {rate!r}, "at": {at!r}}}\n'
 
 
-def refused(match: Match[str], at: float) -> str:
-    """Return the line of printed.jsonl for a match that is not a throughput."""
+def refused(match: Match[str], at: float, **metric: str) -> str:
+    """Return the line of printed.jsonl for a match that is not a throughput, or no number of a metric."""
     text = match.group(0)[:LONGEST_TEXT]
-    return json.dumps({"kind": "refused", "text": text, "at": at}) + "\n"
+    return json.dumps({"kind": "refused", **metric, "text": text, "at": at}) + "\n"
 
 
 def unsearched(characters: int, at: float) -> str:

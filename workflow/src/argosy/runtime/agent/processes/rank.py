@@ -23,11 +23,10 @@ from ..coordination.failure import (
     last_lines,
     unreachable,
 )
-from ..hangs.processes import Process, caught, processes
+from ..hangs.processes import Process, caught
 from ..settings import MeetingPoint, Settings, filled_words
 from ..status import RankStatus
 from .launch import environment_of, start, workdir
-from .measurements import printed_path
 from .memory_limits import memory_kills, why_killed
 from .output import Console, OutputPump, Trouble
 from .warning import RankWarning, members
@@ -52,7 +51,17 @@ DRAIN_TIME, _LAST_LINES_TIME = 2.0, 0.5
 
 
 class Rank:
-    """One running rank."""
+    """One running rank.
+
+    Args:
+        settings: of its node.
+        local_rank: its number on the node.
+        meeting: where it finds the others.
+        more: variables besides those of the launcher.
+        console: where its output is shown, where somebody looks.
+        trouble: told the cause where its output cannot be written.
+        seen: given the lines of ranks, by their numbers.
+    """
 
     def __init__(
         self,
@@ -60,95 +69,54 @@ class Rank:
         local_rank: int,
         meeting: MeetingPoint,
         more: Mapping[str, str],
+        *,
+        console: Console,
+        trouble: Trouble,
+        seen: Mapping[int, Callable[[list[bytes]], None]],
     ) -> None:
         self._settings = settings
-        self.status = RankStatus(settings.node * settings.ranks_per_node + local_rank, local_rank)
+        self.number = settings.node * settings.ranks_per_node + local_rank
+        """Among all ranks of the job."""
+        self.status = RankStatus(self.number, local_rank)
+        self.log = os.path.join(settings.logs, layout.rank_log(self.number))
+        self.steps_file = settings.record(layout.rank_steps(self.number))
+        self.lines_file = settings.record(layout.rank_lines(self.number))
+        """Where it records all but its steps."""
+        is_searched = self.number in settings.searched_ranks
+        self.printed_file = settings.record(layout.printed(self.number)) if is_searched else ""
+        """Where the throughput is written that it prints; empty: it is not looked for."""
         environment = {**environment_of(settings, local_rank, meeting), **more}
         folder = workdir(settings)
         if folder:
             environment["PWD"] = folder
         before = filled_words(settings, settings.run.start or (), local_rank, meeting)
         self.started_as = [*before, *settings.run.command]
-        self.process = start(self.started_as, environment, folder, settings.in_container)
+        output, own_end = os.pipe()
+        try:
+            self.process = start(
+                self.started_as, environment, folder, settings.in_container, own_end
+            )
+        finally:
+            os.close(own_end)
+        self.pid = self.process.pid
+        self.pump = OutputPump(
+            self.number,
+            output,
+            self.log,
+            console=console if settings.echo else None,
+            trouble=trouble,
+            lines_seen=seen.get(self.number),
+        )
         self._memory_kills = memory_kills()
         self._warning = RankWarning()
         self._ended: float | None = None
         self._asked_to_end = False
         self._signalled: float | None = None
-        self.pump: OutputPump | None = None
-
-    def attach(
-        self, console: Console, trouble: Trouble, seen: Callable[[list[bytes]], None] | None
-    ) -> None:
-        """Pass on the output; `seen` gets its lines."""
-        assert self.process.stdout
-        rank = self.status.rank
-        self.pump = OutputPump(
-            rank,
-            os.dup(self.process.stdout.fileno()),
-            self.log,
-            console=console if self._settings.echo else None,
-            trouble=trouble,
-            lines_seen=seen,
-        )
-        self.process.stdout.close()
-        self.pump.start()
-
-    @property
-    def number(self) -> int:
-        """Among all ranks of the job."""
-        return self.status.rank
-
-    @property
-    def pid(self) -> int:
-        """Its process."""
-        return self.process.pid
 
     @property
     def running(self) -> bool:
         """Whether it has not ended."""
         return self.status.ended is None
-
-    @property
-    def log(self) -> str:
-        """The file of its output."""
-        return os.path.join(self._settings.logs, layout.rank_log(self.number))
-
-    @property
-    def steps_file(self) -> str:
-        """Where it records its steps."""
-        return self._settings.steps_file(self.number)
-
-    @property
-    def lines_file(self) -> str:
-        """Where it records all else."""
-        return self._settings.lines_file(self.number)
-
-    @property
-    def printed_file(self) -> str:
-        """Where the throughput is written that it prints; empty: it is not looked for."""
-        is_searched = self.number in self._settings.searched_ranks
-        return printed_path(self._settings, self.number) if is_searched else ""
-
-    @property
-    def words(self) -> int:
-        """How often it has printed something so far."""
-        return self.pump.words if self.pump else 0
-
-    @property
-    def stall(self) -> str:
-        """Whom Horovod misses, as it has said in this rank's output; empty: nobody."""
-        return self.pump.stall.text if self.pump else ""
-
-    @property
-    def missing(self) -> tuple[int, ...]:
-        """The ranks that Horovod misses, by the same words."""
-        return self.pump.stall.missing if self.pump else ()
-
-    def forget_stall(self) -> None:
-        """Note that the stall is over."""
-        if self.pump:
-            self.pump.stall.forget()
 
     def send(self, number: int) -> None:
         """Send a signal to the rank and what it started, unless it has ended."""
@@ -156,12 +124,12 @@ class Rank:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, number)
 
-    def warn(self, everybody: dict[int, Process] | None = None) -> bool:
+    def warn(self, everybody: dict[int, Process]) -> bool:
         """Warn the programs of the rank that listen; returns whether its status is another one now."""
         if self.status.ended is not None:
             return False
         before = self.status.heard
-        self._warning.send(self.pid, processes() if everybody is None else everybody)
+        self._warning.send(self.pid, everybody)
         self._note_warning()
         self.status.heard = self._warning.heard is not None
         return self.status.heard != before
@@ -170,7 +138,7 @@ class Rank:
         """Note a warning that the rank's recorder finds by itself: it may do so before this agent does."""
         if self._settings.run.warning_s is None or not os.path.exists(self.steps_file):
             return
-        for path in (self._settings.warning, self._settings.warned):
+        for path in (self._settings.warning, self._settings.record(layout.WARNED)):
             with contextlib.suppress(OSError):
                 self._warning.note(os.stat(path).st_mtime)
 
@@ -284,13 +252,11 @@ class Rank:
         return f": {why}" if why else ""
 
     def _steps_word(self) -> str:
-        assert self.pump
         self.pump.join(DRAIN_TIME)
         return self.pump.steps_word
 
     def _last_lines(self) -> str:
-        if self.pump:
-            self.pump.join(_LAST_LINES_TIME)
+        self.pump.join(_LAST_LINES_TIME)
         return last_lines(self.log)
 
     @property

@@ -8,10 +8,8 @@ import signal
 import time
 from typing import Callable, Mapping, Sequence
 
-from ..coordination.failure import (
-    Failure,
-    Finished,
-)
+from ...contract import layout
+from ..coordination.failure import Failure, Finished
 from ..files import open_for_append
 from ..hangs.processes import processes
 from ..settings import MeetingPoint, Settings
@@ -46,7 +44,7 @@ class Ranks:
     def statuses(self) -> list[RankStatus]:
         """How each rank is."""
         for rank in self._ranks:
-            rank.status.not_finite = rank.pump.losses.found if rank.pump else None
+            rank.status.not_finite = rank.pump.losses.found
         return [rank.status for rank in self._ranks]
 
     @property
@@ -105,19 +103,27 @@ class Ranks:
         if self._settings.run.timeline and self._settings.node == 0:
             # Horovod itself would make it for everybody to read.
             with contextlib.suppress(OSError):
-                os.close(open_for_append(self._settings.timeline))
+                os.close(open_for_append(self._settings.record(layout.TIMELINE)))
         run, places = self._settings.run, places_of(self._settings, console.say)
         for local_rank in self._settings.local_ranks:
             place, more = places[local_rank] if places else None, {**environment}
             if place and "OMP_NUM_THREADS" not in run.rank_environment:
                 more["OMP_NUM_THREADS"] = str(min(run.cpus_per_rank or 1, place.cores))
             with self._open_files.as_before(), held(place):
-                rank = Rank(self._settings, local_rank, meeting, more)
+                rank = Rank(
+                    self._settings,
+                    local_rank,
+                    meeting,
+                    more,
+                    console=console,
+                    trouble=trouble,
+                    seen=seen,
+                )
             rank.status.cpus = place.text if place else None
             self._open_files.give_back(rank.process.pid)
             self._guard.add(rank.process.pid)
             self._ranks.append(rank)
-            rank.attach(console, trouble, seen.get(rank.number))
+            rank.pump.start()
 
     def collect_ended(self, others: Mapping[int, Callable[[], object]]) -> list[Rank]:
         """Reap whatever has ended, `others` by what reaps them; returns the ranks among it."""
@@ -140,8 +146,7 @@ class Ranks:
         """Wait until the output of the ended ranks is written, but not for ever."""
         deadline = time.monotonic() + DRAIN_TIME
         for rank in self._ranks:
-            if rank.pump:
-                rank.pump.join(max(0.0, deadline - time.monotonic()))
+            rank.pump.join(max(0.0, deadline - time.monotonic()))
 
     def _send(self, number: int) -> None:
         for rank in self._ranks:

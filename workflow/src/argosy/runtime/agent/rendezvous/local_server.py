@@ -9,9 +9,8 @@ from typing import Callable
 from ..coordination.server import HOLD, NEWS_PATH, PUT_PATH
 from ..settings import Settings
 from ..transport.client import FullError, HeadClient
-from ..transport.connection import Connection
 from ..transport.http_codec import Request
-from ..transport.http_server import Server, listen
+from ..transport.http_server import Connection, Server, listen
 from ..transport.open_files import most_connections
 from ..transport.peers import Endpoint, Owners
 from .key_values import NEWS, NEWS_REQUEST, PUT

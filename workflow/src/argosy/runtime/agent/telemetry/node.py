@@ -12,40 +12,21 @@ import threading
 import time
 from typing import Collection, Iterator
 
+from ..control_groups import groups_of
 from .source import CumulativeCounter, UnreadError, read_text
 
 
-def own_group(proc: str = "/proc", sys: str = "/sys") -> str:
+def own_group(proc: str, sys: str) -> str:
     """Return the folder of the group that this process, and so its ranks, are in.
 
-    Raises:
-        OSError: the kernel does not say.
-        UnreadError: there is no such group, or it is that of the whole node.
+    Raises UnreadError where there is no such group, or it is that of the whole node.
     """
     root = group_root(sys)
     if not os.path.exists(f"{root}/cgroup.controllers"):
         raise UnreadError(f"there are no control groups of version 2 at {root}")
-    for line in read_text(f"{proc}/self/cgroup").splitlines():
-        if line.startswith("0::"):
-            folder = os.path.normpath(f"{root}/{line[len('0::') :]}")
-            if folder == root:
-                raise UnreadError("the agent sees no control group of its own")
-            return folder
-    raise UnreadError("the agent is in no control group of version 2")
-
-
-def limited_group(proc: str = "/proc", sys: str = "/sys") -> str | None:
-    """Return the nearest group around this process whose memory has a limit; None without one."""
-    root = group_root(sys)
-    try:
-        folder = own_group(proc, sys)
-    except (OSError, UnreadError):
-        return None
-    while folder.startswith(f"{root}/"):
-        if _has_limit(folder):
-            return folder
-        folder = os.path.dirname(folder)
-    return None
+    for folder in groups_of(proc, root):
+        return folder
+    raise UnreadError("the agent sees no control group of its own")
 
 
 def group_root(sys: str) -> str:
@@ -144,7 +125,7 @@ class Memory:
     keys = ("memory_used_bytes",)
 
     def __init__(self, proc: str = "/proc", sys: str = "/sys") -> None:
-        self._roots = proc, sys
+        self._proc, self._sys = proc, sys
         self._group: str | None = None
         self._found = False
         self._meminfo = f"{proc}/meminfo"
@@ -157,7 +138,8 @@ class Memory:
     def read(self) -> dict[str, float]:
         """Bytes. A control group's hold its file cache too, a node's do not."""
         if not self._found:
-            self._group, self._found = limited_group(*self._roots), True
+            groups = filter(_has_limit, groups_of(self._proc, group_root(self._sys)))
+            self._group, self._found = next(groups, None), True
         if self._group is not None:
             return {"memory_used_bytes": int(read_text(f"{self._group}/memory.current"))}
         return {"memory_used_bytes": self._used_on_node()}

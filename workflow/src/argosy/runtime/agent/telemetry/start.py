@@ -6,7 +6,7 @@ import os
 import socket
 from typing import Any, Callable, Mapping
 
-from ...contract.layout import SCHEMA_VERSION
+from ...contract.layout import SCHEMA_VERSION, node_telemetry
 from ..settings import Settings
 from .amd import AmdGpuSource
 from .node import CpuEnergy, Disk, JobCpu, Memory, Network, NodeCpu, OwnCpu
@@ -43,7 +43,13 @@ def telemetry_of(settings: Settings, say: Callable[[str], None]) -> Telemetry:
         NodeSource(readers, lambda: {"memory_of": memory.of}),
         _gpus_of(settings),
     ]
-    return Telemetry(TelemetryWriter(settings.telemetry), header, sources, own.note, warn)
+    return Telemetry(
+        TelemetryWriter(settings.record(node_telemetry(settings.node))),
+        header,
+        sources,
+        own.note,
+        warn,
+    )
 
 
 def missing_gpus(settings: Settings, header: Mapping[str, Any]) -> str | None:

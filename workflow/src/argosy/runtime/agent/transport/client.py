@@ -7,7 +7,6 @@ import time
 
 from ..settings import Settings
 from .http_codec import MAX_BODY, MAX_HEAD, Answer, ask, parse_answer
-from .peers import Endpoint
 from .signing import NONCE_HEADER, SIGNATURE_HEADER, Nonces, Signer
 
 _CHUNK = 1 << 18
@@ -28,7 +27,8 @@ class HeadClient:
         self._address = (settings.head_address, settings.head_port)
         self._signer = Signer(settings.token)
         self._nonces = Nonces()
-        self._connection: _Connection | None = None
+        self._socket: socket.socket | None = None
+        self._received = bytearray()
 
     def ask(self, path: str, body: bytes, timeout: float) -> bytes:
         """Return the head's answer, which comes within `timeout` seconds.
@@ -37,7 +37,7 @@ class HeadClient:
             OSError, ValueError: there is none that could be believed.
             FullError: there is, and it is no.
         """
-        if self._connection:
+        if self._socket:
             try:
                 return self._ask_once(path, body, timeout)
             except ConnectionError:
@@ -46,17 +46,16 @@ class HeadClient:
 
     def close(self) -> None:
         """End the connection; the next request makes a new one."""
-        if self._connection:
-            self._connection.close()
-            self._connection = None
+        if self._socket:
+            self._socket.close()
+        self._socket = None
+        self._received.clear()
 
     def _ask_once(self, path: str, body: bytes, timeout: float) -> bytes:
         deadline = time.monotonic() + timeout
         try:
-            if not self._connection:
-                self._connection = _Connection(self._address, timeout)
             headers = self._signer.request_headers("POST", path, self._nonces.next(), body)
-            answer = self._connection.exchange(ask("POST", path, headers, body), deadline)
+            answer = self._exchange(ask("POST", path, headers, body), deadline)
             return self._believed(answer, headers[NONCE_HEADER])
         except BaseException:
             self.close()
@@ -72,19 +71,9 @@ class HeadClient:
             raise ValueError(f"the head answered {answer.status}")
         return answer.body
 
-
-class _Connection:
-    """Raises OSError and ValueError; to be closed then."""
-
-    def __init__(self, address: Endpoint, timeout: float) -> None:
-        self._socket = socket.create_connection(address, timeout)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._received = bytearray()
-
-    def exchange(self, request: bytes, deadline: float) -> Answer:
+    def _exchange(self, request: bytes, deadline: float) -> Answer:
         """Send a request and return what was answered by then (monotonic time)."""
-        self._wait_at_most_until(deadline)
-        self._socket.sendall(request)
+        self._connected(deadline).sendall(request)
         while (end := self._received.find(b"\r\n\r\n", 0, MAX_HEAD)) < 0:
             if len(self._received) >= MAX_HEAD:
                 raise ValueError(f"the answer is not the head's: over {MAX_HEAD} bytes of headers")
@@ -99,19 +88,19 @@ class _Connection:
         del self._received[: answer.length]
         return answer
 
-    def close(self) -> None:
-        """End it."""
-        self._socket.close()
-
     def _receive(self, deadline: float) -> None:
-        self._wait_at_most_until(deadline)
-        data = self._socket.recv(_CHUNK)
+        data = self._connected(deadline).recv(_CHUNK)
         if not data:
             raise ConnectionResetError("the connection was closed without an answer")
         self._received += data
 
-    def _wait_at_most_until(self, deadline: float) -> None:
+    def _connected(self, deadline: float) -> socket.socket:
+        """Return the connection, which waits until then at most."""
+        if self._socket is None:
+            self._socket = socket.create_connection(self._address, deadline - time.monotonic())
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         left = deadline - time.monotonic()
         if left <= 0:
             raise socket.timeout("timed out")
         self._socket.settimeout(left)
+        return self._socket

@@ -8,7 +8,6 @@ from typing import Any, Mapping
 
 from ..coordination.failure import Failure, Finished
 from ..hangs.places import Place
-from ..status import CANCELLED, COMPLETED, FAILED, INTERRUPTED
 
 
 @dataclass(frozen=True)
@@ -45,37 +44,21 @@ class Report:
 
     def encode(self) -> bytes:
         """Return the report as JSON."""
-        lists = {
-            "failures": [each.message() for each in self.failures],
-            "places": [each.message() for each in self.places],
-            "finished": [asdict(each) for each in self.finished],
-            "unmeasured": self.unmeasured and self.unmeasured.message(),
-        }
-        return _encode({**vars(self), **lists})
+        return _encode(self)
 
     @classmethod
     def decode(cls, data: bytes) -> Report:
         """Return the reverse of `encode`. Raises ValueError."""
         try:
             content = json.loads(data)
-            return cls(
-                node=int(content["node"]),
-                ended=content["ended"] is True,
-                cancelled=content["cancelled"] is True,
-                informed=content["informed"] is True,
-                warned=content["warned"] is True,
-                interrupted=content["interrupted"] is True,
-                signalled=content["signalled"] is True,
-                failures=tuple(Failure.from_message(each) for each in content["failures"]),
-                quiet=float(content["quiet"]),
-                pace=None if content["pace"] is None else float(content["pace"]),
-                looked=int(content["looked"]),
-                places=tuple(Place.from_message(each) for each in content["places"]),
-                stall=str(content["stall"]),
-                missing=tuple(int(each) for each in content["missing"]),
-                finished=tuple(Finished.from_message(each) for each in content["finished"]),
-                unmeasured=content["unmeasured"] and Failure.from_message(content["unmeasured"]),
+            content.update(
+                failures=tuple(map(Failure.from_message, content["failures"])),
+                places=tuple(Place(**each) for each in content["places"]),
+                missing=tuple(content["missing"]),
+                finished=tuple(Finished(**each) for each in content["finished"]),
+                unmeasured=_failure(content["unmeasured"]),
             )
+            return cls(**content)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a report: {error!r}") from None
 
@@ -108,40 +91,23 @@ class Order:
 
     def encode(self) -> bytes:
         """Return the order as JSON."""
-        failure = self.outcome.failure if self.outcome else self.failure
-        return _encode(
-            {
-                "start": self.start,
-                "stop": self.stop,
-                "warn": self.warn,
-                "look": self.look,
-                "ports": dict(self.ports),
-                "failure": failure.message() if failure else None,
-                "state": self.outcome.state if self.outcome else None,
-            }
-        )
+        return _encode(self)
 
     @classmethod
     def decode(cls, data: bytes) -> Order:
         """Return the reverse of `encode`. Raises ValueError."""
         try:
             content = json.loads(data)
-            failure = content["failure"] and Failure.from_message(content["failure"])
-            state = content["state"]
-            if state not in (None, COMPLETED, FAILED, INTERRUPTED, CANCELLED):
-                raise ValueError(f"not a state: {state!r}")
-            return cls(
-                start=content["start"] is True,
-                stop=content["stop"] is True,
-                warn=content["warn"] is True,
-                look=int(content["look"]),
-                ports={str(name): int(port) for name, port in content["ports"].items()},
-                failure=failure,
-                outcome=Outcome(state, failure) if state else None,
-            )
+            if outcome := content["outcome"]:
+                outcome = Outcome(outcome["state"], _failure(outcome["failure"]))
+            return cls(**{**content, "failure": _failure(content["failure"]), "outcome": outcome})
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not an order: {error!r}") from None
 
 
-def _encode(content: dict[str, Any]) -> bytes:
-    return json.dumps(content).encode()
+def _encode(message: Report | Order) -> bytes:
+    return json.dumps(asdict(message)).encode()
+
+
+def _failure(said: Mapping[str, Any] | None) -> Failure | None:
+    return Failure.from_message(said) if said else None

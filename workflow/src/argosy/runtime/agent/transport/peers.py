@@ -10,6 +10,8 @@ import socket
 import struct
 from typing import Iterable, Tuple
 
+from ..sockets import Connection, connections
+
 Endpoint = Tuple[str, int]
 
 # linux/netlink.h, linux/sock_diag.h and linux/inet_diag.h
@@ -61,7 +63,7 @@ class Owners:
             return self._ask_kernel(local, remote)
         except OSError:
             self._kernel = None
-            return search_tables(local, remote)
+            return find_owner(connections(os.getpid()), local, remote)
 
     def _ask_kernel(self, local: Endpoint, remote: Endpoint) -> int | None:
         # sock_diag(7). The tables in /proc take a time that grows with the connections of the
@@ -93,38 +95,8 @@ def _owner_in(answer: bytes) -> int | None:
     return int(uid) if inode else None
 
 
-def search_tables(local: Endpoint, remote: Endpoint) -> int | None:
-    """`Owners.owner` by proc(5), /proc/net/tcp."""
-    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
-        try:
-            with open(path, encoding="ascii") as file:
-                owner = find_owner(file, local, remote)
-        except OSError:
-            continue
-        if owner is not None:
-            return owner
-    return None
-
-
-def find_owner(table: Iterable[str], local: Endpoint, remote: Endpoint) -> int | None:
-    """`Owners.owner` in one table in the format of /proc/net/tcp."""
-    ports = (f":{local[1]:04X}", f":{remote[1]:04X}")
-    for line in table:
-        columns = line.split()
-        if len(columns) < 10 or not columns[1].endswith(ports[0]):
-            continue
-        if columns[2].endswith(ports[1]) and _endpoints(columns) == (local, remote):
-            return int(columns[7]) if int(columns[9]) else None
-    return None
-
-
-def _endpoints(columns: list[str]) -> tuple[Endpoint, Endpoint]:
-    return _endpoint(columns[1]), _endpoint(columns[2])
-
-
-def _endpoint(text: str) -> Endpoint:
-    address, _, port = text.partition(":")
-    # The kernel prints each 32-bit word of the address in the machine's own byte order.
-    words = [int(address[i : i + 8], 16) for i in range(0, len(address), 8)]
-    packed = struct.pack(f"={len(words)}I", *words)
-    return plain_address(str(ipaddress.ip_address(packed))), int(port, 16)
+def find_owner(table: Iterable[Connection], local: Endpoint, remote: Endpoint) -> int | None:
+    """`Owners.owner` by the kernel's table of connections, /proc/net/tcp."""
+    ends = tuple(f"{address}:{port}" for address, port in (local, remote))
+    found = next((each for each in table if (each.local, each.remote) == ends), None)
+    return found.uid if found and found.inode else None
