@@ -13,7 +13,7 @@ import pytest
 from agent_job import ADDRESS, PYTHON, Job, another_user
 
 from argosy.jobs.launchers import shipped
-from argosy.runtime.agent.rendezvous.torch_store import listen_alone
+from argosy.runtime.agent.rendezvous.reserved_ports import listen_alone
 from argosy.runtime.contract.placeholders import as_format
 from argosy.runtime.contract.run import read_run
 from argosy.runtime.meetings import groups_of_ranks

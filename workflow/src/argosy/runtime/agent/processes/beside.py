@@ -53,8 +53,7 @@ class Beside:
         ):
             self._start(words[0], filled_words(settings, words, 0, meeting), meeting)
         if store:
-            words = store_command(settings, store)
-            self._start("torch's store", words, meeting, [store.fileno()])
+            self._start("torch's store", store_command(settings, store), meeting, [store.fileno()])
 
     def _start(
         self, name: str, words: Sequence[str], meeting: MeetingPoint, inherited: Sequence[int] = ()

@@ -1,6 +1,6 @@
-"""The store over which torch's ranks meet, as torchrun has it: no rank's, and at a port that is ours at once.
+"""The store over which torch's ranks meet, as torchrun has it: not rank 0's.
 
-The head's agent listens, and a process of the image serves there: connections wait until it has begun.
+The head's agent listens from the start, and a process of the image serves there: connections wait for it.
 Where the image's torch cannot do that, or the program is none of torch's, rank 0 listens by itself.
 """
 
@@ -14,6 +14,7 @@ from typing import Sequence
 
 from ..processes.launch import environment_of, workdir
 from ..settings import MeetingPoint, Settings
+from .reserved_ports import listen_alone
 
 _PATIENCE_S = 30.0
 # Torch 2.0 is the first to serve at a socket that listens already. Its import takes a second.
@@ -42,22 +43,6 @@ def listen_for_store(settings: Settings) -> socket.socket | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return None if done.returncode else listen_alone()
-
-
-def listen_alone() -> socket.socket:
-    """Listen at a free port of all addresses, which nobody else can bind at any moment. Raises OSError."""
-    has_both = socket.has_dualstack_ipv6()
-    found = socket.socket(socket.AF_INET6 if has_both else socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        if has_both:
-            found.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        # Without SO_REUSEADDR, which `socket.create_server` sets: another user could come in between.
-        found.bind(("", 0))
-        found.listen(socket.SOMAXCONN)
-    except OSError:
-        found.close()
-        raise
-    return found
 
 
 def store_command(settings: Settings, listener: socket.socket) -> Sequence[str]:
