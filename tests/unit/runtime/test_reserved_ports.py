@@ -38,6 +38,7 @@ while True:
     except ConnectionRefusedError:
         time.sleep(0.05)
 assert connection.recv(3) == b"met"
+assert os.environ.get("SERVED") == "False"
 print(f"rank {rank} met at {place[1]}")
 with argosy_steps.Recorder().step(samples=1):
     pass
@@ -127,6 +128,8 @@ def test_all_ranks_are_told_the_same_port(job: Any) -> None:
         "WORLD_SIZE": "{size}",
         "MASTER_ADDR": "{head_address}",
         "MASTER_PORT": "{master_port}",
+        # No torch serves a store there.
+        "SERVED": "{agent_store}",
     }
     job = job(MEETING, nodes=2, ranks_per_node=2, rank_environment=variables).start()
     assert job.wait() == [0, 0], job.outputs()

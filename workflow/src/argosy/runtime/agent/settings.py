@@ -29,6 +29,9 @@ _REQUIRED = (
     "ARGOSY_TOKEN",
 )
 
+AGENT_STORE = "agent_store"
+"""The field that says whether a process of the head serves torch's store, and the name of its port."""
+
 
 class SettingsError(Exception):
     """The agent cannot start; the text is one line for the user."""
@@ -118,6 +121,11 @@ class Settings:
         return sorted(name for name in self._fields - {*FIELDS} if PORT.fullmatch(name))
 
     @property
+    def needs_store(self) -> bool:
+        """Whether ranks are told of torch's store; a single one meets nobody."""
+        return AGENT_STORE in self._fields and self.ranks > 1
+
+    @property
     def needs_places(self) -> bool:
         """Whether ranks are told where all nodes are."""
         return "node_addresses" in self._fields or self.needs_rank_ports
@@ -202,6 +210,7 @@ class Settings:
             "rank_endpoints_json": json.dumps(endpoints),
             **dict.fromkeys(self.head_ports, 0),
             **meeting.ports,
+            AGENT_STORE: AGENT_STORE in meeting.ports,
         }
 
 

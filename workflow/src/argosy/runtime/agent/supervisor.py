@@ -33,7 +33,7 @@ from .processes.printed_metrics import counts
 from .processes.program import Program
 from .processes.ranks import Ranks
 from .rendezvous.reserved_ports import ListenerWatch
-from .settings import MeetingPoint, NodePlace, Settings, SettingsError, read_settings
+from .settings import AGENT_STORE, MeetingPoint, NodePlace, Settings, SettingsError, read_settings
 from .status import CANCELLED, COMPLETED, FAILED, INTERRUPTED, StatusFile
 from .telemetry.start import telemetry_of
 from .transport.messages import Order, Outcome, Report
@@ -240,10 +240,10 @@ class Supervisor:
                 self._channel.rendezvous, self._order.ports, places, self._channel.pmi
             )
             head = self._settings.head_address
-            for port in self._order.ports.values() if self._settings.node == 0 else ():
+            for port in self._programs_ports if self._settings.node == 0 else ():
                 own = (head, self._settings.head_port)
                 ListenerWatch((head, port), own, self._trouble).start()
-            self._beside.start(meeting)
+            self._beside.start(meeting, self._channel.store)
             self._ranks.start(
                 meeting,
                 self._console,
@@ -256,21 +256,33 @@ class Supervisor:
             self._see(self._own_failure(str(error)))
         self._update_status()
 
+    @property
+    def _programs_ports(self) -> set[int]:
+        """Ports of the head at which the program is to listen itself."""
+        ports = self._order.ports
+        return {*ports.values()} - {ports.get(AGENT_STORE, 0)}
+
     def _watch_links(self) -> None:
         settings = self._settings
         run = settings.run
         if not run.has_to_meet:
             return
-        ports = (settings.head_port, self._channel.rendezvous[1], self._channel.pmi[1])
-        ranks = self._ranks.watched
+        # Whoever has met nobody but torch's store has met no rank.
+        store = self._order.ports.get(AGENT_STORE, 0)
+        ports = (settings.head_port, self._channel.rendezvous[1], self._channel.pmi[1], store)
+        ranks, beside = self._ranks.watched, self._beside.pids
         processes: dict[int, Sequence[int]] = {rank.number: [rank.pid] for rank in ranks}
+        # What runs beside the program connects for the first of its node.
+        first = settings.node if run.lone_program else settings.node * settings.ranks_per_node
         program = None
         if run.lone_program:
-            processes = {settings.node: self._beside.pids} if self._beside.pids else {}
+            processes = {}
             for rank in ranks:
                 program = Program(run.lone_program, rank.pid, rank.started_as, len(run.start or ()))
                 processes[program.number] = [program.pid]
-        self._links = LinkWatch(settings, processes, ports, self._order.ports.values(), program)
+        if beside:
+            processes[first] = [*processes.get(first, ()), *beside]
+        self._links = LinkWatch(settings, processes, ports, self._programs_ports, program)
         self._links.start()
 
     def _collect(self) -> None:

@@ -40,7 +40,7 @@ FIELDS = (
     *("rank", "size", "local_rank", "local_size", "node", "nodes", "ranks_per_node"),
     *("head_address", "head_port", "node_address", "node_addresses", "interface"),
     *("rank_port", "rank_endpoints", "rank_endpoints_json"),
-    *("rendezvous_address", "rendezvous_port", "pmi", "timeline", "secret", "tmp"),
+    *("rendezvous_address", "rendezvous_port", "pmi", "agent_store", "timeline", "secret", "tmp"),
 )
 """Placeholders in a launcher's texts, which the agent fills in."""
 PORT = re.compile(r"([a-z][a-z0-9_]*)_port")

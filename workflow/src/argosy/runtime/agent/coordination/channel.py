@@ -20,7 +20,8 @@ from ..rendezvous.local_server import KvReplica, serve_ranks
 from ..rendezvous.pmi import PmiServer
 from ..rendezvous.reserved_ports import reserve_port
 from ..rendezvous.store import Outbox, Rendezvous
-from ..settings import NodePlace, Settings
+from ..rendezvous.torch_store import listen_for_store
+from ..settings import AGENT_STORE, NodePlace, Settings
 from ..transport.messages import Order, Report
 from ..transport.peers import Endpoint
 from .coordinator import Coordinator
@@ -114,6 +115,8 @@ class Channel:
         self._call_agents: Callable[[], None] = lambda: None
         self._coordinator: Coordinator | None = None
         self._reserved: dict[str, socket.socket] = {}
+        self.store: socket.socket | None = None
+        """Where torch's store is to be served: on the head, if the launcher asks for that and it can be."""
         self._rank_ports: list[socket.socket] = []
         self._rendezvous: Rendezvous | None = None
         self.rendezvous: Endpoint = ("", 0)
@@ -184,6 +187,9 @@ class Channel:
     def _serve(self) -> Link:
         settings = self._settings
         self._reserved = {name: reserve_port() for name in settings.head_ports}
+        self.store = listen_for_store(settings) if settings.needs_store else None
+        if self.store:
+            self._reserved.update({"master_port": self.store, AGENT_STORE: self.store})
         self._coordinator = Coordinator(
             settings.nodes,
             settings.start_timeout,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import time
 from typing import Callable, Mapping, Sequence
 
 from ..coordination.failure import OTHER, Failure, ended_by_signal, ended_with_code
 from ..files import open_for_append
+from ..rendezvous.torch_store import store_command
 from ..settings import MeetingPoint, Settings, filled_words
 from .children import Guard
 from .launch import environment_of, start, workdir
@@ -41,26 +43,36 @@ class Beside:
         """What reaps each of them."""
         return {each.pid: each.poll for each in self._running.values()}
 
-    def start(self, meeting: MeetingPoint) -> None:
-        """Start them all, each with a log of its own. Raises StartError or OSError."""
+    def start(self, meeting: MeetingPoint, store: socket.socket | None) -> None:
+        """Start them all, and what serves torch's store at a socket. Raises StartError or OSError."""
         settings = self._settings
         commands = settings.run.beside or {}
-        for number, words in enumerate(
-            [*(commands.get("head", ()) if settings.node == 0 else ()), *commands.get("each", ())]
+        for words in (
+            *(commands.get("head", ()) if settings.node == 0 else ()),
+            *commands.get("each", ()),
         ):
-            log = open_for_append(self._log(number))
-            try:
-                process = start(
-                    filled_words(settings, words, 0, meeting),
-                    {**environment_of(settings, 0, meeting), "ARGOSY_BESIDE": "1"},
-                    workdir(settings),
-                    settings.in_container,
-                    output=log,
-                )
-            finally:
-                os.close(log)
-            self._guard.add(process.pid)
-            self._running[f"{number} {words[0]}"] = process
+            self._start(words[0], filled_words(settings, words, 0, meeting), meeting)
+        if store:
+            self._start("torch's store", store_command(settings, store), meeting, [store.fileno()])
+
+    def _start(
+        self, name: str, words: Sequence[str], meeting: MeetingPoint, inherited: Sequence[int] = ()
+    ) -> None:
+        settings, number = self._settings, len(self._running)
+        log = open_for_append(self._log(number))
+        try:
+            process = start(
+                words,
+                {**environment_of(settings, 0, meeting), "ARGOSY_BESIDE": "1"},
+                workdir(settings),
+                settings.in_container,
+                output=log,
+                inherited=inherited,
+            )
+        finally:
+            os.close(log)
+        self._guard.add(process.pid)
+        self._running[f"{number} {name}"] = process
 
     def failure(self) -> Failure | None:
         """Return what is wrong where one has ended by itself."""

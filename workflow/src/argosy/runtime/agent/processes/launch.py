@@ -54,9 +54,11 @@ def start(
     environment: Mapping[str, str],
     folder: str | None,
     in_container: bool,
+    *,
     output: int = subprocess.PIPE,
+    inherited: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a command in a session of its own, in `folder`; raises StartError."""
+    """Start a command in a session of its own, in `folder`, with these descriptors; raises StartError."""
     name = command[0]
     where = "in the image" if in_container else "on this node"
     try:
@@ -68,6 +70,7 @@ def start(
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            pass_fds=inherited,
         )
     except FileNotFoundError:
         if shutil.which(name, path=environment.get("PATH")):

@@ -57,16 +57,28 @@ def reserve_port() -> socket.socket:
     Raises:
         OSError: no port is free.
     """
+    return _bound(socket.SO_REUSEADDR, socket.SO_REUSEPORT)
+
+
+def listen_alone() -> socket.socket:
+    """Listen at a free port, which nobody else can bind at any moment. Raises OSError."""
+    # With SO_REUSEADDR, which `socket.create_server` sets, another user could come in between.
+    found = _bound()
+    found.listen(socket.SOMAXCONN)
+    return found
+
+
+def _bound(*options: int) -> socket.socket:
     family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
-    reserved = socket.socket(family, socket.SOCK_STREAM)
+    found = socket.socket(family, socket.SOCK_STREAM)
     try:
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        for option in options:
+            found.setsockopt(socket.SOL_SOCKET, option, 1)
         if family == socket.AF_INET6:
             # Rank 0 listens at all of the node's addresses, those of IPv4 as well.
-            reserved.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        reserved.bind(("", 0))
+            found.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        found.bind(("", 0))
     except OSError:
-        reserved.close()
+        found.close()
         raise
-    return reserved
+    return found
