@@ -53,9 +53,11 @@ def start(
     environment: Mapping[str, str],
     folder: str | None,
     in_container: bool,
+    *,
     output: int = subprocess.PIPE,
+    descriptors: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a command in a session of its own, in `folder`; raises StartError."""
+    """Start a command in a session of its own, in `folder`, with `descriptors` open; raises StartError."""
     name = command[0]
     where = "in the image" if in_container else "on this node"
     try:
@@ -67,6 +69,7 @@ def start(
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            pass_fds=descriptors,
         )
     except FileNotFoundError:
         if shutil.which(name, path=environment.get("PATH")):

@@ -30,6 +30,7 @@ from .launch import environment_of, start, workdir
 from .measurements import printed_path
 from .memory_limits import memory_kills, why_killed
 from .output import Console, OutputPump, Trouble
+from .slurm_tasks import Task
 from .warning import RankWarning, members
 
 # What argosy_steps ends a program with when the disk is full (EX_IOERR of sysexits.h).
@@ -60,16 +61,23 @@ class Rank:
         local_rank: int,
         meeting: MeetingPoint,
         more: Mapping[str, str],
+        task: Task | None = None,
     ) -> None:
         self._settings = settings
         self.status = RankStatus(settings.node * settings.ranks_per_node + local_rank, local_rank)
-        environment = {**environment_of(settings, local_rank, meeting), **more}
+        given = task.variables if task else {}
+        environment = {**given, **environment_of(settings, local_rank, meeting), **more}
         folder = workdir(settings)
         if folder:
             environment["PWD"] = folder
         before = filled_words(settings, settings.run.start or (), local_rank, meeting)
         command = [*before, *settings.run.command]
-        self.process = start(command, environment, folder, settings.in_container)
+        descriptors = task.descriptors if task else ()
+        self.process = start(
+            command, environment, folder, settings.in_container, descriptors=descriptors
+        )
+        if task:
+            task.release()
         self._memory_kills = memory_kills()
         self._warning = RankWarning()
         self._ended: float | None = None

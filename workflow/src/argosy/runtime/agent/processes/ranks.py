@@ -21,6 +21,7 @@ from .children import Guard, reap
 from .output import Console, Trouble
 from .placement import held, places_of
 from .rank import DRAIN_TIME, Rank
+from .slurm_tasks import SlurmTasks
 
 # Seconds from SIGTERM to SIGKILL, and from that to giving up.
 GRACE = 2.0
@@ -35,6 +36,7 @@ class Ranks:
         self._guard = guard
         self._open_files = open_files
         self._ranks: list[Rank] = []
+        self._tasks = SlurmTasks(settings)
         self._stopped: float | None = None
 
     @property
@@ -90,6 +92,14 @@ class Ranks:
         """Return the first failure of a rank that ended for the warning and is not to be continued."""
         return next(filter(None, (rank.left_unfinished() for rank in self._ranks)), None)
 
+    def can_start(self) -> bool:
+        """Return whether all that they need is there; to be called again. Raises StartError or OSError."""
+        return self._tasks.are_there()
+
+    def lost_task(self) -> Failure | None:
+        """Return what is wrong where Slurm has ended its task of a rank that still runs."""
+        return self._tasks.failure()
+
     def start(
         self,
         meeting: MeetingPoint,
@@ -112,7 +122,7 @@ class Ranks:
             if place and "OMP_NUM_THREADS" not in run.rank_environment:
                 more["OMP_NUM_THREADS"] = str(min(run.cpus_per_rank or 1, place.cores))
             with self._open_files.as_before(), held(place):
-                rank = Rank(self._settings, local_rank, meeting, more)
+                rank = Rank(self._settings, local_rank, meeting, more, self._tasks.of(local_rank))
             rank.status.cpus = place.text if place else None
             self._open_files.give_back(rank.process.pid)
             self._guard.add(rank.process.pid)
@@ -126,6 +136,7 @@ class Ranks:
         ended = [rank for rank in running if rank.status.ended is not None]
         for rank in ended:
             self._guard.remove(rank.process.pid)
+            self._tasks.end(rank.status.local_rank)
         return ended
 
     def stop(self) -> None:
