@@ -1,4 +1,4 @@
-"""MPI from an image alone runs between real nodes, and ends with the cause when a rank is killed."""
+"""MPI runs between real nodes, started by agents or Slurm, and ends with the cause when one is killed."""
 
 import shutil
 from contextlib import suppress
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from cluster import Cluster
-from cluster_workspace import ClusterWorkspace
+from cluster_workspace import ClusterWorkspace, edit_site
 from workspace import BIN
 
 from argosy_images.builder.builder import build_image
@@ -24,10 +24,25 @@ PROGRAM = Path(__file__).parents[1] / "workflow/programs/meet_by_mpi.py"
 MPICH = "FROM localhost/torch-cpu\nRUN pip install --no-compile mpich==5.0.2 mpi4py==4.1.2\n"
 
 
-def experiment(words: str = "", **scale: Any) -> dict[str, Any]:
+BY_AGENTS = {"launcher": "mpi"}
+# Slurm's pmi2 speaks PMI-1 as well, which this MPICH does.
+BY_SLURM = {"launcher": "srun"}
+ON_THE_HOST = {
+    **BY_SLURM,
+    "runtime": "native",
+    "environment": {"MPI4PY_LIBMPI": "{site.mpi_library}"},
+}
+STARTS = pytest.mark.parametrize(
+    "start",
+    [BY_AGENTS, BY_SLURM, ON_THE_HOST],
+    ids=["agents", "slurm", "native"],
+)
+
+
+def experiment(start: dict[str, Any], words: str = "", **scale: Any) -> dict[str, Any]:
     return {
         "image": "mpich",
-        "launcher": "mpi",
+        **start,
         "command": f"python3 -m mpi4py /workloads/meet_by_mpi.py {words}",
         "scale": {"repeats": 1, **scale},
         "resources": {"time": "10m", "memory_per_rank": "500M"},
@@ -44,28 +59,38 @@ def project_with_mpi(
     (image / "Containerfile").write_text(MPICH)
     shutil.copy(PROGRAM, workspace.path / "containers/workloads")
     # Built where the world outside can be reached; then all of its steps are known.
-    build_image(project_store, image, workspace.path / "lock", workspace.path / "build.log")
+    built = build_image(project_store, image, workspace.path / "lock", workspace.path / "build.log")
+    library = f"{project_store.root(built.digest)}/opt/venv/lib/libmpi.so.12"
+    edit_site(workspace, mpi="pmi2", variables={"mpi_library": library})
     return workspace
 
 
-def test_ranks_exchange_between_nodes(project_with_mpi: ClusterWorkspace) -> None:
+@STARTS
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_ranks_exchange_between_nodes(
+    project_with_mpi: ClusterWorkspace, start: dict[str, Any], ranks: int
+) -> None:
     study = project_with_mpi
-    study.configure({"meet": experiment(nodes=[1, 2, 4], ranks_per_node=2)})
+    study.configure({"meet": experiment(start, "late", nodes=[1, 2, 4], ranks_per_node=ranks)})
     status, output = study.run(BIN / "snakemake", "--profile", "slurm/testbed")
     assert status == 0, output
     for nodes in (1, 2, 4):
-        run_id = f"nodes{nodes}-ranks2-repeat1"
+        run_id = f"nodes{nodes}-ranks{ranks}-repeat1"
         result = study.result(run_id, "meet")
-        assert (len(set(result["hosts"])), result["groups"]) == (nodes, 1)
+        groups = 1 if nodes * ranks > 1 else None
+        assert (len(set(result["hosts"])), result.get("groups")) == (nodes, groups)
         logs = study.run_dir("meet", run_id) / "logs" / result["attempt"] / "ranks"
-        for rank in range(2 * nodes):
+        for rank in range(ranks * nodes):
             said = (logs / f"rank-{rank}.log").read_text()
-            assert f"rank {rank} of {2 * nodes}: 2 on the node" in said
+            assert f"rank {rank} of {ranks * nodes}: {ranks} on the node" in said
 
 
-def test_a_killed_rank_ends_the_job(project_with_mpi: ClusterWorkspace) -> None:
+@STARTS
+def test_a_killed_rank_ends_the_job(
+    project_with_mpi: ClusterWorkspace, start: dict[str, Any]
+) -> None:
     study = project_with_mpi
-    study.configure({"meet": experiment("wait", nodes=[2])})
+    study.configure({"meet": experiment(start, "wait", nodes=[2])})
     driver = study.drive()
     logs = study.run_dir("meet", "nodes2-ranks1-repeat1").glob
     study.wait_for(

@@ -78,6 +78,11 @@ class ScriptTemplate:
                 f"{self._path}: its launcher starts all nodes of a job, so a run cannot go on with fewer",
                 f"write experiments.{run.experiment}.scale.nodes: {run.nodes}",
             )
+        if self._has_own_launch and run is not None and run.mpi:
+            raise ArgosyError(
+                f"{self._path}: does not start ranks by `srun --mpi`, which {run.launcher} needs",
+                f"choose another experiments.{run.experiment}.launcher, such as `mpi`",
+            )
         with _said_of(self._path):
             return self._template.render(values)
 

@@ -162,6 +162,9 @@ class Site(Model):
     """Options that the site rejects, with its reasons."""
     srun: tuple[Argument, ...] = ()
     """Arguments of the `srun` that starts a task on each node."""
+    mpi: Annotated[str | None, Field(pattern=r"^[a-z][a-z0-9_]*$")] = None
+    """The type of `srun --mpi` that starts the site's own MPI, for `launcher: srun`; one that
+    `srun --mpi=list` names. None: no such runs."""
     same_allocation: bool = True
     """Whether a job may hold several runs, one after another: the launcher has to start on fewer nodes than
     the job has."""

@@ -30,6 +30,9 @@ class Launcher(Model):
     """Words before the command, which start it."""
     beside: Annotated[Beside | None, Field(exclude_if=lambda beside: beside is None)] = None
     """Commands that run beside the program."""
+    srun: Annotated[bool, Field(exclude_if=lambda srun: not srun)] = False
+    """Slurm starts a task for each rank, by `srun --mpi` with the type in `mpi` of site.yaml: for the
+    site's own MPI."""
 
     @property
     def texts(self) -> Iterator[str]:
@@ -48,4 +51,11 @@ class Launcher(Model):
                     f"{{{name}}}: there is no such field; there are {', '.join(FIELDS)} and NAME_port, a "
                     "free port on the head"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def tasks_are_of_ranks(self) -> "Launcher":
+        """Refuse tasks of Slurm's for what is not started once a rank."""
+        if self.srun and self.per != "rank":
+            raise ValueError(f"srun starts a task for each rank: remove it, or `per: {self.per}`")
         return self

@@ -219,7 +219,7 @@ class Supervisor:
             self._channel.tell(self._report(), now=False)
         elif self._order.start:
             places = self._channel.places()
-            if places is not None:
+            if places is not None and self._can_start():
                 self._start(places)
         if not self._ended and (self._started or self._stopping()) and not self._ranks.running:
             self._end_ranks()
@@ -231,6 +231,13 @@ class Supervisor:
     def _stopping(self) -> bool:
         ends = ends_the_job(self._sightings, time.monotonic())
         return ends or self._cancelled is not None or self._order.stop
+
+    def _can_start(self) -> bool:
+        try:
+            return self._ranks.can_start()
+        except (StartError, OSError) as error:
+            self._see(self._own_failure(str(error)))
+            return False
 
     def _start(self, places: Sequence[NodePlace]) -> None:
         self._started = True
@@ -290,9 +297,9 @@ class Supervisor:
         # those that are found together with it may be its cause.
         stopping = self._stopping()
         ended = self._ranks.collect_ended(self._beside.collectors)
-        beside = None if stopping else self._beside.failure()
-        if beside and not self._sightings:
-            self._see(beside)
+        lost = None if stopping else self._beside.failure() or self._ranks.lost_task()
+        if lost and not self._sightings:
+            self._see(lost)
         for rank in ended:
             failure = rank.failure()
             if rank.finished and not rank.interrupted:

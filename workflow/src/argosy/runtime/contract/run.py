@@ -118,6 +118,8 @@ class RunSpec:
     """How often it begins again within its job when a rank or node is lost; None: never."""
     least_nodes: int | None = None
     """The fewest nodes with which it then goes on; None: all."""
+    mpi: str | None = None
+    """The type of MPI with which Slurm starts a task for each rank (`srun --mpi`); None: it starts none."""
 
     def content(self) -> dict[str, Any]:
         """Return the JSON object of the file."""
@@ -385,6 +387,7 @@ _OPTIONAL: dict[str, Callable[[Any], Any]] = {
     "cpus_per_rank": _whole(1, _BELOW - 1),
     "restarts": _whole(0, _BELOW - 1),
     "least_nodes": _whole(1, layout.MOST_NODES),
+    "mpi": _text,
 }
 _DEFAULTS: dict[str, Any] = {"rank_environment": {}, "timeline": False, "independent": False}
 

@@ -29,6 +29,7 @@ from ..status import RankStatus
 from .launch import environment_of, start, workdir
 from .memory_limits import memory_kills, why_killed
 from .output import Console, OutputPump, Trouble
+from .slurm_tasks import Task
 from .warning import RankWarning, members
 
 # What argosy_steps ends a program with when the disk is full (EX_IOERR of sysexits.h).
@@ -70,6 +71,7 @@ class Rank:
         meeting: MeetingPoint,
         more: Mapping[str, str],
         *,
+        task: Task | None,
         console: Console,
         trouble: Trouble,
         seen: Mapping[int, Callable[[list[bytes]], None]],
@@ -85,7 +87,8 @@ class Rank:
         is_searched = self.number in settings.searched_ranks
         self.printed_file = settings.record(layout.printed(self.number)) if is_searched else ""
         """Where the throughput is written that it prints; empty: it is not looked for."""
-        environment = {**environment_of(settings, local_rank, meeting), **more}
+        given = task.variables if task else {}
+        environment = {**given, **environment_of(settings, local_rank, meeting), **more}
         folder = workdir(settings)
         if folder:
             environment["PWD"] = folder
@@ -94,10 +97,17 @@ class Rank:
         output, own_end = os.pipe()
         try:
             self.process = start(
-                self.started_as, environment, folder, settings.in_container, own_end
+                self.started_as,
+                environment,
+                folder,
+                settings.in_container,
+                output=own_end,
+                inherited=task.descriptors if task else (),
             )
         finally:
             os.close(own_end)
+        if task:
+            task.release()
         self.pid = self.process.pid
         self.pump = OutputPump(
             self.number,

@@ -19,6 +19,7 @@ from .children import Guard, reap
 from .output import Console, Trouble
 from .placement import held, places_of
 from .rank import DRAIN_TIME, Rank
+from .slurm_tasks import SlurmTasks
 
 # Seconds from SIGTERM to SIGKILL, and from that to giving up.
 GRACE = 2.0
@@ -33,6 +34,7 @@ class Ranks:
         self._guard = guard
         self._open_files = open_files
         self._ranks: list[Rank] = []
+        self._tasks = SlurmTasks(settings)
         self._stopped: float | None = None
 
     @property
@@ -88,6 +90,14 @@ class Ranks:
         """Return the first failure of a rank that ended for the warning and is not to be continued."""
         return next(filter(None, (rank.left_unfinished() for rank in self._ranks)), None)
 
+    def can_start(self) -> bool:
+        """Return whether all that they need is there; to be called again. Raises StartError or OSError."""
+        return self._tasks.are_there()
+
+    def lost_task(self) -> Failure | None:
+        """Return what is wrong where Slurm has ended its task of a rank that still runs."""
+        return self._tasks.failure()
+
     def start(
         self,
         meeting: MeetingPoint,
@@ -115,6 +125,7 @@ class Ranks:
                     local_rank,
                     meeting,
                     more,
+                    task=self._tasks.of(local_rank),
                     console=console,
                     trouble=trouble,
                     seen=seen,
@@ -132,6 +143,7 @@ class Ranks:
         ended = [rank for rank in running if rank.status.ended is not None]
         for rank in ended:
             self._guard.remove(rank.process.pid)
+            self._tasks.end(rank.status.local_rank)
         return ended
 
     def stop(self) -> None:
