@@ -122,16 +122,22 @@ def test_who_listens_at_the_port_is_one_of_ours(
     assert said == ([expected] if strange else [])
 
 
-def test_all_ranks_are_told_the_same_port(job: Any) -> None:
+@pytest.mark.parametrize("torch", [None, "1.13.1+cu117"])
+def test_all_ranks_are_told_the_same_port(job: Any, tmp_path: Path, torch: str | None) -> None:
+    if torch:
+        about = tmp_path / "packages" / f"torch-{torch}.dist-info" / "METADATA"
+        about.parent.mkdir(parents=True)
+        about.write_text(f"Metadata-Version: 2.1\nName: torch\nVersion: {torch}\n")
     variables = {
         "RANK": "{rank}",
         "WORLD_SIZE": "{size}",
         "MASTER_ADDR": "{head_address}",
         "MASTER_PORT": "{master_port}",
-        # No torch serves a store there.
+        # No torch serves a store there, or none that could.
         "SERVED": "{agent_store}",
     }
-    job = job(MEETING, nodes=2, ranks_per_node=2, rank_environment=variables).start()
+    job = job(MEETING, nodes=2, ranks_per_node=2, rank_environment=variables)
+    job.start(PYTHONPATH=str(tmp_path / "packages"))
     assert job.wait() == [0, 0], job.outputs()
     met = {line.split()[-1] for line in job.outputs().splitlines() if " met at " in line}
     assert len(met) == 1

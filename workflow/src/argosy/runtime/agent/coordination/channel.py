@@ -171,7 +171,9 @@ class Channel:
         return self._coordinator.silence if self._coordinator else ""
 
     def close(self) -> None:
-        """Report no more; the head still answers the others."""
+        """Report no more, after the ranks' end; the head still answers the others."""
+        if self._pmi:
+            self._pmi.clean()
         if self._heartbeat:
             self._heartbeat.close()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import re
 import selectors
 import socket
@@ -101,6 +102,18 @@ class PmiServer(threading.Thread):
             "abort": self._abort,
             **dict.fromkeys(_REFUSED, self._refuse),
         }
+
+    def clean(self) -> None:
+        """Remove files of shared memory that killed ranks of MPICH have left; all ranks have ended.
+
+        MPICH 4 and 5 name them after a hash of the job's name (FNV-1a), and the node.
+        """
+        number = 0x811C9DC5
+        for byte in _job(self._settings).encode():
+            number = (number ^ byte) * 0x01000193 & 0xFFFFFFFF
+        for kind in ("shm", "vci"):
+            with contextlib.suppress(OSError):
+                os.unlink(f"/dev/shm/mpich_{kind}_{number:x}_{self._settings.node}")
 
     def failure(self, ended: Finished) -> Failure | None:
         """Return what is wrong with a rank although it ended with exit code 0."""
