@@ -29,8 +29,8 @@ from ..status import RankStatus
 from .launch import environment_of, start, workdir
 from .measurements import printed_path
 from .memory_limits import memory_kills, why_killed
+from .mpi_tasks import MpiTask
 from .output import Console, OutputPump, Trouble
-from .slurm_tasks import Task
 from .warning import RankWarning, members
 
 # What argosy_steps ends a program with when the disk is full (EX_IOERR of sysexits.h).
@@ -61,7 +61,7 @@ class Rank:
         local_rank: int,
         meeting: MeetingPoint,
         more: Mapping[str, str],
-        task: Task | None = None,
+        task: MpiTask | None = None,
     ) -> None:
         self._settings = settings
         self.status = RankStatus(settings.node * settings.ranks_per_node + local_rank, local_rank)
