@@ -22,6 +22,7 @@ class Case:
     warning: int | None = None
     restarts: int = 0
     least_nodes: int | None = None
+    launcher: str = "horovod"
     folder: str = ""
     same_allocation: bool = False
     data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -56,6 +57,7 @@ DELTA = {"cpu": {"account": "code-delta-cpu"}, "a100x4": {"account": "code-delta
 
 MYCLUSTER = {
     "interface": "eth0",
+    "mpi": "pmi2",
     "account": None,
     "hardware": {
         "cpu": {"architecture": "x86_64", "cores": 64, "memory": "250G"},
@@ -108,6 +110,7 @@ def cases() -> Iterator[Case]:
     yield Case("mycluster", "data", gpus=1, data=DATA)
     for site in ("mycluster", "local"):
         yield Case(site, "restarts", nodes=4, warning=120, restarts=2, least_nodes=2)
+    yield Case("mycluster", "mpi", nodes=2, ranks_per_node=2, launcher="srun")
     # On this machine there is no hardware to choose from.
     yield from (
         case for case in _of_site("local", Kept()) if case.name not in ("gpu", "mig", "shared-job")

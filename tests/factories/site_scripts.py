@@ -117,7 +117,7 @@ def _run_of(case: Case) -> Run:
         scaling="strong",
         image="torch",
         command=("python3", "/workloads/torch/digits.py"),
-        launcher="horovod",
+        launcher=case.launcher,
         runtime=case.runtime,
         resources=Resources(
             cpus_per_rank=case.cpus,

@@ -25,12 +25,14 @@ MPICH = "FROM localhost/torch-cpu\nRUN pip install --no-compile mpich==5.0.2 mpi
 
 
 BY_AGENTS = {"launcher": "mpi"}
-# Slurm's pmi2 speaks PMI-1 as well, which this MPICH does.
-BY_SLURM = {"launcher": "srun"}
+# Slurm's pmi2 speaks PMI-1 as well, as this MPICH does. But it cuts lines at 1,024 characters, and MPICH's
+# addresses hold memory that it has not set: glibc sets it to zeros here, of which few characters tell.
+ZEROS = {"MALLOC_PERTURB_": "255"}
+BY_SLURM: dict[str, Any] = {"launcher": "srun", "environment": ZEROS}
 ON_THE_HOST = {
     **BY_SLURM,
     "runtime": "native",
-    "environment": {"MPI4PY_LIBMPI": "{site.mpi_library}"},
+    "environment": {**ZEROS, "MPI4PY_LIBMPI": "{site.mpi_library}"},
 }
 STARTS = pytest.mark.parametrize(
     "start",
@@ -102,13 +104,40 @@ def test_a_killed_rank_ends_the_job(
         one
         for node in study.slurm.nodes
         for one in node.processes()
-        if b"ARGOSY_RANK=1\0" in _variables(one.pid) and "/workloads/meet_by_mpi.py" in one.command
+        if b"ARGOSY_RANK=1\0" in _variables(one.pid)
+        and any(word.endswith("/workloads/meet_by_mpi.py") for word in one.command)
     ]
     rank.kill()
     output = study.end(driver)
     assert driver.returncode == 1, output
     (found,) = study.failures()
     assert (found["node"], found["rank"], found["cause"]) == (1, 1, "killed by signal 9 (SIGKILL)")
+
+
+def test_what_slurm_starts_and_does_not_meet_is_told(project_with_mpi: ClusterWorkspace) -> None:
+    study = project_with_mpi
+    alone = {**ON_THE_HOST, "command": "bash -c 'echo 5 samples/s; sleep 1'"}
+    study.configure(
+        {
+            "abort": experiment(ON_THE_HOST, "abort", nodes=[2], ranks_per_node=2),
+            "alone": {**experiment(alone, nodes=[2]), "command": alone["command"]},
+        }
+    )
+    status, output = study.run(BIN / "snakemake", "--profile", "slurm/testbed", "--keep-going")
+    assert status == 1, output
+    assert study.result("nodes2-ranks1-repeat1", "alone")["groups"] == 2
+    (found,) = study.failures()
+    # This MPI_Abort lets its rank go on.
+    assert found["cause"] == "the scheduler ended tasks of MPI, as after MPI_Abort", output
+
+
+def test_a_type_that_slurm_does_not_know_is_refused(project_with_mpi: ClusterWorkspace) -> None:
+    study = project_with_mpi
+    edit_site(study, mpi="pmi7")
+    study.configure({"meet": experiment(ON_THE_HOST, nodes=[2])})
+    status, output = study.run(BIN / "snakemake", "--profile", "slurm/testbed")
+    assert status == 1
+    assert "slurm/testbed/site.yaml: mpi: Slurm does not know pmi7; write one that" in output
 
 
 def _variables(pid: int) -> bytes:

@@ -117,6 +117,7 @@ OF_SLURM = re.compile(r"\bSlurm\b|SLURM_|SBATCH|scancel|squeue|scontrol|sinfo|\b
 SPEAKS_OF_SLURM = {
     "site/models.py": "the options of a site's file are named as Slurm names them",
     "site/values.py": "the same",
+    "jobs/planning.py": "says what a launcher needs",
     "study/models.py": "what a name may hold",
     "schedulers/local/time_limit.py": "does as Slurm does",
     "study/command_launchers.py": "names launchers",

@@ -1,5 +1,6 @@
 """A launcher is a file of data: its texts reach the agent as they are written, and a mistake is a line."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argosy.jobs.launchers import launcher_of, rank_variables, shipped, with_launchers
+from argosy.jobs.planning import Project, Target, plan_runs, write_runs
 from argosy.runtime.contract.placeholders import FIELDS, as_format, filled
 from argosy.study.config import parse_config
 from argosy.study.runs import Run, expand
@@ -64,6 +66,7 @@ def test_a_projects_own_file_comes_first_and_makes_another_run(tmp_path: Path) -
         ("variables: {ARGOSY_NODE: 1}", "ARGOSY_ are Argosy's own"),
         ("[]", "mine.yaml"),
         ("start: []", "start"),
+        ("mpi_tasks: true\nper: node", "mpi_tasks are of ranks"),
         ("a: [", "is not YAML"),
     ],
 )
@@ -84,3 +87,28 @@ def test_a_launcher_that_is_not_there_is_named(tmp_path: Path) -> None:
         "experiments.one.launcher: there is no launcher torhc\n"
         "hint: did you mean torch?; or add launchers/torhc.yaml"
     )
+
+
+@pytest.mark.parametrize(
+    ("site", "more", "said"),
+    [
+        ("local", "", "launcher: srun needs Slurm and `mpi` in slurm/local/site.yaml"),
+        ("local", "mpi: pmi2", "mpi: only Slurm starts tasks of MPI"),
+        ("testbed", "", "which has `scheduler: slurm` and no `mpi`"),
+        ("testbed", "mpi: -x", "mpi"),
+        ("vista", "interface: ib0\nmpi: pmi2", "its launcher starts no tasks of MPI"),
+    ],
+)
+def test_tasks_of_mpi_need_a_scheduler_that_starts_them(
+    project: Path, tmp_path: Path, site: str, more: str, said: str
+) -> None:
+    for name in (site, "templates"):
+        shutil.copytree(project / "slurm" / name, tmp_path / "slurm" / name)
+    with (tmp_path / f"slurm/{site}/site.yaml").open("a") as file:
+        file.write(f"\n{more}\n")
+    asked = {"runtime": "native", "command": "true", "launcher": "srun", "scale": {"nodes": [1]}}
+    some = expand(parse_config({"experiments": {"one": asked}}, []))
+    with pytest.raises(ArgosyError) as problem:
+        write_runs(Project(tmp_path), plan_runs(Project(tmp_path), Target(site), some, {}))
+    assert said in str(problem.value)
+    assert "\n" not in str(problem.value)

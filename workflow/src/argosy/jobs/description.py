@@ -101,7 +101,7 @@ def describe_run(plan: Plan) -> RunSpec:
         cpus_per_rank=None if run.resources.bind == "none" else run.resources.cpus_per_rank,
         restarts=(run.checkpoints and run.checkpoints.restarts) or None,
         least_nodes=run.least_nodes,
-        mpi=plan.facts.mpi if launcher.srun else None,
+        mpi=plan.facts.mpi if launcher.mpi_tasks else None,
     )
 
 

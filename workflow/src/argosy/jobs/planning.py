@@ -185,7 +185,7 @@ class _Planner:
         """Find a run's place; raises as `plan_runs`."""
         _check_environment(run)
         _check_bind(run)
-        _check_srun(run, self.where.site, self.facts)
+        _check_mpi(run, self.where.site, self.facts)
         _check_outputs(run, self.project.workloads_dir)
         where, facts = self.where, self.facts
         folder = self.project.run_dir(where.site, run).absolute()
@@ -256,21 +256,15 @@ def _check_bind(run: Run) -> None:
         )
 
 
-def _check_srun(run: Run, site: str, facts: Site) -> None:
-    """Refuse ranks that Slurm has to start where there is no Slurm, or its type of MPI is not known."""
-    if not launcher_of(run).srun:
-        return
-    path = f"slurm/{site}/site.yaml"
-    if facts.scheduler != "slurm":
+def _check_mpi(run: Run, site: str, facts: Site) -> None:
+    """Refuse ranks for which the scheduler has to start tasks of MPI where its type is not known."""
+    if launcher_of(run).mpi_tasks and facts.mpi is None:
+        path = f"slurm/{site}/site.yaml"
         raise ArgosyError(
-            f"experiments.{run.asked_as}.launcher: {run.launcher} needs Slurm, and {path} has "
-            f"`scheduler: {facts.scheduler}`",
-            "choose `mpi`, for an MPI in the image, or a site with Slurm",
-        )
-    if facts.mpi is None:
-        raise ArgosyError(
-            f"{path}: mpi is not set, and experiments.{run.asked_as}.launcher: {run.launcher} needs it",
-            "set it to the type of the site's MPI, such as `mpi: pmi2`; `srun --mpi=list` names the types",
+            f"experiments.{run.asked_as}.launcher: {run.launcher} needs Slurm and `mpi` in {path}, "
+            f"which has `scheduler: {facts.scheduler}` and no `mpi`",
+            "write there the type that `srun --mpi=list` names, such as `mpi: pmi2`; or choose the "
+            "launcher `mpi`, for an MPI in the image",
         )
 
 

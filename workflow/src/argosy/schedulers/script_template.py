@@ -80,7 +80,7 @@ class ScriptTemplate:
             )
         if self._has_own_launch and run is not None and run.mpi:
             raise ArgosyError(
-                f"{self._path}: does not start ranks by `srun --mpi`, which {run.launcher} needs",
+                f"{self._path}: its launcher starts no tasks of MPI, which {run.launcher} needs",
                 f"choose another experiments.{run.experiment}.launcher, such as `mpi`",
             )
         with _said_of(self._path):

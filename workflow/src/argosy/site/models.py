@@ -194,6 +194,8 @@ class Site(Model):
             raise ValueError("a cluster needs at least one entry in hardware and in queues")
         if self.scheduler == LOCAL and self.images.build == "job":
             raise ValueError("images.build: `scheduler: local` cannot build in a job")
+        if self.scheduler != "slurm" and self.mpi:
+            raise ValueError("mpi: only Slurm starts tasks of MPI, by `srun --mpi`: leave it out")
         for name, queue in self.queues.items():
             if unknown := set(queue.hardware) - set(self.hardware):
                 raise ValueError(

@@ -30,8 +30,8 @@ class Launcher(Model):
     """Words before the command, which start it."""
     beside: Annotated[Beside | None, Field(exclude_if=lambda beside: beside is None)] = None
     """Commands that run beside the program."""
-    srun: Annotated[bool, Field(exclude_if=lambda srun: not srun)] = False
-    """Slurm starts a task for each rank, by `srun --mpi` with the type in `mpi` of site.yaml: for the
+    mpi_tasks: Annotated[bool, Field(exclude_if=lambda asked: not asked)] = False
+    """The scheduler starts a task for each rank, of the type of MPI that `mpi` of site.yaml names: for the
     site's own MPI."""
 
     @property
@@ -55,7 +55,7 @@ class Launcher(Model):
 
     @model_validator(mode="after")
     def tasks_are_of_ranks(self) -> "Launcher":
-        """Refuse tasks of Slurm's for what is not started once a rank."""
-        if self.srun and self.per != "rank":
-            raise ValueError(f"srun starts a task for each rank: remove it, or `per: {self.per}`")
+        """Refuse tasks of MPI for what is not started once a rank."""
+        if self.mpi_tasks and self.per != "rank":
+            raise ValueError(f"mpi_tasks are of ranks: remove them, or `per: {self.per}`")
         return self

@@ -119,7 +119,7 @@ class RunSpec:
     least_nodes: int | None = None
     """The fewest nodes with which it then goes on; None: all."""
     mpi: str | None = None
-    """The type of MPI with which Slurm starts a task for each rank (`srun --mpi`); None: it starts none."""
+    """The type of MPI for which the scheduler starts a task for each rank; None: it starts none."""
 
     def content(self) -> dict[str, Any]:
         """Return the JSON object of the file."""

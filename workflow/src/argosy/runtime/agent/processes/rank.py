@@ -28,8 +28,8 @@ from ..settings import MeetingPoint, Settings, filled_words
 from ..status import RankStatus
 from .launch import environment_of, start, workdir
 from .memory_limits import memory_kills, why_killed
+from .mpi_tasks import MpiTask
 from .output import Console, OutputPump, Trouble
-from .slurm_tasks import Task
 from .warning import RankWarning, members
 
 # What argosy_steps ends a program with when the disk is full (EX_IOERR of sysexits.h).
@@ -71,7 +71,7 @@ class Rank:
         meeting: MeetingPoint,
         more: Mapping[str, str],
         *,
-        task: Task | None,
+        task: MpiTask | None,
         console: Console,
         trouble: Trouble,
         seen: Mapping[int, Callable[[list[bytes]], None]],

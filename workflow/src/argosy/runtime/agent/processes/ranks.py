@@ -16,10 +16,10 @@ from ..settings import MeetingPoint, Settings
 from ..status import RankStatus
 from ..transport.open_files import OpenFiles
 from .children import Guard, reap
+from .mpi_tasks import MpiTasks
 from .output import Console, Trouble
 from .placement import held, places_of
 from .rank import DRAIN_TIME, Rank
-from .slurm_tasks import SlurmTasks
 
 # Seconds from SIGTERM to SIGKILL, and from that to giving up.
 GRACE = 2.0
@@ -34,7 +34,7 @@ class Ranks:
         self._guard = guard
         self._open_files = open_files
         self._ranks: list[Rank] = []
-        self._tasks = SlurmTasks(settings)
+        self._tasks = MpiTasks(settings)
         self._stopped: float | None = None
 
     @property
@@ -52,8 +52,9 @@ class Ranks:
     @property
     def running(self) -> bool:
         """Whether a rank still runs; one that not even SIGKILL can end is given up in time."""
-        if all(rank.status.ended is not None for rank in self._ranks):
-            return False
+        ended = [rank.status.ended for rank in self._ranks if rank.status.ended is not None]
+        if len(ended) == len(self._ranks):
+            return self._stopped is None and self._tasks.settles(max(ended, default=0.0))
         return self._stopped is None or time.monotonic() < self._stopped + GRACE + _KILL_TIME
 
     @property
@@ -95,7 +96,7 @@ class Ranks:
         return self._tasks.are_there()
 
     def lost_task(self) -> Failure | None:
-        """Return what is wrong where Slurm has ended its task of a rank that still runs."""
+        """Return what is wrong where the scheduler has ended a rank's task of MPI."""
         return self._tasks.failure()
 
     def start(
@@ -143,7 +144,6 @@ class Ranks:
         ended = [rank for rank in running if rank.status.ended is not None]
         for rank in ended:
             self._guard.remove(rank.process.pid)
-            self._tasks.end(rank.status.local_rank)
         return ended
 
     def stop(self) -> None:

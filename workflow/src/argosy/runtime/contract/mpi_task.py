@@ -1,4 +1,4 @@
-"""What an agent and the tasks that Slurm starts for its ranks know of each other, by the job's token."""
+"""What an agent and the tasks of MPI on its node know of each other, by the job's token."""
 
 from __future__ import annotations
 

@@ -1,0 +1,134 @@
+"""The tasks that the scheduler starts for a node's ranks: they hand on what MPI needs (mpi_task.py)."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import hmac
+import json
+import os
+import re
+import socket
+import time
+from dataclasses import dataclass
+from typing import Mapping, Sequence
+
+from ...contract import files, layout, mpi_task
+from ..coordination.failure import EXIT, Failure
+from ..settings import Settings
+from .launch import StartError
+
+# Seconds in which they have to start, in which one says what it has, and in which the scheduler ends them
+# after MPI_Abort.
+_START_TIME, _PATIENCE, _SETTLING = 60.0, 1.0, 1.0
+_LONGEST = 1 << 20
+_SAID = re.compile(r"^\S+: error: +(.+)", re.M)
+
+
+@dataclass(frozen=True)
+class MpiTask:
+    """A task: what it has to hand on, and the connection that keeps it."""
+
+    connection: socket.socket
+    variables: Mapping[str, str]
+    descriptors: Sequence[int]
+    """Open in this process too; variables name them by their numbers here."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the scheduler has ended it."""
+        try:
+            return not self.connection.recv(1)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def release(self) -> None:
+        """Close what the rank has by now."""
+        for each in self.descriptors:
+            os.close(each)
+
+
+class MpiTasks:
+    """The tasks of this node, by their rank's number on it; none where the run does without."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._ranks = settings.local_ranks if settings.run.mpi else ()
+        self._first = settings.node * settings.ranks_per_node
+        self._listener: socket.socket | None = None
+        self._deadline = 0.0
+        self._tasks: dict[int, MpiTask] = {}
+
+    def are_there(self) -> bool:
+        """Return whether each rank has one; to be called again and again. Raises StartError or OSError."""
+        if len(self._tasks) == len(self._ranks):
+            return True
+        if self._listener is None:
+            self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self._listener.bind(mpi_task.address(self._settings.token, self._settings.node))
+            self._listener.listen(len(self._ranks))
+            self._listener.setblocking(False)
+            self._deadline = time.monotonic() + _START_TIME
+        with contextlib.suppress(BlockingIOError):
+            while len(self._tasks) < len(self._ranks):
+                self._take(self._listener.accept()[0])
+            self._listener.close()
+            return True
+        if time.monotonic() > self._deadline:
+            raise StartError(
+                f"the scheduler started {len(self._tasks)} of {len(self._ranks)} tasks of MPI "
+                f"({self._settings.run.mpi}) within {_START_TIME:.0f} s: {self._said()}"
+            )
+        return False
+
+    def of(self, local_rank: int) -> MpiTask | None:
+        """Return the task of a rank; None where the run does without."""
+        return self._tasks.get(local_rank)
+
+    def settles(self, ended: float) -> bool:
+        """Return whether tasks may still end because of ranks, the last of which has `ended` (unix).
+
+        After MPI_Abort the scheduler ends them all, and a rank may go on until then.
+        """
+        return bool(self._tasks) and time.time() < ended + _SETTLING
+
+    def failure(self) -> Failure | None:
+        """Return what is wrong where a task has ended: they last as long as this process."""
+        if any(task.has_ended for task in self._tasks.values()):
+            cause = "the scheduler ended tasks of MPI, as after MPI_Abort"
+            return Failure(self._settings.node, None, cause, time.time(), EXIT)
+        return None
+
+    def _take(self, connection: socket.socket) -> None:
+        connection.settimeout(_PATIENCE)
+        try:
+            data, more, _, _ = connection.recvmsg(_LONGEST, socket.CMSG_SPACE(4))
+            received = array.array("i", b"".join(each for _, _, each in more))
+            content = json.loads(data)
+            own = mpi_task.proof(self._settings.token, self._settings.node)
+            if not hmac.compare_digest(str(content["proof"]).encode(), own.encode()):
+                raise ValueError("not a task of this job")
+        except (OSError, ValueError, LookupError, TypeError):
+            connection.close()
+            return
+        connection.setblocking(False)
+        local_rank, rank = content["local_rank"], content["rank"]
+        if rank != self._first + local_rank or local_rank in self._tasks:
+            raise StartError(
+                f"the scheduler started task {rank} of MPI where rank {self._first + local_rank} is: "
+                f"{self._settings.site_file}: leave out what distributes tasks"
+            )
+        variables = dict(content["variables"])
+        if received:
+            variables["PMI_FD"] = str(received[0])
+        self._tasks[local_rank] = MpiTask(connection, variables, list(received))
+
+    def _said(self) -> str:
+        """Return what the job's log names as an error, which is said on the host; or else where it is."""
+        path = os.path.join(layout.LOGS, self._settings.attempt, layout.JOB_LOG)
+        said = []
+        with contextlib.suppress(OSError):
+            said = _SAID.findall(files.read_log(os.path.join(self._settings.run_dir, path)))
+        return said[-1] if said else f"see {path}"
