@@ -137,6 +137,17 @@ BECOMES = CONNECTS_FIRST + "os.execvp(sys.argv[1], sys.argv[1:])"
 CALLS_IT = CONNECTS_FIRST + "sys.exit(subprocess.call(sys.argv[1:]))"
 USES = SERVE + "kept = connect(port)\ntime.sleep(1)\n" + RECORD_A_STEP
 CALLS_ONCE = SERVE + "time.sleep(1)\nconnect(port).close()\ntime.sleep(1)\n" + RECORD_A_STEP
+IN_A_DAEMON = SERVE + """
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        time.sleep(0.5)
+        kept = connect(port)
+        time.sleep(3)
+    os._exit(0)
+os.wait()
+time.sleep(3)
+""" + RECORD_A_STEP  # fmt: skip
 # It listens and accepts nobody: the other end is nobody's yet.
 BACKLOG = (
     SERVE
@@ -166,6 +177,7 @@ os.wait()
         (None, IN_A_CHILD, 1),
         (BECOMES, USES, 1),
         (BECOMES, NEVER, 2),
+        (BECOMES, IN_A_DAEMON, 1),
         (CALLS_IT, USES, 1),
         (CALLS_IT, NEVER, 2),
     ],

@@ -142,10 +142,9 @@ class LinkWatch(threading.Thread):
         of_start: set[int] = set()
         was_running = self._was_running
         if self._program:
-            mine = self._program.members(everybody)
-            of_start = members[self._program.number] - mine
-            members[self._program.number] = mine
-            self._was_running = bool(mine)
+            of_start = self._program.not_yet(everybody)
+            members[self._program.number] -= of_start
+            self._was_running = self._program.is_running()
         table = connections(os.getpid())
         holders: dict[int, Sequence[Connection]] = {}
         for rank, found in members.items():

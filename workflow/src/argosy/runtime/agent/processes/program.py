@@ -27,12 +27,12 @@ class Program:
     roots: set[int] = field(default_factory=set)
     """The processes that have become the program, as far as they were seen."""
 
-    def members(self, everybody: Mapping[int, Process]) -> set[int]:
-        """Return the program's processes; none before it has begun, and once it has ended."""
-        for each in family(dict(everybody), self.pid):
-            if self._is_begun(each.pid):
-                self.roots.add(each.pid)
-        return {each.pid for root in self.roots for each in family(dict(everybody), root)}
+    def not_yet(self, everybody: Mapping[int, Process]) -> set[int]:
+        """Return the processes of `start` that are none of the program's."""
+        started = family(dict(everybody), self.pid)
+        self.roots.update(each.pid for each in started if self._is_begun(each.pid))
+        own = {each.pid for root in self.roots for each in family(dict(everybody), root)}
+        return {each.pid for each in started} - own
 
     def is_running(self) -> bool:
         """Return whether it has begun and not ended."""
