@@ -65,7 +65,9 @@ def study(
     done.configure(
         {
             "ddp": experiment("ddp.py", scale=scale([1, 2, 4], ranks_per_node=2)),
-            "lightning": experiment("launchers/lightning_fit.py", image="lightning", scale=scale([2])),
+            "lightning": experiment(
+                "launchers/lightning_fit.py", image="lightning", scale=scale([2])
+            ),
             "ends-at-once": experiment("ends_at_once.py", scale=scale([2])),
             "alexnet": experiment(
                 "torch/benchmark.py --model alexnet --image-size 64 --batch-size 2 --steps 20",
