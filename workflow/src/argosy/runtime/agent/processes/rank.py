@@ -83,7 +83,9 @@ class Rank:
         command = [*before, *settings.run.command]
         output, own_end = os.pipe()
         try:
-            self.process = start(command, environment, folder, settings.in_container, own_end)
+            self.process = start(
+                command, environment, folder, settings.in_container, output=own_end
+            )
         finally:
             os.close(own_end)
         self.pid = self.process.pid
