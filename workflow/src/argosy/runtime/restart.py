@@ -49,15 +49,7 @@ def restart_of(
     failure: Mapping[str, Any] | None,
     reports: Sequence[NodeReport],
 ) -> Restart | str:
-    """Return the restart after a failed attempt, or why there is none; "" where none can mend it.
-
-    Args:
-        run_dir: the folder of the run.
-        run: as run.json has it.
-        attempt: that failed.
-        failure: its cause.
-        reports: of the attempt's nodes.
-    """
+    """Return the restart after a failed attempt, or why there is none; "" where none can mend it."""
     if not run.restarts or failure is None or failure.get("kind") not in OF_A_LOSS:
         return ""
     attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, attempt)

@@ -38,7 +38,6 @@ class Watch(threading.Thread):
     """Looks until the process ends.
 
     Args:
-        settings: whose run it is.
         warned: called once, in this thread, when the job should save its state and end.
         superseded: called once when the run belongs to another attempt.
     """
@@ -82,8 +81,6 @@ class Channel:
     """Reports and orders; on node 0 also the head's side of them, for all nodes.
 
     Args:
-        settings: who and where the nodes are.
-        say: prints a line for the user.
         heard: called with each order, from another thread.
         lost: called when the head is given up, as `Heartbeat` describes it.
         trouble: called with the cause when the ranks' rendezvous cannot go on.

@@ -50,7 +50,6 @@ class Coordinator:
     """Takes the reports of all nodes and gives them orders. Safe to call from several threads.
 
     Args:
-        nodes: how many there are.
         start_timeout: how long to wait for all of them to appear, in seconds.
         accept: asked when every rank ended well; a failure from it fails the job.
         changed: called when there are new orders.

@@ -65,8 +65,6 @@ class Heartbeat(threading.Thread):
     """Reports at once when there is news, otherwise regularly.
 
     Args:
-        link: the way to the head.
-        report: the first report.
         heard: called in this thread with the first order, and with each that differs from the last.
         lost: called once when the head is given up, with the failure and when it began.
         search: judges the attempts to reach the head before its first answer.

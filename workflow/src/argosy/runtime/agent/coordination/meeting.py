@@ -74,12 +74,7 @@ _PATIENCE = 5.0  # seconds until the user is told for whom a node waits
 
 
 class Search:
-    """One node's search for the head, from the first attempt to the first answer.
-
-    Args:
-        settings: whose node it is, and where the head should be.
-        say: prints a line for the user.
-    """
+    """One node's search for the head, from the first attempt to the first answer."""
 
     def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
         self.start_timeout = settings.start_timeout
@@ -151,13 +146,7 @@ class Search:
 
 
 class Roll(threading.Thread):
-    """The head's look at the files of nodes that have not reached it, until all have.
-
-    Args:
-        settings: the head's.
-        coordinator: is asked who is missing, and told what is known of them.
-        say: prints a line for the user.
-    """
+    """The head's look at the files of nodes that have not reached it, until all have."""
 
     def __init__(
         self, settings: Settings, coordinator: Coordinator, say: Callable[[str], None]

@@ -43,13 +43,7 @@ class _Question:
 
 
 class HeadService:
-    """Answers the job's agents, and nobody else. In the server's thread, but for `ordered`.
-
-    Args:
-        settings: the job's token and size.
-        coordinator: gets the agents' reports.
-        say: prints a line for the user.
-    """
+    """Answers the job's agents, and nobody else. In the server's thread, but for `ordered`."""
 
     def __init__(
         self, settings: Settings, coordinator: Coordinator, say: Callable[[str], None]

@@ -51,7 +51,6 @@ class HangJudge:
     """Knows how silent each node is. Not safe to call from several threads.
 
     Args:
-        nodes: how many there are.
         timeout: what the experiment says, in seconds; 0: there is no hang; None: it says nothing.
         limit: the time of the clock at which the job will be ended; None: it is not known.
     """

@@ -52,17 +52,7 @@ DRAIN_TIME, _LAST_LINES_TIME = 2.0, 0.5
 
 
 class Rank:
-    """One running rank.
-
-    Args:
-        settings: of its node.
-        local_rank: its number on the node.
-        meeting: where it finds the others.
-        more: variables besides those of the launcher.
-        console: where its output is shown, where somebody looks.
-        trouble: told the cause where its output cannot be written.
-        seen: given the lines of ranks, by their numbers.
-    """
+    """One running rank, with `more` variables than the launcher's; `seen` takes the lines of some ranks."""
 
     def __init__(
         self,

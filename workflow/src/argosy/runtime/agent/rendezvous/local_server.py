@@ -25,12 +25,7 @@ _RETRY = 0.1
 class KvReplica:
     """Two threads, one for each way. A head that is lost is for the heartbeat to notice.
 
-    Args:
-        settings: where the head is.
-        rendezvous: this node's own.
-        outbox: what goes up.
-        ordered: called when the head has new orders.
-        trouble: called with the cause when the head cannot take our keys.
+    `ordered` is called when the head has new orders, `trouble` with the cause when it cannot take our keys.
     """
 
     def __init__(

@@ -54,11 +54,8 @@ class _Client:
 class PmiServer(threading.Thread):
     """Serves this node's ranks until the process ends. Raises OSError when it cannot listen.
 
-    Args:
-        settings: of the node.
-        rendezvous: of the node; each node's entries reach the others in the order of their puts.
-        say: prints a line for the user.
-        failed: is told the failure of a rank that called MPI_Abort, after which MPI lets it go on.
+    Entries of a node reach the others in the order of their puts. `failed` is told the
+    failure of a rank that called MPI_Abort, after which MPI lets it go on.
     """
 
     def __init__(

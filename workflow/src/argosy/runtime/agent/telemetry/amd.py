@@ -47,8 +47,6 @@ class AmdGpuSource:
 
     Args:
         visible: the value of ROCR_VISIBLE_DEVICES; None: all that can be opened.
-        sys: where the kernel's files are.
-        dev: where the devices are.
     """
 
     name = "gpu"

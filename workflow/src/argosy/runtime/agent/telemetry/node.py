@@ -48,11 +48,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class NodeCpu:
-    """The CPUs that the agent may use, whoever keeps them busy.
-
-    Args:
-        cpus: their numbers.
-    """
+    """The CPUs that the agent may use, whoever keeps them busy."""
 
     keys = ("cpu_s", "cpus")
 

@@ -49,11 +49,7 @@ class Service(Protocol):
 class Server(threading.Thread):
     """Serves until the process ends.
 
-    Args:
-        listener: where clients connect.
-        service: does the work.
-        say: prints a line for the user.
-        connections: how many there may be; beyond them those are closed that no request was admitted from.
+    With more than so many `connections`, those are closed that no request was admitted from.
     """
 
     def __init__(
