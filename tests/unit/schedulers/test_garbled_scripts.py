@@ -16,7 +16,7 @@ from argosy.study.config import Source, parse_config
 from argosy.yaml_file import parse_yaml
 
 SCRIPTS = Path(__file__).parent / "user_scripts"
-CASES = 3_000
+CASES = 1_000
 EVERYTHING = """\
 #!/bin/bash -l
 #SBATCH --job-name="a b" -N 2 --ntasks-per-node=4
