@@ -68,6 +68,11 @@ test-quick: lint ## Check style and types, and run quick tests without images an
 	$(BIN)/pytest tests/unit tests/images tests/golden -m "not quiet and not alone and not slow and not container" --numprocesses 3 \
 	    --dist worksteal --basetemp="$$folder/tests"
 
+.PHONY: fuzz
+fuzz: $(VENV)/.developing ## Try further garbled files on the readers of files (FROM=10000 CASES=1000 READERS=configs)
+	@FUZZ=$(or $(FROM),10000):$(or $(CASES),1000) $(BIN)/pytest -q --capture=sys --tb=no --timeout=0 -m thorough \
+	    $(wildcard tests/*/*/test_garbled_$(or $(READERS),*).py)
+
 .PHONY: schema
 schema: $(VENV)/.ready ## Write the JSON Schemas of config.yaml, site.yaml and summary.json
 	@$(BIN)/python -m argosy.schemas workflow/schemas

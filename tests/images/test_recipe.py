@@ -423,6 +423,16 @@ def test_a_chain_of_stages_may_be_longer_than_calls_are_deep(folder: Path, base:
     assert [step.entry.line for step in missing] == [*range(2, 2 * stages + 3, 2)]
 
 
+def test_images_that_share_others_are_planned_once(folder: Path) -> None:
+    recipe(folder.parent / "x0", "FROM base\nHEALTHCHECK NONE\nRUN a\n")
+    for number in range(40):
+        below = f"localhost/x{number}"
+        recipe(folder.parent / f"x{number + 1}", f"FROM {below}\nCOPY --from={below} /a /b\n")
+    found = plan(folder.parent / "x40")
+    assert len(found.files) == len(found.final.with_used()) == 41
+    assert len(found.notes) == len(found.unknown) == 1
+
+
 def test_files_of_an_image_count_by_its_reference(folder: Path) -> None:
     text = "FROM base\nCOPY --from=debian:a /b /c\n"
     assert last(folder, text) != last(folder, text.replace("debian:a", "debian:b"))

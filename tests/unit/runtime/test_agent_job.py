@@ -420,6 +420,8 @@ def test_a_wrong_environment_is_one_line(job: Any, change: dict[str, str], said:
             {"rank_environment": {"A": "{rank[0]}"}},
             "rank_environment: A: cannot fill in '{rank[0]}'",
         ),
+        ({"start": ["a", "{rank.x}"]}, "launcher: cannot fill in '{rank.x}'"),
+        ({"beside": {"each": [["{}"]]}}, "launcher: cannot fill in '{}'"),
         ({"throughput": "("}, "throughput: not a regular expression"),
         ({"throughput": "x"}, "throughput has 0 groups"),
         ({"metrics": {"loss": "("}}, "metrics.loss: not a regular expression"),

@@ -19,7 +19,7 @@ from argosy.runtime.agent.settings import (
 )
 from argosy_common.errors import ArgosyError
 
-CASES = 4_000
+CASES = 1_000
 RUN = run_content(
     nodes=2,
     ranks_per_node=2,

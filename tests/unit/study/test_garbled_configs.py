@@ -1,4 +1,4 @@
-"""config.yaml and site.yaml in which anything may stand anywhere: runs and places of jobs, or one line."""
+"""Files of users in which anything may stand anywhere: they are taken, or refused in one line."""
 
 import json
 import random
@@ -193,4 +193,4 @@ def test_garbled_files_are_taken_or_refused_in_a_line(
             read(garbled_text(chance.choice(texts), PIECES, chance))
         return True
 
-    fuzz(taken, CASES)
+    fuzz(taken, CASES if kind in ("config", "site") else CASES // 4)

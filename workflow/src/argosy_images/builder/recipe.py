@@ -140,7 +140,7 @@ def plan(
         ArgosyError: naming file and line, for what cannot be built, missing sources included.
     """
     try:
-        return _Planner(folder, (), base_config, others).recipe()
+        return _Planner(folder, (), base_config, others, {}).recipe()
     except RecursionError:
         raise ArgosyError(f"{_path(folder)}: is nested too deeply") from None
 
@@ -155,7 +155,7 @@ def image_inputs(folder: Path, others: Sequence[Path] = ()) -> list[str]:
 
 
 class _Planner:
-    """Plans one file; `above` are the folders whose planning led to it."""
+    """Plans one file; `above` are the folders whose planning led to it, `planned` those that are done."""
 
     def __init__(
         self,
@@ -163,8 +163,10 @@ class _Planner:
         above: tuple[Path, ...],
         base_config: BaseConfig,
         others: Sequence[Path],
+        planned: dict[Path, Recipe],
     ) -> None:
         self._folder = folder
+        self._planned = planned
         self._others = others
         self._above = above
         self._base_config = base_config
@@ -179,8 +181,9 @@ class _Planner:
         for stage in self._file.needed():
             self._chains[stage.number] = self._chain(stage)
         final = self._chains[len(self._file.stages) - 1]
-        files = tuple(dict.fromkeys(self._files))
-        return Recipe(final, tuple(self._notes), files, tuple(self._unknown))
+        notes, files = tuple(dict.fromkeys(self._notes)), tuple(dict.fromkeys(self._files))
+        unknown = {step.key: step for step in self._unknown}
+        return Recipe(final, notes, files, tuple(unknown.values()))
 
     def _chain(self, stage: Stage) -> Chain:
         steps: list[Step] = []
@@ -239,7 +242,10 @@ class _Planner:
                 "write it, or correct the name",
             )
         above = (*self._above, self._folder.resolve())
-        other = _Planner(folder, above, self._base_config, self._others).recipe()
+        if folder not in self._planned:
+            planner = _Planner(folder, above, self._base_config, self._others, self._planned)
+            self._planned[folder] = planner.recipe()
+        other = self._planned[folder]
         self._unknown += other.unknown
         self._files += other.files
         self._notes += other.notes

@@ -257,6 +257,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     settings = replace(settings, address=settings.address or own_address(settings.head_address))
     for local_rank in settings.local_ranks[:1]:
         rank_environment(settings, local_rank, MeetingPoint())
+    filled_words(settings, settings.run.formats, 0, MeetingPoint())
     if settings.printed:
         try:
             settings.printed.ranks(settings.ranks)
