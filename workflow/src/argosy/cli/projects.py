@@ -98,12 +98,12 @@ def experiment_of(
         if native:
             keys.pop("image", None)
             keys = {"runtime": "native", **keys}
-    _add_packages(program.project, keys, image)
     words = shlex.split(keys["command"])
     if variable := unfilled(words, {}):
         raise ArgosyError(f"command: {variable}: nothing fills this in", remedy(variable))
     if not image:
         check_script(program.project, words)
+    _add_packages(program.project, keys, image)
     return name, keys
 
 

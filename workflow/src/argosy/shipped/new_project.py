@@ -73,7 +73,7 @@ def _remedy(name: str) -> str:
             "docs/as-a-module.md adds Argosy to a workflow that is there; else move the file away"
         )
     if name == CONFIG:
-        return "argosy run -- python train.py adds an experiment to it, and argosy site probe NAME a site"
+        return "add an experiment by: argosy run -- python train.py; a cluster by: argosy site probe NAME"
     return "choose another name: --site NAME"
 
 
