@@ -71,8 +71,11 @@ def test_combinations_are_compared_at_the_largest_size_the_fastest_first(tmp_pat
     native = completed(results, nodes=2, experiment="train-lr0.2-native", native=True)
     note(native.path, {"of": "train", "values": {"lr": "0.2"}})
     summary, _ = reported(results)
+    for each in summary["experiments"]:
+        each["unit"] = "cells"
     print_summary(summary, console)
-    assert "train-lr0.2-native" in console.export_text().partition("Sweep of train")[2]
+    said = console.export_text().partition("Sweep of train")[2]
+    assert "train-lr0.2-native" in said and "cells/s" in said
 
 
 def test_what_another_program_wrote_is_no_sweep(tmp_path: Path) -> None:

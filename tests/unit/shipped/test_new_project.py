@@ -24,7 +24,7 @@ from argosy_common.errors import ArgosyError
 def init(folder: Path, command: str = "python train.py") -> list[str]:
     """Make a project, as `argosy init --command` does."""
     program = Program.of_text(folder, command)
-    text = config_text({program.name: first_experiment(program, "torch-cpu")}, "--command")
+    text = config_text({program.name: first_experiment(program, program.image)}, "--command")
     return write_project(folder, {CONFIG: text})
 
 
@@ -56,7 +56,16 @@ def experiment(folder: Path, command: str) -> tuple[str, dict[str, Any]]:
 )
 def test_the_launcher_is_that_of_the_program(tmp_path: Path, program: str, launcher: str) -> None:
     (tmp_path / "train.py").write_text(program)
-    assert experiment(tmp_path, "python train.py")[1]["launcher"] == launcher
+    keys = experiment(tmp_path, "python train.py")[1]
+    assert (keys["launcher"], keys["image"]) == (launcher, "torch-cpu")
+
+
+@pytest.mark.parametrize(
+    "program", ["import keras", "from tensorflow import keras", "import horovod.tensorflow as hvd"]
+)
+def test_a_program_for_tensorflow_gets_its_image(tmp_path: Path, program: str) -> None:
+    (tmp_path / "train.py").write_text(f"import os\n{program}\n")
+    assert experiment(tmp_path, "python train.py")[1]["image"] == "tensorflow-cpu"
 
 
 @pytest.mark.parametrize(

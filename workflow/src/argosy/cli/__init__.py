@@ -44,7 +44,10 @@ def init(
     ] = None,
     image: Annotated[
         str | None,
-        typer.Option(help="The image to run it in (default: torch-cpu, with requirements.txt)."),
+        typer.Option(
+            help="The image to run it in (default: tensorflow-cpu or torch-cpu, by the program's imports, "
+            "with the packages of requirements.txt)."
+        ),
     ] = None,
     site: Annotated[
         str | None,

@@ -35,7 +35,10 @@ def run(
     ] = None,
     image: Annotated[
         str | None,
-        typer.Option(help="The image to run it in (default: torch-cpu, with requirements.txt)."),
+        typer.Option(
+            help="The image to run it in (default: tensorflow-cpu or torch-cpu, by the program's imports, "
+            "with the packages of requirements.txt)."
+        ),
     ] = None,
     native: Annotated[bool, typer.Option("--native", help="Run it without a container.")] = False,
     throughput: Annotated[

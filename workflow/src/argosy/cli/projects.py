@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 from argosy.cli.output import say, show
 from argosy.shipped.new_project import (
     CONFIG,
-    DEFAULT_IMAGE,
     config_text,
     first_experiment,
     write_project,
 )
-from argosy.shipped.program import Program
+from argosy.shipped.program import OWN_IMAGES, Program
 from argosy.site.models import LOCAL
 from argosy.terminal import Listing
 from argosy_common.errors import ArgosyError
@@ -91,7 +90,7 @@ def experiment_of(
     from argosy.schedulers.slurm.user_script.conversion import convert_launch
     from argosy.study.shell_words import remedy, unfilled
 
-    name, keys = program.name, first_experiment(program, None if native else image or DEFAULT_IMAGE)
+    name, keys = program.name, first_experiment(program, None if native else image or program.image)
     if found := convert_launch(command, program.project, image, SECRET_NAME):
         name, keys = found.name, {**found.experiment}
         for each in found.left:
@@ -99,24 +98,21 @@ def experiment_of(
         if native:
             keys.pop("image", None)
             keys = {"runtime": "native", **keys}
-    _add_packages(program.project, keys, image)
     words = shlex.split(keys["command"])
     if variable := unfilled(words, {}):
         raise ArgosyError(f"command: {variable}: nothing fills this in", remedy(variable))
     if not image:
         check_script(program.project, words)
+    _add_packages(program.project, keys, image)
     return name, keys
 
 
 def _add_packages(project: Path, experiment: dict[str, Any], image: str | None) -> None:
     """Add the packages that the project lists to Argosy's image, unless the user has named an image."""
-    if (
-        image is None
-        and experiment.get("image") == DEFAULT_IMAGE
-        and (project / PACKAGES).is_file()
-    ):
-        experiment["image"] = {"from": DEFAULT_IMAGE, "python": PACKAGES}
-        say(f"image: {DEFAULT_IMAGE} with {PACKAGES}; without it: --image {DEFAULT_IMAGE}")
+    own = experiment.get("image")
+    if image is None and own in OWN_IMAGES and (project / PACKAGES).is_file():
+        experiment["image"] = {"from": own, "python": PACKAGES}
+        say(f"image: {own} with {PACKAGES}; without it: --image {own}")
 
 
 def init_by_script(script: Path, site: str, image: str | None) -> None:

@@ -30,7 +30,6 @@ rule project:
     localrule: True
 """
 CONFIG = "config/config.yaml"
-DEFAULT_IMAGE = "torch-cpu"
 IGNORED = ("/.argosy", "/.snakemake/", "/results/", "/resources/", "/logs/")
 """Lines of .gitignore."""
 COPIED = ("profiles/default/config.yaml", "slurm/local/site.yaml")
@@ -74,7 +73,7 @@ def _remedy(name: str) -> str:
             "docs/as-a-module.md adds Argosy to a workflow that is there; else move the file away"
         )
     if name == CONFIG:
-        return "add an experiment to it, for example by: argosy run -- python train.py"
+        return "add an experiment by: argosy run -- python train.py; a cluster by: argosy site probe NAME"
     return "choose another name: --site NAME"
 
 

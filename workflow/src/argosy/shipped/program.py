@@ -3,7 +3,7 @@
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,11 @@ LAUNCHERS = {
     "mpi": r"\bmpi4py\b",
 }
 """Launchers, and what a program has that needs them; the first that fits is taken."""
+TORCH, TENSORFLOW = OWN_IMAGES = ("torch-cpu", "tensorflow-cpu")
+"""The images of Argosy for programs whose users name none."""
+_IMPORTS_TENSORFLOW = re.compile(
+    r"^\s*(?:import|from) (?:horovod\.)?(?:tensorflow|keras)\b", re.MULTILINE
+)
 _PYTHON = re.compile(r"python[\d.]*")
 _OPTION = re.compile(r"(--?[\w-]+=)(.+)")
 _READ_BYTES = 1 << 20
@@ -77,14 +82,23 @@ class Program:
     @property
     def launcher(self) -> str:
         """The launcher that a program of the command needs; `plain` if none is recognised."""
+        for text in self._texts():
+            for launcher, pattern in LAUNCHERS.items():
+                if re.search(pattern, text, re.MULTILINE):
+                    return launcher
+        return "flower" if self.words[0] == "flwr" else "plain"
+
+    @property
+    def image(self) -> str:
+        """The image of Argosy that has what the program imports."""
+        return TENSORFLOW if any(map(_IMPORTS_TENSORFLOW.search, self._texts())) else TORCH
+
+    def _texts(self) -> Iterator[str]:
+        """Yield the beginnings of the files that the command names."""
         for path in self._paths:
             if path.is_file():
                 with path.open("rb") as file:
-                    text = file.read(_READ_BYTES).decode("utf-8", "replace")
-                for launcher, pattern in LAUNCHERS.items():
-                    if re.search(pattern, text, re.MULTILINE):
-                        return launcher
-        return "flower" if self.words[0] == "flwr" else "plain"
+                    yield file.read(_READ_BYTES).decode("utf-8", "replace")
 
     @property
     def _paths(self) -> list[Path]:

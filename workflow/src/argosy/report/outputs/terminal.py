@@ -33,6 +33,7 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
         console.print()
     for table in sweep.tables(content):
         console.print(terminal_table(table.label, table.columns))
+        console.print()
     for sentence in setups.mixtures(content):
         console.print(escape(sentence), style="red")
     for problem in content.problems:

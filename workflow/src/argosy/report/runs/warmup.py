@@ -241,5 +241,5 @@ def _approached(seconds: Vector, compiled: int, of: str) -> WarmUp:
 
 
 def _refused(steps: int, wanted: int, of: str) -> WarmUp:
-    reason = f"it was still warming up when it ended; train for at least {wanted} {of}s"
+    reason = f"it was still warming up when it ended; train for at least {wanted:,} {of}s"
     return WarmUp(steps // 2, False, reason, left_out=True)

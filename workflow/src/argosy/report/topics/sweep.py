@@ -56,6 +56,7 @@ def _table(of: str, experiments: Sequence[ExperimentSummary], name: str) -> Tabl
     values = [tuple(_values(each).items()) for each in experiments]
     # Such as those of one combination in a container and without.
     are_alike = len({*values}) < len(values)
+    unit = experiments[0].unit
     has_accuracy = any(point and point.test_accuracy for _, point in rows)
     return Table(
         [
@@ -70,7 +71,9 @@ def _table(of: str, experiments: Sequence[ExperimentSummary], name: str) -> Tabl
                 for each in dict.fromkeys(each for row in rows for each in _values(row[0]))
             ),
             column(rows, "Runs", _runs, terminal="n"),
-            _column(rows, "Samples/s", lambda one: estimate(one.throughput_samples_per_s)),
+            _column(
+                rows, f"{unit.capitalize()}/s", lambda one: estimate(one.throughput_samples_per_s)
+            ),
             *([_column(rows, "Accuracy", _accuracy)] if has_accuracy else []),
             *(_column(rows, each, partial(metric_cell, each)) for each in metrics),
         ],

@@ -11,7 +11,6 @@ from argosy.schedulers.slurm.user_script.job import Job
 from argosy.schedulers.slurm.user_script.launch import STARTERS
 from argosy.schedulers.slurm.user_script.lines import is_open
 from argosy.schedulers.slurm.user_script.options import IMAGES, MOUNTS, Directive
-from argosy.shipped.new_project import DEFAULT_IMAGE
 from argosy.shipped.program import is_there
 from argosy.study.data import Data, apart, container_path
 from argosy.study.image_names import REGISTRY
@@ -45,8 +44,8 @@ class Container:
             for target, each in self.data.items()
         }
 
-    def image(self, asked: str | None) -> str:
-        """Return the experiment's image: the one that the user asks for, or the script's."""
+    def image(self, asked: str | None, default: str) -> str:
+        """Return the experiment's image: the one that the user asks for, or the script's, or `default`."""
         options, script = self.job.options, self.job.script
         named = [options[name] for name in IMAGES if name in options]
         if self.job.launch.image:
@@ -54,7 +53,7 @@ class Container:
         for each in named[1:]:
             script.leave(each.line, each.text, "the launch line names an image as well")
         found = self._image_of(named[0].value) if named and not asked else ""
-        image = found or asked or DEFAULT_IMAGE
+        image = found or asked or default
         if found:
             script.take(named[0].line, named[0].value, f"image: {image}")
         elif named:

@@ -72,7 +72,11 @@ class Experiment:
     def keys(self, image: str | None) -> dict[str, Any]:
         """Return the keys of the experiment; `image` is the one that the user names."""
         is_native, sizes = self.environment.is_native, self.job.sizes
-        runtime = {"runtime": "native"} if is_native else {"image": self.container.image(image)}
+        runtime = (
+            {"runtime": "native"}
+            if is_native
+            else {"image": self.container.image(image, self.program.image)}
+        )
         self._note_launch()
         checkpoints: dict[str, Any] = {}
         if signal := self.job.options.get("signal"):
