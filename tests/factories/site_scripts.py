@@ -20,8 +20,8 @@ from argosy.jobs.planning import Project, Target, plan_runs, write_runs
 from argosy.schedulers import slurm
 from argosy.schedulers.slurm.shared_jobs import script_text
 from argosy.site.models import read_site
-from argosy.study.models import Checkpoints, Resources
 from argosy.study.runs import Run
+from argosy.study.sizes import Checkpoints, Resources
 from argosy_images.oci import ImageConfig
 from argosy_images.store.lockfile import ImageLock, LockedBase
 

@@ -118,7 +118,7 @@ SPEAKS_OF_SLURM = {
     "site/models.py": "the options of a site's file are named as Slurm names them",
     "site/values.py": "the same",
     "jobs/planning.py": "says what a launcher needs",
-    "study/models.py": "what a name may hold",
+    "study/values.py": "what a name may hold",
     "schedulers/local/time_limit.py": "does as Slurm does",
     "study/command_launchers.py": "names launchers",
     "study/shell_words.py": "names its variables, which ranks do not have",

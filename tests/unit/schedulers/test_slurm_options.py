@@ -18,8 +18,8 @@ from argosy.schedulers.slurm.options import ScriptOptions, directive, script_opt
 from argosy.schedulers.slurm.submission import check_script
 from argosy.site.models import Site
 from argosy.site.placement import place
-from argosy.study.models import Checkpoints, Resources
 from argosy.study.runs import Run
+from argosy.study.sizes import Checkpoints, Resources
 from argosy_common.errors import ArgosyError
 
 RUN_DIR = Path("/project/results/site/digits/nodes2-ranks4-repeat1")

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from argosy.study.models import Config, NodeRange
+from argosy.study.models import Config
 from argosy.study.runs import expand
+from argosy.study.sizes import NodeRange
 
 
 def config(nodes: Any, checkpoints: Any, command: str = "train", **more: Any) -> Config:

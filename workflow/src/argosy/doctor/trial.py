@@ -18,8 +18,8 @@ from argosy.probe.look_jobs import LONGEST_SILENCE_S
 from argosy.run_folder.folder import RunFolder
 from argosy.schedulers.base import Scheduler, SchedulerError, State, Status, speaking
 from argosy.schedulers.batch_system import BatchSystem
-from argosy.study.models import Checkpoints, Resources
 from argosy.study.runs import Run
+from argosy.study.sizes import Checkpoints, Resources
 from argosy_common.errors import ArgosyError
 from argosy_common.reading import read_object
 from argosy_images import ImageLock

@@ -18,8 +18,8 @@ from argosy.runtime.contract.run import CheckpointPlan, Data, Image, RunSpec, Va
 from argosy.site.models import Site
 from argosy.site.placement import Placement
 from argosy.study.launcher import Beside
-from argosy.study.models import Checkpoints
 from argosy.study.runs import Run
+from argosy.study.sizes import Checkpoints
 from argosy_images import ImageLock, Store, Tools
 
 

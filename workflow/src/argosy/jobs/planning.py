@@ -34,9 +34,10 @@ from argosy.schedulers.script_template import ScriptTemplate
 from argosy.shipped.files import workloads_folder
 from argosy.site.models import Site, read_site
 from argosy.site.placement import Request, gpus_of_a_node, place
-from argosy.study.models import Config, Resources
+from argosy.study.models import Config
 from argosy.study.runs import Run, expand, seed_of
 from argosy.study.shell_words import remedy, unfilled
+from argosy.study.sizes import Resources
 from argosy_common.errors import ArgosyError
 from argosy_common.files import write_json, write_json_if_changed, write_text
 from argosy_images import ImageLock, Store, nvml_module

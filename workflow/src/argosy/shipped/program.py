@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.shipped.files import workloads_folder
-from argosy.study.models import experiment_name
+from argosy.study.values import experiment_name
 from argosy_common.errors import ArgosyError
 
 LAUNCHERS = {

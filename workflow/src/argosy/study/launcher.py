@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from argosy.runtime.contract.placeholders import FIELDS, is_field, names_in
-from argosy.study.models import Model, Variable, Words
+from argosy.study.values import Model, Variable, Words
 from argosy.validation import Value
 
 

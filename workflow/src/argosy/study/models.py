@@ -3,22 +3,16 @@
 Every model refuses unknown keys, so a misspelt key is an error and never silently without effect.
 """
 
-import re
-import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
-    PlainValidator,
     ValidationInfo,
     WithJsonSchema,
-    WrapValidator,
     field_validator,
     model_validator,
 )
@@ -27,359 +21,33 @@ from argosy.runtime.contract.placeholders import filled, names_in
 from argosy.study.built_images import BuiltImage
 from argosy.study.command_launchers import refuse_launchers
 from argosy.study.data import SHORT_OR_LONG, ContainerPath, Data, apart
-from argosy.study.image_names import ARCHIVES, image_name, is_taken
+from argosy.study.image_names import image_name, is_taken
+from argosy.study.sizes import GPU, Checkpoints, NodeRange, Resources, Scale, least_of
 from argosy.study.sweep import MOST_RUNS, Sweep, SweepKey, SweptPoint, point_name
 from argosy.study.throughput import Metrics, Throughput, or_text
+from argosy.study.values import (
+    VARIANTS,
+    ExperimentName,
+    HangTimeout,
+    Image,
+    LauncherName,
+    Model,
+    Name,
+    Output,
+    Runtimes,
+    Variable,
+    Words,
+    experiment_name,
+    image_or_source,
+    native_name,
+    separate_outputs,
+    several,
+)
 from argosy.validation import (
-    COUNT_SCHEMA,
-    DURATION_SCHEMA,
-    Count,
-    Mebibytes,
-    Natural,
-    Seconds,
     Value,
-    from_text,
     one_or_several,
-    printable,
-    written_seconds,
 )
 from argosy_common.errors import choices
-
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-Runtime = Literal["container", "native"]
-"""Where they run: in a container, or without one."""
-
-
-FORMER_RUNTIMES = {"udocker": "container"}
-"""The new word for a former one."""
-
-
-def several(value: object) -> object:
-    """Accept one of something for a list of it."""
-    return [value] if isinstance(value, (str, int)) else value
-
-
-def no_former_runtime(values: object) -> object:
-    """Refuse a former word and name the new one."""
-    for value in values if isinstance(values, (list, tuple)) else ():
-        if isinstance(value, str) and value in FORMER_RUNTIMES:
-            raise ValueError(f"{value} is a former name: write {FORMER_RUNTIMES[value]}")
-    return values
-
-
-def distinct_runtimes(values: tuple[Runtime, ...]) -> tuple[Runtime, ...]:
-    """Refuse one that is named twice, and none."""
-    if not values or len(set(values)) != len(values):
-        raise ValueError("name container, native, or both once")
-    return values
-
-
-Runtimes = Annotated[
-    tuple[Runtime, ...],
-    BeforeValidator(no_former_runtime),
-    BeforeValidator(several),
-    AfterValidator(distinct_runtimes),
-    one_or_several({"enum": [*get_args(Runtime)]}),
-]
-
-
-def folder_name(value: str) -> str:
-    """Accept a name that can be a folder's name on any file system and a Slurm job's name."""
-    if len(value) > 64 or not NAME.fullmatch(value):
-        raise ValueError(
-            "a name may contain letters, digits, '.', '_' and '-', begins with a letter or digit "
-            "and has at most 64 characters"
-        )
-    return value
-
-
-_BESIDE_EXPERIMENTS = ("tables", "figures", "history")
-"""Folders of a site's results that are no experiment."""
-
-
-def experiment_name(value: str) -> str:
-    """Keep experiments apart from what else lies beside them."""
-    if value in _BESIDE_EXPERIMENTS:
-        raise ValueError(f"'{value}' is the results' folder of {value}; choose another name")
-    return folder_name(value)
-
-
-def native_name(experiment: str) -> str:
-    """Return what an experiment without containers is called that stands beside one with them."""
-    return f"{experiment}-native"
-
-
-def image_asked_for(value: Any, info: ValidationInfo) -> BuiltImage | str:
-    """Accept a folder of containers/, an image to be taken as it is, and a mapping that describes one."""
-    if isinstance(value, Mapping | BuiltImage):
-        return BuiltImage.model_validate(value, context=info.context)
-    if not isinstance(value, str):
-        raise ValueError("write the name of an image, or a mapping with from, python and system")
-    return printable(value)
-
-
-def image_or_source(value: str) -> str:
-    """Accept a folder of containers/, and where an image may be taken from as it is."""
-    if is_taken(value) and NAME.fullmatch(image_name(value)):
-        return value
-    if is_taken(value) or ":" in value or "/" in value:
-        raise ValueError(
-            "names no image: write a folder of containers/, docker://HOST/NAME:TAG, udocker:NAME:TAG or "
-            f"the path of an archive ({', '.join(ARCHIVES)})"
-        )
-    return folder_name(value)
-
-
-def variable_name(value: str) -> str:
-    """Accept the name of a variable that is nobody else's."""
-    if not VARIABLE.fullmatch(value):
-        raise ValueError(
-            "a variable's name may contain letters, digits and '_', and may not begin with a digit"
-        )
-    if value.startswith("ARGOSY_"):
-        raise ValueError("variables that begin with ARGOSY_ are Argosy's own")
-    return value
-
-
-def output_path(value: str) -> str:
-    """Accept a path below the project, or an absolute one that is the image's or below /workloads."""
-    path = printable(value).removeprefix("./").rstrip("/")
-    parts = path.removeprefix("/").split("/")
-    if not path or ":" in path or {"", ".", ".."} & {*parts}:
-        raise ValueError(
-            "write a path below the project, such as checkpoints, or an absolute one; no ':'"
-        )
-    if path == "/workloads" or (path[0] == "/" and parts[0] in _NO_OUTPUTS):
-        raise ValueError(f"is no place for output: /{parts[0]} is each container's own")
-    return path
-
-
-_NO_OUTPUTS = ("argosy", "dev", "job", "proc", "run", "sys", "tmp")
-
-
-def separate_outputs(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Refuse a path that is named twice, or lies in another."""
-    for place, path in enumerate(paths):
-        others = (*paths[:place], *paths[place + 1 :])
-        if any(f"{path}/".startswith(f"{other}/") for other in others):
-            raise ValueError(f"{path} is named twice, or lies in another of them")
-    return paths
-
-
-LONGEST_COMMAND = 128 << 10
-"""Characters; Linux takes no longer word, and a longer line takes minutes to split."""
-
-
-def words(line: Any) -> Any:
-    """Split a command line as a shell would, but never give it to one."""
-    if not isinstance(line, str):
-        return line
-    if len(line) > LONGEST_COMMAND:
-        raise ValueError(
-            f"is longer than {LONGEST_COMMAND >> 10} KiB; write the values into a file"
-        )
-    try:
-        return tuple(shlex.split(line))
-    except ValueError as problem:
-        raise ValueError(f"cannot be split into words: {problem}") from problem
-
-
-def off_or_seconds(value: Any, info: ValidationInfo) -> Any:
-    """`off`, which YAML may hand on as false, is 0 seconds: never."""
-    if value in (0, "off"):
-        return 0
-    return written_seconds(value, info)
-
-
-def long_enough(value: int) -> int:
-    """Refuse less than a second: steps are recorded once a second, so a shorter silence says nothing."""
-    if 0 < value < LEAST_HANG_TIMEOUT_S:
-        raise ValueError(f"must be at least {LEAST_HANG_TIMEOUT_S}s, or off")
-    return value
-
-
-LEAST_HANG_TIMEOUT_S = 10
-
-
-VARIANTS = ("alone", "synthetic", "warm")
-"""What is added to the name of an experiment for those that a study of its stalls makes."""
-
-Words = Annotated[
-    tuple[str, ...], BeforeValidator(words), Field(min_length=1), one_or_several({"type": "string"})
-]
-Name = Annotated[str, AfterValidator(folder_name)]
-LauncherName = Annotated[str, AfterValidator(folder_name)]
-"""Of a file in launchers/, the project's or Argosy's."""
-Image = Annotated[
-    BuiltImage | str,
-    PlainValidator(image_asked_for, json_schema_input_type=BuiltImage | str),
-]
-Variable = Annotated[str, AfterValidator(variable_name)]
-Output = Annotated[str, AfterValidator(output_path)]
-HangTimeout = Annotated[
-    int,
-    BeforeValidator(off_or_seconds),
-    Field(ge=0),
-    AfterValidator(long_enough),
-    # YAML 1.1 reads `off` as false.
-    WithJsonSchema({"anyOf": [DURATION_SCHEMA, {"enum": ["off", False]}]}),
-]
-"""Seconds; 0: nothing counts as a hang."""
-ExperimentName = Annotated[str, AfterValidator(experiment_name)]
-
-
-class Model(BaseModel):
-    """Immutable, and strict about unknown keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-GPU = "gpu"
-"""In place of a number of ranks: as many as a node of the site has GPUs."""
-
-
-def count_or_gpu(value: object) -> object:
-    """Refuse all but a count and the word."""
-    count = from_text(value)
-    if value == GPU or (type(count) is int and 1 <= count <= 1 << 20):
-        return count
-    raise ValueError("write a whole number from 1 on, or gpu for a rank on each GPU")
-
-
-class NodeRange(int):
-    """A number of nodes, of which `least` are enough to go on with when nodes are lost."""
-
-    least: int
-
-    @classmethod
-    def of(cls, value: object) -> object:
-        """Return the range that a text such as `2..4` names; other values as they are."""
-        found = (
-            re.fullmatch(r"([0-9]{1,7})\.\.([0-9]{1,7})", value) if isinstance(value, str) else None
-        )
-        if found is None:
-            return value
-        least, most = int(found[1]), int(found[2])
-        if not 1 <= least < most:
-            raise ValueError(f"{value} is no range: write LEAST..ALL, such as 2..4")
-        nodes = cls(most)
-        nodes.least = least
-        return nodes
-
-
-def least_of(nodes: int) -> int:
-    """Return the fewest nodes with which a run of so many goes on."""
-    return nodes.least if isinstance(nodes, NodeRange) else nodes
-
-
-def _ranges(value: object, handler: Callable[[object], int]) -> int:
-    """Accept a range of nodes beside a number of them."""
-    found = NodeRange.of(value)
-    return found if isinstance(found, NodeRange) and handler(int(found)) else handler(found)
-
-
-_NODES_SCHEMA = {"anyOf": [COUNT_SCHEMA, {"type": "string", "pattern": r"^[0-9]+\.\.[0-9]+$"}]}
-
-
-class Scale(Model):
-    """Which points are measured: every node count, each `repeats` times as jobs of its own."""
-
-    kind: Literal["strong", "weak"] = "strong"
-    """strong: the same problem at every size; weak: a problem that grows with the ranks."""
-    nodes: Annotated[
-        tuple[Annotated[Count, WrapValidator(_ranges)], ...],
-        BeforeValidator(several),
-        Field(min_length=1),
-        one_or_several(_NODES_SCHEMA),
-    ]
-    """Node counts, one for each size; `2..4`: 4 nodes, and no fewer than 2 after losses."""
-    ranks_per_node: Annotated[
-        tuple[Annotated[int | Literal["gpu"], BeforeValidator(count_or_gpu)], ...],
-        BeforeValidator(several),
-        Field(min_length=1),
-        one_or_several({"anyOf": [COUNT_SCHEMA, {"const": GPU}]}),
-    ] = (1,)
-    """Ranks of each node, default 1; gpu: one for each GPU of the site's nodes. Of several, all but the
-    largest are measured on the fewest nodes."""
-    repeats: Annotated[Count, Field(le=10_000)] = 3
-    """Independent jobs of each size."""
-
-    @field_validator("nodes", "ranks_per_node")
-    @classmethod
-    def each_once(cls, counts: tuple[int | str, ...]) -> tuple[int | str, ...]:
-        """Refuse a point that is named twice: it is measured once for each repeat."""
-        if len(set(counts)) != len(counts):
-            raise ValueError("the same count is listed twice")
-        return counts
-
-    @property
-    def size(self) -> int:
-        """The number of sizes."""
-        return len(self.nodes) + len(self.ranks_per_node) - 1
-
-    @property
-    def counts(self) -> list[int]:
-        """The ranks per node that are numbers."""
-        return [each for each in self.ranks_per_node if isinstance(each, int)]
-
-    def on(self, gpus: int) -> "Scale":
-        """Return the sizes on nodes that have so many GPUs."""
-        counts = {each if isinstance(each, int) else gpus for each in self.ranks_per_node}
-        return self.model_copy(update={"ranks_per_node": tuple(sorted(counts))})
-
-    @property
-    def points(self) -> list[tuple[int, int]]:
-        """The nodes and ranks per node of each size: nodes fill up first, then there are more of them."""
-        fewest, *_ = nodes = sorted(self.nodes)
-        *partial, full = sorted(self.counts)
-        return [*((fewest, ranks) for ranks in partial), *((each, full) for each in nodes)]
-
-
-class Resources(Model):
-    """What one rank needs, and the wall time of one run."""
-
-    cpus_per_rank: Count = 1
-    """Cores of each rank, and threads of its libraries."""
-    bind: Annotated[
-        Literal["none", "core", "numa"], Field(exclude_if=lambda bind: bind == "none")
-    ] = "none"
-    """CPUs that a rank may use: core: cores of its own; numa: its NUMA domain; none: all of the job."""
-    gpus_per_rank: Natural = 0
-    """GPUs of each rank."""
-    memory_per_rank: Mebibytes = 2048
-    """Memory of each rank (as a number, in MiB)."""
-    time: Annotated[Seconds, Field(ge=60)] = 1800
-    """Time limit of a run (as a number, in seconds)."""
-    time_from_nodes: Annotated[
-        dict[Count, Annotated[Seconds, Field(ge=60)]], Field(exclude_if=lambda limits: not limits)
-    ] = {}
-    """Time limits of runs on so many nodes or more, instead of `time`: `{4: 40m}`."""
-    same_allocation: Annotated[
-        bool, BeforeValidator(from_text), Field(strict=True, exclude_if=lambda wanted: not wanted)
-    ] = False
-    """All runs of a repeat are measured in one job, one after another on the same nodes.
-
-    Left out where it is not asked for: that must not look like a change of the runs there are.
-    """
-
-    def on(self, nodes: int) -> "Resources":
-        """Return the resources of a run on so many nodes."""
-        reached = [least for least in self.time_from_nodes if least <= nodes]
-        time = self.time_from_nodes[max(reached)] if reached else self.time
-        return self.model_copy(update={"time": time, "time_from_nodes": {}})
-
-
-class Checkpoints(Model):
-    """For a program that saves its state when it is warned, and continues from what it saved."""
-
-    warning: Annotated[Seconds, Field(ge=1)] = 120
-    """Seconds before the time limit at which the ranks get SIGUSR1."""
-    requeues: Natural = 10
-    """How often a run that was interrupted goes back into the queue by itself."""
-    restarts: Annotated[Natural, Field(exclude_if=lambda times: not times)] = 0
-    """How often a run that lost a rank or node begins again within its job, from its last checkpoint."""
 
 
 def _each(text: str, sweep: Sweep | None) -> Iterator[str]:

@@ -17,24 +17,12 @@ from argosy.study.built_images import BuiltImage
 from argosy.study.data import Data
 from argosy.study.image_names import image_name
 from argosy.study.launcher import Launcher
-from argosy.study.models import (
-    GPU,
-    Checkpoints,
-    Config,
-    Experiment,
-    HangTimeout,
-    LauncherName,
-    Model,
-    Name,
-    NodeRange,
-    Resources,
-    Runtime,
-    Stalls,
-    native_name,
-)
+from argosy.study.models import Config, Experiment, Stalls
 from argosy.study.shell_words import remedy, unfilled
+from argosy.study.sizes import GPU, Checkpoints, NodeRange, Resources
 from argosy.study.sweep import SweptPoint
 from argosy.study.throughput import Throughput
+from argosy.study.values import HangTimeout, LauncherName, Model, Name, Runtime, native_name
 from argosy.validation import Count
 from argosy_common.errors import ArgosyError
 

@@ -14,7 +14,7 @@ from argosy.schedulers.slurm.user_script.options import IMAGES, MOUNTS, Directiv
 from argosy.shipped.program import is_there
 from argosy.study.data import Data, apart, container_path
 from argosy.study.image_names import REGISTRY
-from argosy.study.models import image_or_source
+from argosy.study.values import image_or_source
 from argosy_common.host_paths import host_path
 
 _SEPARATORS = {"singularity": ",", "srun": ",", "shifter": ";"}

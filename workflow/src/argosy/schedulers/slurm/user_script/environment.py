@@ -18,8 +18,8 @@ from argosy.schedulers.slurm.user_script.lines import (
     variable_of,
 )
 from argosy.shipped.program import is_there
-from argosy.study.models import variable_name
 from argosy.study.shell_words import JOB_NUMBERS, RUN_NUMBER
+from argosy.study.values import variable_name
 
 _INTERFACES = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "HOROVOD_GLOO_IFACE", "NCCL_SOCKET_IFNAME")
 _INTERFACE = re.compile(r"[a-z][a-z0-9._-]*[0-9]")
