@@ -113,6 +113,16 @@ def test_ignore_files_of_all_folders_count(study: Path, tmp_path: Path) -> None:
     assert {*found} & shown == {*asked.splitlines()} & shown == kept
 
 
+@pytest.mark.parametrize("pattern", ["a[b--c]", "[z-a]", "!", "\\"])
+def test_a_pattern_that_is_none_is_named(study: Path, tmp_path: Path, pattern: str) -> None:
+    with pytest.raises(ArgosyError, match="^--exclude: "):
+        bundled(study, tmp_path / "study.zip", excluded=(pattern,))
+    shutil.rmtree(study / "containers")
+    (study / ".gitignore").write_text(f"{pattern}\n")
+    with pytest.raises(ArgosyError, match=r"^.*/\.gitignore: "):
+        bundled(study, tmp_path / "study.zip")
+
+
 def test_an_earlier_bundle_is_replaced_aloud_and_no_other_file(study: Path, tmp_path: Path) -> None:
     said: list[str] = []
     target = tmp_path / "study.zip"

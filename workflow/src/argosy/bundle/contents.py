@@ -94,7 +94,7 @@ def find_contents(project: Path, sites: Sequence[str], excluded: Sequence[str]) 
     """
     try:
         staying = PathSpec.from_lines("gitignore", [*STAYING, *excluded])
-    except ValueError as problem:
+    except (ValueError, re.error) as problem:
         raise ArgosyError(f"--exclude: {problem}") from None
     own, ignored = _own_parts(project)
     members: list[Member] = []
@@ -150,7 +150,7 @@ def _patterns(folder: Path, top: Path) -> list[Any]:
                 "gitignore", [_below(inside, line) for line in text.splitlines()]
             ).patterns
         ]
-    except ValueError as problem:
+    except (ValueError, re.error) as problem:
         raise ArgosyError(f"{listed}: {problem}") from None
 
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import posixpath
+import re
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from pathspec import PathSpec, Pattern
 
+from argosy_common.errors import ArgosyError
 from argosy_images.builder.hostconfig import INSTALLERS
 from argosy_images.builder.settings import Settings
 from argosy_images.containerfile.instructions import Copy, Entry, Mount, Run, content_of, expanded
@@ -41,7 +43,10 @@ class Context:
             path = self.folder / name
             if path.is_file():
                 lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-                return PathSpec.from_lines("gitignore", map(_anchored, lines))
+                try:
+                    return PathSpec.from_lines("gitignore", map(_anchored, lines))
+                except (ValueError, re.error) as problem:
+                    raise ArgosyError(f"{path}: {problem}") from None
         return PathSpec.from_lines("gitignore", ())
 
     def find(self, entry: Entry, pattern: str) -> list[Path]:

@@ -61,7 +61,7 @@ class Rank:
         meeting: MeetingPoint,
         more: Mapping[str, str],
         *,
-        task: MpiTask | None,
+        task: MpiTask | None = None,
         console: Console,
         trouble: Trouble,
         seen: Mapping[int, Callable[[list[bytes]], None]],
