@@ -238,8 +238,8 @@ def test_without_news_the_answer_comes_in_time(head: Head) -> None:
 def test_a_lost_connection_is_made_again(head: Head) -> None:
     client = head.client()
     client.ask(PUT_PATH, PUT.pack(0) + entry("0"), 5)
-    assert client._connection
-    client._connection._socket.shutdown(socket.SHUT_RDWR)
+    assert client._socket
+    client._socket.shutdown(socket.SHUT_RDWR)
     client.ask(PUT_PATH, PUT.pack(0) + entry("1"), 5)
     news = client.ask(NEWS_PATH, NEWS_REQUEST.pack(1, 0, 0), 5)
     assert NEWS.unpack_from(news) == (2, 0)
