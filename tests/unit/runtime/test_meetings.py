@@ -135,7 +135,7 @@ kept.close()
 )
 BECOMES = CONNECTS_FIRST + "os.execvp(sys.argv[1], sys.argv[1:])"
 CALLS_IT = CONNECTS_FIRST + "sys.exit(subprocess.call(sys.argv[1:]))"
-USES = SERVE + "kept = connect(port)\ntime.sleep(1)\n" + RECORD_A_STEP
+USES = SERVE + "kept = connect(port)\ntime.sleep(3)\n" + RECORD_A_STEP
 CALLS_ONCE = SERVE + "time.sleep(1)\nconnect(port).close()\ntime.sleep(1)\n" + RECORD_A_STEP
 IN_A_DAEMON = SERVE + """
 if os.fork() == 0:
@@ -162,7 +162,7 @@ time.sleep(60)
 IN_A_CHILD = SERVE + """
 if os.fork() == 0:
     kept = connect(port)
-    time.sleep(1)
+    time.sleep(3)
     os._exit(0)
 os.wait()
 """ + RECORD_A_STEP  # fmt: skip

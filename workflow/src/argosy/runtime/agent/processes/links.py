@@ -23,6 +23,8 @@ from .program import Program
 # Until so many seconds after the start, and the seconds between two looks at the ranks' own sockets.
 _EARLY = 30.0
 _SCHEDULE = ((1.5, 0.1), (_EARLY, 0.5), (float("inf"), 1.0))
+# Seconds between two looks for a program that has not begun.
+_WAITING = 0.5
 # Of a core, for each kind of look: the kernel's table of connections alone takes 6 ms, and all processes
 # of a node as long.
 _SHARE = 0.001
@@ -78,17 +80,24 @@ class LinkWatch(threading.Thread):
     def run(self) -> None:
         """Run the thread."""
         began, next_whole, spent = time.monotonic(), 0.0, 0.0
+        is_waiting = self._program is not None
         while not all(len(links) >= _MOST for links in self._links.values()):
             before, age = time.thread_time(), time.monotonic() - began
             is_new = self._has_new_sockets() and spent < _AT_ONCE + _MORE * age
             glance = time.thread_time() - before
-            if is_new or age >= next_whole:
+            if is_new or age >= next_whole or self._program_changed():
                 self._look()
                 whole = time.thread_time() - before
                 spent += whole if is_new else 0.0
                 next_whole = age + (whole / _SHARE if age > _AT_FIRST else _OFTEN)
+            if is_waiting and self._was_running:
+                # The program has begun, perhaps long after the commands beside it.
+                is_waiting, began, next_whole, spent = False, time.monotonic(), 0.0, 0.0
+                age = 0.0
             pause = next(pause for until, pause in _SCHEDULE if age < until)
-            if self._over.wait(max(pause, glance / _SHARE) if age > _EARLY else pause):
+            if age > _EARLY:
+                pause = _WAITING if is_waiting else max(pause, glance / _SHARE)
+            if self._over.wait(pause):
                 return
 
     def note(self, ranks: Collection[int]) -> None:
@@ -116,12 +125,7 @@ class LinkWatch(threading.Thread):
             write_json(self._path, {"schema_version": SCHEMA_VERSION, **content})
 
     def _has_new_sockets(self) -> bool:
-        """Return whether a rank, or what it has started, holds a socket that it did not hold before.
-
-        A look is due as well where the program beside others begins or ends.
-        """
-        if self._program and self._program.is_running() != self._was_running:
-            return True
+        """Return whether a rank, or what it has started, holds a socket that it did not hold before."""
         pids = {
             each
             for started in self._ranks.values()
@@ -135,6 +139,10 @@ class LinkWatch(threading.Thread):
         is_new = not sockets <= self._known
         self._known = sockets
         return is_new
+
+    def _program_changed(self) -> bool:
+        """Return whether the program beside others has begun or ended since the last look."""
+        return self._program is not None and self._program.is_running() != self._was_running
 
     def _look(self) -> None:
         everybody = processes()
