@@ -235,6 +235,14 @@ def test_the_cause_names_the_key_that_lets_a_program_write(
     assert fake.only().note.endswith(f"; if the program may write there, {remedy}")
 
 
+def test_a_missing_module_is_a_missing_package(fake: FakeStudy) -> None:
+    run = fake.plan(nodes=1)
+    ended_in(run, "7.0", "failed", {"node": 0, "rank": 0, "cause": "exit code 1", "at": 0})
+    log = run.path / "logs/7.0/ranks/rank-0.log"
+    log.write_text("ModuleNotFoundError: No module named 'tqdm'\n")
+    assert "list it in the file of image.python" in fake.only().note
+
+
 def test_what_is_printed_after_the_exception_is_not_the_cause(fake: FakeStudy) -> None:
     run = fake.plan(nodes=1)
     ended_in(run, "7.0", "failed", {"node": 0, "rank": 0, "cause": "exit code 1", "at": 0})

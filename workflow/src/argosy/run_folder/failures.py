@@ -115,6 +115,7 @@ def _goes_on_after(lines: Sequence[str], number: int) -> bool:
 
 
 _READ_ONLY = "Read-only file system"
+_NO_MODULE = "ModuleNotFoundError: "
 _OF_CONTAINER = re.compile(r"(?<![\w./-])/job/(?=(?:records|logs|attempts|output)\b)")
 """Where agents and ranks have the run's folder, and whoever reads has not."""
 
@@ -153,7 +154,17 @@ def describe_verdict(run: RunFolder, verdict: Verdict) -> str:
         text += f": {said or 'it printed nothing'}"
         if _READ_ONLY in said:
             text += f"; if the program may write there, {_permission(run, said)}"
+        elif said.startswith(_NO_MODULE):
+            text += _package(run)
     return text
+
+
+def _package(run: RunFolder) -> str:
+    """Return which key adds a package, for a run with an image."""
+    with suppress(RunFolderError):
+        if run.spec.image:
+            return "; if a package is missing, list it in the file of image.python (docs/images.md)"
+    return ""
 
 
 def _permission(run: RunFolder, said: str) -> str:
