@@ -637,7 +637,7 @@ def test_ignored_files_are_left_out(
     assert sorted(copied) == names
 
 
-@pytest.mark.parametrize("pattern", ["a[b--c]", "[z-a]", "!", "\\"])
+@pytest.mark.parametrize("pattern", ["a[b--c]", "[z-a]", "\\"])
 def test_a_pattern_that_is_none_is_named_with_its_file(folder: Path, pattern: str) -> None:
     (folder / ".containerignore").write_text(f"{pattern}\n")
     with pytest.raises(ArgosyError, match=r"/\.containerignore: "):
