@@ -171,3 +171,12 @@ def test_outside_of_a_project_there_is_nothing(
     monkeypatch.chdir(empty)
     with pytest.raises(ArgosyError, match="no run is planned here"):
         find_run("x")
+
+
+@pytest.mark.parametrize("number", ["\ud800", "a\0b", "a" * 9000])
+def test_the_log_of_a_job_whose_number_no_file_has_is_not_there(
+    fake: FakeStudy, number: str
+) -> None:
+    run = fake.plan("odd")
+    fake.submitted(run, number)
+    assert Log(run.path).path is None

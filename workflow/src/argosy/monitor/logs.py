@@ -224,7 +224,8 @@ def _mtime(path: Path) -> float:
 
 def _is_there(path: Path) -> bool:
     """Return whether the path exists; opening it later refuses anything but a regular file."""
-    with suppress(OSError):
+    # A job's number, and so its log's name, may hold what no name has.
+    with suppress(OSError, ValueError):
         path.lstat()
         return True
     return False
