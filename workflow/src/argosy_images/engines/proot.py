@@ -94,8 +94,8 @@ def command(
             *_wrapped(container),
         ],
         environment={
-            # Shared memory of System V, and by /proc of another container, is refused; UCX would give up.
-            "UCX_TLS": "^mm",
+            # Shared memory of System V, and that of another container's processes, is refused; UCX would give up.
+            "UCX_TLS": "^mm,cma",
             **_without_linkers_variables(container.environment),
             "PROOT_LOADER": str(program.loader),
             "PROOT_TMP_DIR": str(scratch),
