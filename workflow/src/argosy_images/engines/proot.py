@@ -94,7 +94,7 @@ def command(
             *_wrapped(container),
         ],
         environment={
-            # Shared memory of System V, and that of another container's processes, is refused; UCX would give up.
+            # Memory of System V, and of another container's processes, is refused; UCX would give up.
             "UCX_TLS": "^mm,cma",
             **_without_linkers_variables(container.environment),
             "PROOT_LOADER": str(program.loader),
