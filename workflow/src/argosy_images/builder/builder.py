@@ -256,9 +256,9 @@ def _find_way(store: Store, say: Callable[[str], None]) -> _StepsWay:
 def _build_missing(build: _Build, plan: Plan, tree: GrowingTree) -> None:
     """Fetch bases as the user, and do the rest in a process of its own."""
     way = _find_way(build.store, build.progress.say)
-    missing = plan.missing()
+    missing = {step.key for step in plan.missing()}
     for step in plan.recipe.unknown:
-        if step in missing:
+        if step.key in missing:
             _make_base(build, way, step)
 
     def carry_out(executor: Executor) -> None:

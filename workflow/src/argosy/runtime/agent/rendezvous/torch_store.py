@@ -18,9 +18,14 @@ from .reserved_ports import listen_alone
 
 _PATIENCE_S = 30.0
 # Torch 2.0 is the first to serve at a socket that listens already. Its import takes a second.
-_CHECK = "from importlib.metadata import version as v; exit(int(v('torch').split('.')[0]) < 2)"
-_SERVE = """
-import signal, sys
+# Modules of the program may have names of others.
+_ALONE = "import sys; sys.path[:] = filter(None, sys.path)\n"
+_CHECK = f"""{_ALONE}
+from importlib.metadata import version
+sys.exit(int(version("torch").split(".")[0]) < 2)
+"""
+_SERVE = f"""{_ALONE}
+import signal
 from torch.distributed import TCPStore
 host, port, size, descriptor = sys.argv[1], *map(int, sys.argv[2:])
 store = TCPStore(host, port, size, is_master=True, wait_for_workers=False, master_listen_fd=descriptor)
