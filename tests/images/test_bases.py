@@ -41,3 +41,26 @@ def test_file_line_reference_and_a_remedy(
     assert "argosy image import" in said()
     (tmp_path / "containers" / "tool").mkdir()
     assert said() == f"{begin}FROM localhost/tool would be the image of containers/tool"
+
+
+@pytest.mark.parametrize("other", ["FROM tool", "FROM tool AS other", "# first\nFROM tool AS one"])
+def test_a_base_that_several_images_name_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    asked: list[str] = []
+
+    def fetch(_: Store, reference: str, *__: object) -> None:
+        asked.append(reference)
+        raise ArgosyError("no network")
+
+    monkeypatch.setattr(fetching, "fetch", fetch)
+    monkeypatch.setattr(Tools, "require_runtime", lambda *_: Path("runc"))
+    mine = "FROM tool AS one\nCOPY --from=localhost/other / /\nFROM one\n"
+    for name, lines in {"mine": mine, "other": f"{other}\n"}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "Containerfile").write_text(lines)
+    with pytest.raises(ArgosyError, match="no network"):
+        build_image(
+            Store(tmp_path / "store"), tmp_path / "mine", tmp_path / "lock", tmp_path / "log"
+        )
+    assert asked == ["tool"]
