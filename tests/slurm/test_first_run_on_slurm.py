@@ -15,7 +15,9 @@ pytestmark = [pytest.mark.slurm, pytest.mark.container, pytest.mark.timeout(300)
 
 PROGRAM = """
 import os, socket
-rank, address = int(os.environ["RANK"]), (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+rank = int(os.environ["RANK"])
+# At the port itself a process of the head serves torch's store.
+address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]) + 1
 if rank:
     while True:
         try:

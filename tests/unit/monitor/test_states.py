@@ -243,6 +243,19 @@ def test_a_missing_module_is_a_missing_package(fake: FakeStudy) -> None:
     assert "list it in the file of image.python" in fake.only().note
 
 
+@pytest.mark.parametrize(("launcher", "is_named"), [("torch", True), ("plain", False)])
+def test_a_port_in_use_may_be_that_of_torchs_store(
+    fake: FakeStudy, launcher: str, is_named: bool
+) -> None:
+    run = fake.plan(nodes=1)
+    asked = json.loads((run.path / "run.json").read_text())
+    (run.path / "run.json").write_text(json.dumps(asked | {"launcher": launcher}))
+    ended_in(run, "7.0", "failed", {"node": 0, "rank": 0, "cause": "exit code 1", "at": 0})
+    log = run.path / "logs/7.0/ranks/rank-0.log"
+    log.write_text("OSError: [Errno 98] Address already in use\n")
+    assert ("listens at MASTER_PORT itself" in fake.only().note) is is_named
+
+
 def test_what_is_printed_after_the_exception_is_not_the_cause(fake: FakeStudy) -> None:
     run = fake.plan(nodes=1)
     ended_in(run, "7.0", "failed", {"node": 0, "rank": 0, "cause": "exit code 1", "at": 0})

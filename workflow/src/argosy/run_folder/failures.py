@@ -116,6 +116,7 @@ def _goes_on_after(lines: Sequence[str], number: int) -> bool:
 
 _READ_ONLY = "Read-only file system"
 _NO_MODULE = "ModuleNotFoundError: "
+_IN_USE = "Address already in use"
 _OF_CONTAINER = re.compile(r"(?<![\w./-])/job/(?=(?:records|logs|attempts|output)\b)")
 """Where agents and ranks have the run's folder, and whoever reads has not."""
 
@@ -154,17 +155,12 @@ def describe_verdict(run: RunFolder, verdict: Verdict) -> str:
         text += f": {said or 'it printed nothing'}"
         if _READ_ONLY in said:
             text += f"; if the program may write there, {_permission(run, said)}"
-        elif said.startswith(_NO_MODULE):
-            text += _package(run)
+        with suppress(RunFolderError):
+            if said.startswith(_NO_MODULE) and run.spec.image:
+                text += "; if a package is missing, list it in the file of image.python (docs/images.md)"
+            if _IN_USE in said and run.spec.launcher == "torch":
+                text += "; if the program listens at MASTER_PORT itself: docs/launchers.md has the remedy"
     return text
-
-
-def _package(run: RunFolder) -> str:
-    """Return which key adds a package, for a run with an image."""
-    with suppress(RunFolderError):
-        if run.spec.image:
-            return "; if a package is missing, list it in the file of image.python (docs/images.md)"
-    return ""
 
 
 def _permission(run: RunFolder, said: str) -> str:
