@@ -32,6 +32,8 @@ _SHARE = 0.001
 _AT_ONCE, _MORE = 1.0, 0.003
 # Seconds between whole looks at the very start, of programs that do little more than meet.
 _AT_FIRST, _OFTEN = 1.5, 0.25
+# Seconds; of ranks that live less than that, connections may come and go between two looks.
+_LEAST = 0.5
 # Noted of a rank; one of thousands of ranks may be connected to all of them. Noted of ports.
 _MOST, _MOST_PORTS = 256, 4096
 _SHARED = re.compile(r"^\S+ \S+s \S+ (\S+) (\d+) +(?:/dev/shm/|/memfd:)", re.M)
@@ -72,7 +74,8 @@ class LinkWatch(threading.Thread):
         self._closed: set[str] = set()
         # Closed when the ranks began.
         self._before: set[str] | None = None
-        self._seen: set[int] = set()
+        # When it was seen first and last.
+        self._seen: dict[int, tuple[float, float]] = {}
         self._known: set[int] = set()
         self._unclear = False
         self._over = threading.Event()
@@ -114,7 +117,7 @@ class LinkWatch(threading.Thread):
         links = {str(rank): sorted(found)[:_MOST] for rank, found in self._links.items()}
         full = any(len(found) > _MOST for found in self._links.values())
         content = {
-            "unclear": self._unclear or full or self._seen < set(self._ranks),
+            "unclear": self._unclear or full or not self._are_observed(),
             "network": self._network,
             "links": links,
             "ports": sorted(self._ports),
@@ -123,6 +126,11 @@ class LinkWatch(threading.Thread):
         }
         with contextlib.suppress(OSError):
             write_json(self._path, {"schema_version": SCHEMA_VERSION, **content})
+
+    def _are_observed(self) -> bool:
+        """Return whether all ranks lived long enough for their connections to be seen."""
+        seen = [self._seen.get(rank, (0.0, 0.0)) for rank in self._ranks]
+        return all(last - first >= _LEAST for first, last in seen)
 
     def _has_new_sockets(self) -> bool:
         """Return whether a rank, or what it has started, holds a socket that it did not hold before."""
@@ -145,7 +153,7 @@ class LinkWatch(threading.Thread):
         return self._program is not None and self._program.is_running() != self._was_running
 
     def _look(self) -> None:
-        everybody = processes()
+        everybody, now = processes(), time.monotonic()
         members = _members(everybody, self._ranks, self._program)
         of_start: set[int] = set()
         was_running = self._was_running
@@ -163,7 +171,8 @@ class LinkWatch(threading.Thread):
             except PermissionError:
                 # It is about to end, or does not let itself be seen.
                 continue
-            self._seen.add(rank)
+            first, _ = self._seen.get(rank, (now, now))
+            self._seen[rank] = first, now
             holders[rank] = held = [each for each in table if each.inode in own]
             self._ports.update(_port(each.local) for each in held if each.state == LISTEN)
             self._links[rank] |= self._names(held)
