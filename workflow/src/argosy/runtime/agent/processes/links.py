@@ -133,13 +133,15 @@ class LinkWatch(threading.Thread):
         return all(last - first >= _LEAST for first, last in seen)
 
     def _has_new_sockets(self) -> bool:
-        """Return whether a rank, or what it has started, holds a socket that it did not hold before."""
-        pids = {
-            each
-            for started in self._ranks.values()
-            for pid in started
-            for each in with_children(pid)
-        }
+        """Return whether a rank, or what it has started, holds a socket that it did not hold before.
+
+        MPI on a node may share memory alone, so that is looked for as well.
+        """
+        pids: set[int] = set()
+        for rank, started in self._ranks.items():
+            mine = {each for pid in started for each in with_children(pid)}
+            self._note_memory(rank, mine)
+            pids |= mine
         try:
             sockets = sockets_of(pids)
         except PermissionError:
@@ -176,8 +178,7 @@ class LinkWatch(threading.Thread):
             holders[rank] = held = [each for each in table if each.inode in own]
             self._ports.update(_port(each.local) for each in held if each.state == LISTEN)
             self._links[rank] |= self._names(held)
-            if len(self._ranks) > 1 and not self._links[rank]:
-                self._links[rank] |= self._shared(found)
+            self._note_memory(rank, found)
         self._note_listeners(holders)
         with contextlib.suppress(PermissionError):
             own = sockets_of(of_start)
@@ -227,16 +228,15 @@ class LinkWatch(threading.Thread):
     def _named(self, local: str, remote: str) -> str:
         return f"{self._network if _is_loop(remote) else ''}>{local}>{remote}"
 
-    def _shared(self, pids: Collection[int]) -> set[str]:
-        found = set()
-        for pid in pids:
+    def _note_memory(self, rank: int, pids: Collection[int]) -> None:
+        """Note the memory that a rank without connections may share with others of its node."""
+        for pid in pids if len(self._ranks) > 1 and not self._links[rank] else ():
             path = f"/proc/{pid}/maps"
             with contextlib.suppress(OSError), open(path, errors="replace") as file:
-                found |= {
+                self._links[rank].update(
                     f"{self._network}>memory {one}:{two}"
                     for one, two in _SHARED.findall(file.read())
-                }
-        return found
+                )
 
 
 def _members(
