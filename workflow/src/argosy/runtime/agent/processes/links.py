@@ -36,6 +36,7 @@ _AT_FIRST, _OFTEN = 1.5, 0.25
 _LEAST = 0.5
 # Noted of a rank; one of thousands of ranks may be connected to all of them. Noted of ports.
 _MOST, _MOST_PORTS = 256, 4096
+_MEMORY = ">memory "
 _SHARED = re.compile(r"^\S+ \S+s \S+ (\S+) (\d+) +(?:/dev/shm/|/memfd:)", re.M)
 
 
@@ -229,12 +230,16 @@ class LinkWatch(threading.Thread):
         return f"{self._network if _is_loop(remote) else ''}>{local}>{remote}"
 
     def _note_memory(self, rank: int, pids: Collection[int]) -> None:
-        """Note the memory that a rank without connections may share with others of its node."""
-        for pid in pids if len(self._ranks) > 1 and not self._links[rank] else ():
+        """Note the memory that a rank without connections may share with others of its node.
+
+        Its own may be there before that of others.
+        """
+        is_alone = all(_MEMORY in each for each in self._links[rank])
+        for pid in pids if len(self._ranks) > 1 and is_alone else ():
             path = f"/proc/{pid}/maps"
             with contextlib.suppress(OSError), open(path, errors="replace") as file:
                 self._links[rank].update(
-                    f"{self._network}>memory {one}:{two}"
+                    f"{self._network}{_MEMORY}{one}:{two}"
                     for one, two in _SHARED.findall(file.read())
                 )
 
