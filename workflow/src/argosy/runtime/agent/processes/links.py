@@ -87,7 +87,7 @@ class LinkWatch(threading.Thread):
         is_waiting = self._program is not None
         while not all(len(links) >= _MOST for links in self._links.values()):
             before, age = time.thread_time(), time.monotonic() - began
-            is_new = self._has_new_sockets() and spent < _AT_ONCE + _MORE * age
+            is_new = self._glance() and spent < _AT_ONCE + _MORE * age
             glance = time.thread_time() - before
             if is_new or age >= next_whole or self._program_changed():
                 self._look()
@@ -133,10 +133,10 @@ class LinkWatch(threading.Thread):
         seen = [self._seen.get(rank, (0.0, 0.0)) for rank in self._ranks]
         return all(last - first >= _LEAST for first, last in seen)
 
-    def _has_new_sockets(self) -> bool:
-        """Return whether a rank, or what it has started, holds a socket that it did not hold before.
+    def _glance(self) -> bool:
+        """Note the ranks' shared memory, and return whether one of them, or its children, has a new socket.
 
-        MPI on a node may share memory alone, so that is looked for as well.
+        MPI may meet by memory alone, so whole looks would come too late for it.
         """
         pids: set[int] = set()
         for rank, started in self._ranks.items():

@@ -103,15 +103,18 @@ class MpiTasks:
 
     def _take(self, connection: socket.socket) -> None:
         connection.settimeout(_PATIENCE)
+        received = array.array("i")
         try:
             data, more, _, _ = connection.recvmsg(_LONGEST, socket.CMSG_SPACE(4))
-            received = array.array("i", b"".join(each for _, _, each in more))
+            received.frombytes(b"".join(each for _, _, each in more))
             content = json.loads(data)
             own = mpi_task.proof(self._settings.token, self._settings.node)
             if not hmac.compare_digest(str(content["proof"]).encode(), own.encode()):
                 raise ValueError("not a task of this job")
         except (OSError, ValueError, LookupError, TypeError):
             connection.close()
+            for each in received:
+                os.close(each)
             return
         connection.setblocking(False)
         local_rank, rank = content["local_rank"], content["rank"]
