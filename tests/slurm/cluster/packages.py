@@ -15,7 +15,8 @@ _PROGRAMS = {
     "slurmdbd": "slurmdbd",
     "mariadbd": "mariadb-server",
 }
-_LIBRARIES = ("libpmix2",)
+# Slurm opens libpmix.so by this name, which only the developers' package has.
+_LIBRARIES = ("libpmix2", "libpmix-dev")
 
 
 def are_installed() -> bool:

@@ -44,6 +44,19 @@ with open(path, "a+b") as file:
 time.sleep(1)
 if rank == 0: os.unlink(path)
 """ + RECORD_A_STEP  # fmt: skip
+# Below proot /dev/shm is a folder of the node's disk.
+MEMORY_OF_PROOT = MEMORY.replace(
+    'path = f"/dev/shm/', 'os.makedirs("dev/shm", exist_ok=True)\npath = f"dev/shm/'
+)
+MEMORY_OF_SYSTEM_V = SERVE + """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.shmat.restype = ctypes.c_void_p
+number = libc.shmget(port, 4096, 0o1600)
+kept = libc.shmat(number, None, 0)
+time.sleep(1)
+if rank == 0: libc.shmctl(number, 0, None)
+""" + RECORD_A_STEP  # fmt: skip
 CALLS = SERVE + """
 def answer():
     while True:
@@ -97,6 +110,8 @@ def groups(folder: Path, program: str, **run: Any) -> Any:
         (NEVER, 3, {"nodes": 1, "ranks_per_node": 3}),
         (ITSELF, 2, {}),
         (MEMORY, 1, {"nodes": 1, "ranks_per_node": 2}),
+        (MEMORY_OF_PROOT, 1, {"nodes": 1, "ranks_per_node": 2}),
+        (MEMORY_OF_SYSTEM_V, 1, {"nodes": 1, "ranks_per_node": 2}),
         (DAEMON, 1, {}),
         (CALLS, UNSEEN, {}),
         (CALLS, UNSEEN, {"nodes": 1, "ranks_per_node": 2}),

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 
 ENGINE_VARIABLE = "ARGOSY_ENGINE"
+USER_IDS_VARIABLE = "ARGOSY_USER_IDS"
 """Tells the agent what its container was started with, for the record."""
 
 ENTRYPOINT_VARIABLE = "ARGOSY_ENTRYPOINT"
@@ -73,6 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 place=_staging_place(options),
                 engine=options.engine,
                 patience_s=options.patience,
+                as_user=options.as_user,
                 # Below the run's folder, logs/<attempt>.
                 user=str(options.log_dir.absolute().parents[1]),
             )
@@ -95,6 +97,7 @@ def run_image(
     place: "Place | None" = None,
     engine: str | None = None,
     patience_s: float = 0.0,
+    as_user: bool = False,
     user: str = "",
 ) -> int:
     """Run `command` in the frozen image, from the store or unpacked in a `place` of this node.
@@ -102,6 +105,7 @@ def run_image(
     Args:
         engine: of containers; None: the fastest on this host of those that isolate.
         patience_s: what the command may take to end once it was asked to, besides a few seconds.
+        as_user: the command takes this user's ids, or has them already.
         user: who needs the image meanwhile, such as the folder of a run.
 
     Raises:
@@ -123,12 +127,14 @@ def run_image(
                 **DEFAULT_ENVIRONMENT,
                 **config["environment"],
                 **_own_variables(),
+                **({USER_IDS_VARIABLE: f"{os.getuid()} {os.getgid()}"} if as_user else {}),
                 **_entrypoint(config.get("entrypoint")),
             },
             secrets=_secrets(),
             workdir=config["workdir"],
             held=held,
             patience_s=patience_s,
+            as_user=as_user,
         )
         chosen = engine or engine_of_host(store)
         if driver := driver_mount(store):
@@ -310,6 +316,9 @@ def _parser() -> argparse.ArgumentParser:
         default=0.0,
         metavar="SECONDS",
         help="time for the command to save its state when it is asked to end (default: 0)",
+    )
+    parser.add_argument(
+        "--as-user", action="store_true", help="let the command take this user's ids"
     )
     parser.add_argument("command", nargs="+")
     return parser

@@ -133,7 +133,10 @@ def _specification(container: Container, folder: Path) -> runc.Specification:
             *runc.devices(),
         ],
         writable=False,
+        # What the kernel wants of a root that calls itself by another id.
+        capabilities=("CAP_SETFCAP",) if container.as_user else (),
         seccomp=runc.no_setuid(),
+        shows_root=not container.as_user,
         terminal=container.attached and os.isatty(0),
     )
 

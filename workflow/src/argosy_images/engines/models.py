@@ -54,6 +54,7 @@ class Container:
     they are then nowhere to be seen.
     `held` are descriptors that stay open until the container has ended, whatever becomes of us.
     `patience_s` is how long the command may take to end by itself once it was asked to.
+    `as_user`: the command has the ids of this process, or may take them; by default it is root.
     `attached`: it has the input, output and terminal of this process (`container.attach`).
     """
 
@@ -67,6 +68,7 @@ class Container:
     engine: str = "runc"
     held: Sequence[int] = ()
     patience_s: float = 0.0
+    as_user: bool = False
     attached: bool = False
 
 

@@ -89,7 +89,8 @@ def command(
     confinement = confined.Confinement(
         command=[
             *started(program),
-            *("-0", "-r", str(container.root), "-w", container.workdir),
+            *(("-0",) if container.shows_root else ()),
+            *("-r", str(container.root), "-w", container.workdir),
             *(part for mount in mounts for part in ("-b", f"{mount.source}:{mount.target}")),
             *_wrapped(container),
         ],

@@ -134,6 +134,7 @@ class Specification:
     Args:
         capabilities: what its root may do beyond what the user may.
         seccomp: a system call filter.
+        shows_root: whether proot shows the user's ids as root's; runc always does.
         terminal: whether it has a terminal of its own, which runc joins to ours.
     """
 
@@ -145,6 +146,7 @@ class Specification:
     writable: bool
     capabilities: Sequence[str] = ()
     seccomp: Mapping[str, Any] = field(default_factory=dict)
+    shows_root: bool = True
     terminal: bool = False
 
     def content(self) -> dict[str, Any]:

@@ -89,6 +89,8 @@ class Settings:
     visible_amd_gpus: str | None = None
     """The value of ROCR_VISIBLE_DEVICES; None: not set."""
     in_container: bool = False
+    user_ids: Sequence[int] = ()
+    """The ids of user and group that ranks need; empty: those of the container."""
     address: str = ""
     """Of this node, at which the others reach it."""
     echo: bool = False
@@ -245,6 +247,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         visible_gpus=environ.get("CUDA_VISIBLE_DEVICES"),
         visible_amd_gpus=environ.get("ROCR_VISIBLE_DEVICES"),
         in_container=bool(environ.get("ARGOSY_ENGINE")),
+        user_ids=[int(each) for each in environ.get("ARGOSY_USER_IDS", "").split()],
         address=environ.get("ARGOSY_NODE_ADDRESS", ""),
         echo=environ.get("ARGOSY_ECHO") == "1",
         run=_on_this_host(run, environ),

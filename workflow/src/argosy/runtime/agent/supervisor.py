@@ -39,6 +39,7 @@ from .telemetry.start import telemetry_of
 from .transport.messages import Order, Outcome, Report
 from .transport.open_files import OpenFiles
 from .transport.signing import take_secrets
+from .user_ids import take_ids
 
 _EXIT_CODES = {COMPLETED: 0, FAILED: 1, INTERRUPTED: 75, CANCELLED: 130}
 _CANCELLING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -274,9 +275,9 @@ class Supervisor:
         run = settings.run
         if not run.has_to_meet:
             return
-        # Whoever has met nobody but torch's store has met no rank.
-        store = self._order.ports.get(AGENT_STORE, 0)
-        ports = (settings.head_port, self._channel.rendezvous[1], self._channel.pmi[1], store)
+        # A rank that connects to these alone has not met another.
+        servers = (settings.head_port, self._channel.rendezvous[1], self._channel.pmi[1])
+        ports = {*servers, self._order.ports.get(AGENT_STORE, 0), *self._ranks.scheduler_ports}
         ranks, beside = self._ranks.watched, self._beside.pids
         processes: dict[int, Sequence[int]] = {rank.number: [rank.pid] for rank in ranks}
         # What runs beside the program connects for the first of its node.
@@ -404,6 +405,8 @@ def main() -> int:
     """Run the agent with the settings in the environment; returns its exit code."""
     try:
         settings = read_settings(take_secrets(os.environ))
+        if settings.user_ids:
+            take_ids(*settings.user_ids)
     except (SettingsError, OSError) as error:
         print(f"argosy: {error}", flush=True)
         return 2

@@ -37,7 +37,7 @@ _LEAST = 0.5
 # Noted of a rank; one of thousands of ranks may be connected to all of them. Noted of ports.
 _MOST, _MOST_PORTS = 256, 4096
 _MEMORY = ">memory "
-_SHARED = re.compile(r"^\S+ \S+s \S+ (\S+) (\d+) +(?:/dev/shm/|/memfd:)", re.M)
+_SHARED = re.compile(r"^\S+ \S+s \S+ (\S+) (\d+) +(?:.*/dev/shm/|/memfd:|/SYSV)", re.M)
 
 
 class LinkWatch(threading.Thread):

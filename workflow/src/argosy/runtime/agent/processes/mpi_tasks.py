@@ -22,6 +22,8 @@ from .launch import StartError
 # after MPI_Abort.
 _START_TIME, _PATIENCE, _SETTLING = 60.0, 1.0, 1.0
 _LONGEST = 1 << 20
+_SERVER = "PMIX_SERVER_URI"
+_PORT = re.compile(r"\btcp[46]://[^;,]*:(\d+)")
 _SAID = re.compile(r"^\S+: error: +(.+)", re.M)
 
 
@@ -33,6 +35,12 @@ class MpiTask:
     variables: Mapping[str, str]
     descriptors: Sequence[int]
     """Open in this process too; variables name them by their numbers here."""
+
+    @property
+    def ports(self) -> set[int]:
+        """Of the node's PMIx server, to which the rank connects."""
+        named = (value for name, value in self.variables.items() if name.startswith(_SERVER))
+        return {int(port) for value in named for port in _PORT.findall(value)}
 
     @property
     def has_ended(self) -> bool:
@@ -86,6 +94,11 @@ class MpiTasks:
     def of(self, local_rank: int) -> MpiTask | None:
         """Return the task of a rank; None where the run does without."""
         return self._tasks.get(local_rank)
+
+    @property
+    def ports(self) -> set[int]:
+        """Of the scheduler, to which ranks connect that have not met yet."""
+        return {port for task in self._tasks.values() for port in task.ports}
 
     def settles(self, ended: float) -> bool:
         """Return whether tasks may still end because of ranks, the last of which has `ended` (unix).

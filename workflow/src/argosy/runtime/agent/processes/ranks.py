@@ -95,6 +95,11 @@ class Ranks:
         """Return whether all that they need is there; to be called again. Raises StartError or OSError."""
         return self._tasks.are_there()
 
+    @property
+    def scheduler_ports(self) -> set[int]:
+        """Ports of the scheduler, to which ranks connect that have not met yet."""
+        return self._tasks.ports
+
     def lost_task(self) -> Failure | None:
         """Return what is wrong where the scheduler has ended a rank's task of MPI."""
         return self._tasks.failure()
