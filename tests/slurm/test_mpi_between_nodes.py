@@ -177,3 +177,25 @@ def _variables(pid: int) -> bytes:
     with suppress(OSError):
         return Path(f"/proc/{pid}/environ").read_bytes()
     return b""
+
+
+def test_ranks_can_read_crays_description_of_the_job(project_with_mpi: ClusterWorkspace) -> None:
+    study = project_with_mpi
+    edit_site(study, mpi="cray_shasta")
+    reads = 'echo 5 samples/s; echo "$PALS_RANKID" "$(wc -c <"$PALS_APINFO")"; sleep 1'
+    command = f"bash -c '{reads}'"
+    starts = {"native": ON_THE_HOST, "container": BY_SLURM}
+    study.configure(
+        {
+            name: {**experiment(start, nodes=[2], ranks_per_node=2), "command": command}
+            for name, start in starts.items()
+        }
+    )
+    status, output = study.run(BIN / "snakemake", "--profile", "slurm/testbed")
+    assert status == 0, output
+    for name in starts:
+        result = study.result("nodes2-ranks2-repeat1", name)
+        logs = study.run_dir(name, "nodes2-ranks2-repeat1") / "logs" / result["attempt"] / "ranks"
+        rank, size = map(int, (logs / "rank-3.log").read_text().split()[2:])
+        assert rank == 3
+        assert size > 100

@@ -40,8 +40,10 @@ if TYPE_CHECKING:
 GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 
 ENGINE_VARIABLE = "ARGOSY_ENGINE"
-USER_IDS_VARIABLE = "ARGOSY_USER_IDS"
 """Tells the agent what its container was started with, for the record."""
+
+USER_IDS_VARIABLE = "ARGOSY_USER_IDS"
+"""User and group that the agent and its ranks take, instead of root."""
 
 ENTRYPOINT_VARIABLE = "ARGOSY_ENTRYPOINT"
 """Tells the agent what is not run, for the cause of a command that is not found."""

@@ -1,8 +1,8 @@
-"""Hand what the scheduler gives an MPI rank to the node's agent, which starts the rank.
+"""Hand the variables and open files of one MPI task to the node's agent, which starts the rank.
 
-``python3 mpi_task.py NODE RANK LOCAL_RANK PREFIX…``: the variables with the numbers of the node, of the
-rank and of the rank on the node, and how those begin that the rank gets. The scheduler starts it once a
-rank. It ends with the agent, which has the other end of its connection.
+``python3 mpi_task.py NODE RANK LOCAL_RANK PREFIX…``: the first three name variables that hold the numbers
+of the node, the rank and the rank on the node. Variables with one of the prefixes are handed over. The
+scheduler starts one task for each rank; it ends when the agent closes the connection.
 """
 
 from __future__ import annotations
@@ -27,31 +27,42 @@ _PAUSE = 0.1  # seconds
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do it all."""
-    # Who ends the job asks the agent, too, and a rank may save a checkpoint before.
+    """Hand everything to the agent and wait until it ends."""
+    # A signal that ends the job reaches the agent too, which may let ranks save a checkpoint.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)
     node, rank, local_rank = (int(os.environ[name]) for name in arguments[:3])
     token, prefixes = os.environ["ARGOSY_TOKEN"], tuple(arguments[3:])
+    descriptors = _descriptors()
     content = {
         "proof": mpi_task.proof(token, node),
         "rank": rank,
         "local_rank": local_rank,
         "variables": {k: v for k, v in os.environ.items() if k.startswith(prefixes)},
+        "descriptors": list(descriptors),
     }
-    # The connection to the scheduler, of types that have one.
-    descriptors = array.array("i", [int(os.environ["PMI_FD"])] if "PMI_FD" in os.environ else [])
     agent = connected(mpi_task.address(token, node))
+    rights = array.array("i", descriptors.values())
     agent.sendmsg(
         [json.dumps(content).encode()],
-        [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)] if descriptors else [],
+        [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)] if rights else [],
     )
     agent.recv(1)
     return 0
 
 
+def _descriptors() -> dict[str, int]:
+    """Return open files by the variables that name them: the connection of PMI, and Cray's description."""
+    found = {}
+    if mpi_task.CONNECTION in os.environ:
+        found[mpi_task.CONNECTION] = int(os.environ[mpi_task.CONNECTION])
+    if mpi_task.DESCRIPTION in os.environ:
+        found[mpi_task.DESCRIPTION] = os.open(os.environ[mpi_task.DESCRIPTION], os.O_RDONLY)
+    return found
+
+
 def connected(address: str) -> socket.socket:
-    """Return a connection to the agent, which may still be starting."""
+    """Connect to the agent; wait for it while it starts."""
     while True:
         agent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:

@@ -1,8 +1,14 @@
-"""What an agent and the tasks of MPI on its node know of each other, by the job's token."""
+"""What an agent and the MPI tasks of its node share: addresses and proofs, both made of the job's token."""
 
 from __future__ import annotations
 
 import hmac
+
+CONNECTION = "PMI_FD"
+"""Variable with the number of an open connection to the scheduler (PMI-2)."""
+
+DESCRIPTION = "PALS_APINFO"
+"""Variable with the path of a job's description (Cray), a file of the host that containers do not see."""
 
 
 def address(token: str, node: int) -> str:

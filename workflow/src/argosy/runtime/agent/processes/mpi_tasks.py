@@ -118,7 +118,9 @@ class MpiTasks:
         connection.settimeout(_PATIENCE)
         received = array.array("i")
         try:
-            data, more, _, _ = connection.recvmsg(_LONGEST, socket.CMSG_SPACE(4))
+            data, more, _, _ = connection.recvmsg(
+                _LONGEST, socket.CMSG_SPACE(2 * received.itemsize)
+            )
             received.frombytes(b"".join(each for _, _, each in more))
             content = json.loads(data)
             own = mpi_task.proof(self._settings.token, self._settings.node)
@@ -137,8 +139,11 @@ class MpiTasks:
                 f"{self._settings.site_file}: leave out what distributes tasks"
             )
         variables = dict(content["variables"])
-        if received:
-            variables["PMI_FD"] = str(received[0])
+        for name, descriptor in zip(content["descriptors"], received):  # noqa: B905
+            if name == mpi_task.CONNECTION:
+                variables[name] = str(descriptor)
+            elif not os.path.exists(variables[name]):
+                variables[name] = f"/proc/self/fd/{descriptor}"
         self._tasks[local_rank] = MpiTask(connection, variables, list(received))
 
     def _said(self) -> str:
