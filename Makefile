@@ -54,7 +54,7 @@ test: $(VENV)/.developing ## Run tests in 20 minutes, without the slowest; TESTS
 	@# All parts run, whatever the first finds, and what has failed is told once more at the end.
 	@status=0; failures=$$(mktemp); \
 	$(BIN)/pytest -m "not quiet and not alone and not apptainer $(LEFT_OUT)" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder \
-	    --moments $(MOMENTS) --failures=$$failures || status=1; \
+	    --moments $(MOMENTS) --durations=20 --failures=$$failures || status=1; \
 	$(BIN)/pytest -m "quiet $(LEFT_OUT)" --numprocesses 2 --dist loadfile --failures=$$failures || status=1; \
 	$(BIN)/pytest -m "alone $(LEFT_OUT)" --failures=$$failures || status=1; \
 	cat $$failures; rm -f $$failures; \
