@@ -1,7 +1,7 @@
-"""This node's connections with the head, its rendezvous, and two files that the head looks at.
+"""This node's connections to the head, its rendezvous, and two files that the head watches.
 
-The batch script makes the file of the warning when the scheduler warns it; claim.py names the run's owner
-when the run is started again. Files reach the agents through every launcher and container; signals do not.
+The batch script creates the warning file on the scheduler's signal; claim.py writes the run's owner
+when the run is started again. Files reach agents in all launchers and containers; signals do not.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ _INTERVAL = 1.0  # seconds; one agent of the job looks at two files
 
 
 class Watch(threading.Thread):
-    """Looks until the process ends.
+    """Watches the warning file and the owner file.
 
     Args:
+        settings: the node's settings.
         warned: called once, in this thread, when the job should save its state and end.
-        superseded: called once when the run belongs to another attempt.
+        superseded: called once, with the failure, when another attempt has claimed the run.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Watch(threading.Thread):
     ) -> None:
         super().__init__(name="watch", daemon=True)
         self._attempt = settings.attempt
-        # The job's script makes the one, an agent that was sent SIGTERM the other.
+        # The job's script creates the first, an agent that receives SIGTERM the second.
         self._warnings = (settings.warning, settings.record(layout.WARNED))
         self._owner = os.path.join(settings.run_dir, layout.OWNER)
         self._warned: Callable[[], None] | None = warned
@@ -78,14 +79,16 @@ class Watch(threading.Thread):
 
 
 class Channel:
-    """Reports and orders; on node 0 also the head's side of them, for all nodes.
+    """Exchange of reports and orders with the head; on node 0 also the head's server.
 
     Args:
+        settings: the node's settings.
+        say: prints a line.
         heard: called with each order, from another thread.
-        lost: called when the head is given up, as `Heartbeat` describes it.
-        trouble: called with the cause when the ranks' rendezvous cannot go on.
-        failed: called with the failure of a rank that its PMI server knows of.
-        accept: asked on node 0 when every rank ended well; a failure from it fails the job.
+        lost: called when the head is given up, as in `Heartbeat`.
+        trouble: called with the cause if the rendezvous fails.
+        failed: called with a rank's failure that the PMI server detects.
+        accept: called on node 0 when every rank ended well; may return a failure of the job.
     """
 
     def __init__(
@@ -113,14 +116,14 @@ class Channel:
         self._coordinator: Coordinator | None = None
         self._reserved: dict[str, socket.socket] = {}
         self.store: socket.socket | None = None
-        """Where torch's store is to be served: on the head, if the launcher asks for that and it can be."""
+        """The head's listening socket for torch's store; None: no process serves it."""
         self._rank_ports: list[socket.socket] = []
         self._rendezvous: Rendezvous | None = None
         self.rendezvous: Endpoint = ("", 0)
-        """Where this node's ranks find the others; known from `open` on."""
+        """Address of this node's rendezvous, set by `open`."""
 
     def open(self, report: Report) -> None:
-        """Begin to report, and to serve. Raises OSError when it cannot listen."""
+        """Start reporting and serving. Raises OSError if listening fails."""
         self._link = self._serve() if self._settings.node == 0 else RemoteLink(self._settings)
         self._heartbeat = Heartbeat(
             self._link,
@@ -133,17 +136,17 @@ class Channel:
         self._heartbeat.start()
 
     def tell(self, report: Report, *, now: bool) -> None:
-        """Report this, now or with the next beat."""
+        """Send a report, now or with the next heartbeat."""
         if self._heartbeat:
             self._heartbeat.tell(report, now=now)
 
     @property
     def met(self) -> Collection[int]:
-        """The ranks of this node that have found all others at its rendezvous."""
+        """The ranks of this node that have met all others at the rendezvous."""
         return self._rendezvous.met if self._rendezvous else ()
 
     def places(self) -> Sequence[NodePlace] | None:
-        """Return where all nodes are, if the launcher asks for that; None: not all have said so."""
+        """Return the addresses of all nodes, if the launcher uses them; None: some are missing yet."""
         settings = self._settings
         if not settings.needs_places or not self._rendezvous:
             return ()
@@ -155,27 +158,27 @@ class Channel:
 
     @property
     def pmi(self) -> Endpoint:
-        """Where this node's ranks of MPI ask for their places; known from `open` on."""
+        """Address of this node's PMI server, set by `open`."""
         return self._pmi.endpoint if self._pmi else ("", 0)
 
     def failure(self, ended: Finished) -> Failure | None:
-        """Return what is wrong with a rank of MPI although it ended with exit code 0."""
+        """Return the failure of an MPI rank that ended with exit code 0, if any."""
         return self._pmi.failure(ended) if self._pmi else None
 
     @property
     def silence(self) -> str:
-        """How long the job is silent, and where, as the head knows; empty on other nodes."""
+        """Duration and place of the job's silence; empty on nodes other than the head."""
         return self._coordinator.silence if self._coordinator else ""
 
     def close(self) -> None:
-        """Report no more, after the ranks' end; the head still answers the others."""
+        """Stop reporting after the ranks' end; the head still answers other nodes."""
         if self._pmi:
             self._pmi.clean()
         if self._heartbeat:
             self._heartbeat.close()
 
     def take_leave(self) -> None:
-        """Tell the head that it is needed no longer; the head waits for all to say so."""
+        """Tell the head that this node is done; the head returns after the last node."""
         informed = Report(self._settings.node, ended=True, informed=True)
         with contextlib.suppress(*NO_ANSWER):
             if self._link:
@@ -235,10 +238,7 @@ def _numbers(reserved: Mapping[str, socket.socket]) -> Mapping[str, int]:
 
 
 def _time_limit(settings: Settings) -> float | None:
-    """Return when the job will be ended (monotonic); None where that is not known.
-
-    Its script claims the run on this node as soon as it starts.
-    """
+    """Return the monotonic time of the job's time limit, counted from its claim; None if unknown."""
     if settings.run.time_limit_s is None:
         return None
     claim = try_object(os.path.join(settings.attempt_dir, layout.CLAIM))
