@@ -99,9 +99,9 @@ def test_gpus_that_were_asked_for_and_are_not_seen_are_told_in_the_nodes_log(
     assert job.wait() == [0], job.outputs()
     (line,) = [line for line in job.outputs().splitlines() if "GPU" in line]
     assert (
-        "node 0: warning: the run asked for 4 GPUs on each node, and telemetry sees none (" in line
+        "node 0: warning: the run requested 4 GPUs per node, and telemetry sees none (" in line
     )
-    assert line.endswith("): ranks may compute on processors, or fail")
+    assert line.endswith("): ranks may run on CPUs, or fail")
 
 
 def test_a_run_that_asked_for_no_gpu_is_told_of_none(make_job: Callable[..., Job]) -> None:
