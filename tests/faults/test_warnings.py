@@ -106,13 +106,13 @@ def test_that_nobody_heard_it_is_said_and_is_the_cause_at_the_time_limit(job: An
     script = "echo ready; sleep 8; exit 3"
     one = job(["bash", "-c", script], nodes=1, checkpoints=CHECKPOINTS)
     said = warned(one)
-    assert "argosy: the warning was heard by no process of rank 0" in said
+    assert "argosy: no process of rank 0 handles the warning" in said
     assert one.status(0)["ranks"][0]["heard"] is False
     (one.records / "node-0.json").write_text(
         json.dumps({**one.status(0), "state": "cancelled", "failure": None})
     )
     (one.attempt_dir / "time-limit").touch()
-    assert "the warning was heard by no process of rank 0" in one.verdict().stdout
+    assert "no process of rank 0 handles the warning" in one.verdict().stdout
 
 
 SAVES = LISTENS.replace("sys.exit(75)", "{save}; sys.exit(0)")

@@ -76,7 +76,7 @@ def test_what_cannot_be_read_is_left_out(run_dir: Path) -> None:
 def test_a_name_is_claimed_once(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     claim(run_dir, "7.0")
     assert main([str(run_dir), "7.0", SPEC, str(run_dir)]) == 2
-    assert "this job has been here before" in capsys.readouterr().err
+    assert "this attempt has claimed the run before" in capsys.readouterr().err
 
 
 def test_it_goes_on_from_most_steps_done(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,7 +126,7 @@ def test_a_script_of_an_older_plan_claims_nothing(
     claim(run_dir, "7.0")
     plan(run_dir, spec="of another command")
     assert main([str(run_dir), "8.0", SPEC, str(run_dir)]) == 2
-    assert "was planned anew after this script was submitted" in capsys.readouterr().err
+    assert "was replanned after this script was submitted" in capsys.readouterr().err
     assert (run_dir / "attempt").read_text() == "7.0\n"
     assert not (run_dir / "records" / "8.0").exists()
 

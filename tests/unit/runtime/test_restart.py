@@ -121,7 +121,7 @@ def test_too_few_nodes_are_left(run: Run, capsys: pytest.CaptureFixture[str]) ->
     (folder / "lost.json").write_text(json.dumps({"schema_version": 2, "nodes": [1, 2]}))
     assert run.fails(lost=(1, 2)) == (1, "")
     assert (
-        "it does not begin again: of its nodes 2 are left, fewer than 3" in capsys.readouterr().out
+        "no restart: 2 of its nodes are left, fewer than 3" in capsys.readouterr().out
     )
 
 
@@ -164,9 +164,9 @@ def repeated(run: Run) -> tuple[int, str]:
     [
         (used_up, "its restarts (1) are used up"),
         (no_checkpoint, "it has saved no checkpoint"),
-        (out_of_memory, "memory ran out, as it would again"),
+        (out_of_memory, "memory ran out, and would again"),
         (warned, "its job will end soon"),
-        (repeated, "the same happened before, from the same checkpoint (step 40)"),
+        (repeated, "it failed the same way before, from the same checkpoint (step 40)"),
     ],
 )
 def test_it_does_not_begin_again(
@@ -176,7 +176,7 @@ def test_it_does_not_begin_again(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert case(run) == (1, "")
-    assert f"argosy: it does not begin again: {why}\n" in capsys.readouterr().out
+    assert f"argosy: no restart: {why}\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("kind", ["other", "hung", None])

@@ -273,7 +273,7 @@ def test_a_node_that_was_waited_for_in_vain(run: Run) -> None:
     failure = run.judge()[1]["failure"]
     assert failure["node"] == 1
     assert failure["cause"].startswith(
-        "its agent vanished and the node said nothing more: it crashed"
+        "its agent vanished and the node stopped responding: it crashed"
     )
 
 
@@ -366,13 +366,13 @@ def test_a_result_is_of_what_the_run_is_planned_for(run: Run, planned: str) -> N
     assert run.result.exists() == (planned == "of this job")
     assert (verdict["state"] == "completed") == run.result.exists()
     if not run.result.exists():
-        assert verdict["failure"]["cause"] == "superseded: it was planned anew meanwhile"
+        assert verdict["failure"]["cause"] == "superseded: it was replanned meanwhile"
 
 
 @pytest.mark.parametrize(
     ("counts", "said"),
     [
-        ([2, 0], "a process of this job was killed, since memory ran out, on node 0, though all"),
+        ([2, 0], "the kernel killed a process of this job for lack of memory on node 0, though all"),
         ([1, 1], " on node 0 and 1 more, though all ranks ended well"),
         ([0, 0], ""),
         ([None, "many"], ""),

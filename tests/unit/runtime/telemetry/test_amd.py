@@ -105,7 +105,7 @@ def test_what_a_sample_says(node: Node) -> None:
     }
     unread = [line for line in opened.records if line["kind"] == "unread"]
     assert [(line["what"], line["why"]) for line in unread] == [
-        ("throttle_reasons", "AMD's driver does not tell")
+        ("throttle_reasons", "AMD's driver does not report it")
     ]
     [line] = lines_of(source)
     at, energy = line.pop("at"), line.pop("energy_j")

@@ -1,7 +1,7 @@
-"""End the launcher of a job that is over: a node that crashed may keep it waiting until the time limit.
+"""Ends the launcher of a finished job: a crashed node may keep it waiting until the time limit.
 
-Agents end together, since the head tells all of them how the job ended. But launchers also wait
-for tasks of a node that crashed and came back, of which nobody knows any more.
+Agents end together, since the head sends the outcome to all. But launchers also wait for lost tasks of
+a node that crashed and rebooted.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from .contract import files, layout
 
 ENDED = ("completed", "failed", "interrupted", "cancelled")
 INTERVAL = 2.0
-"""Seconds between two looks."""
+"""Seconds between checks."""
 LATE = 15.0
-"""Seconds after the first agent in which the others end."""
+"""Seconds for the other agents to end after the first."""
 SOON = 2.0
-"""The same, and the time from SIGTERM to SIGKILL, where the run goes on without the others."""
+"""The same, and the time from SIGTERM to SIGKILL, if the run continues without the others."""
 CLEARING_UP = 600.0
-"""Seconds for nodes to clear up, such as unpacked images, when all agents have ended."""
+"""Seconds for nodes to clean up, such as unpacked images, after all agents have ended."""
 SOON_CLEARED_UP = 60.0
-"""The same: a launcher may wait without end for a task of which it has lost sight."""
+"""The same, if the run continues: a launcher may wait for ever for a lost task."""
 KILL_TIME = 10.0
 """Seconds from SIGTERM to SIGKILL."""
 VANISHED = "its agent vanished"
@@ -41,9 +41,15 @@ def watch_end(
     *,
     is_urgent: bool = False,
 ) -> None:
-    """Wait for the launcher, whose processes are `pids`; end it when the job has been over for long.
+    """Wait for the launcher; end it if it outlives the job for too long.
 
-    It is urgent where the run goes on without the nodes that are lost.
+    Args:
+        run_dir: the folder of the run.
+        attempt: the attempt's name.
+        nodes: the number of nodes.
+        pids: the launcher's processes.
+        runs: returns whether a process is alive.
+        is_urgent: whether the run continues without lost nodes.
     """
     records = os.path.join(run_dir, layout.RECORDS, attempt)
     turns = itertools.cycle(range(nodes))
@@ -52,7 +58,7 @@ def watch_end(
     clearing_up = SOON_CLEARED_UP if is_urgent else CLEARING_UP
     while any(map(runs, pids)):
         time.sleep(SOON / 4 if is_urgent else INTERVAL)
-        # One node ends as all do: of a large job two are looked at each time.
+        # All nodes end together: check two of them each time.
         if not over_since and any(_ended(records, node) for node in (0, next(turns))):
             over_since = time.monotonic()
             if not is_urgent:
@@ -60,7 +66,7 @@ def watch_end(
             elif any(_status(records, node).get("state") == "failed" for node in range(nodes)):
                 late = patience = SOON
         if over_since and time.monotonic() > over_since + late:
-            # Listing a folder makes NFS forget what it believed about the files in it.
+            # Listing a folder refreshes NFS's cache.
             with contextlib.suppress(OSError):
                 os.listdir(records)
             lost = [node for node in range(nodes) if not _ended(records, node)]
@@ -79,7 +85,7 @@ def _ended(records: str, node: int) -> bool:
 
 
 def _patience_of_scheduler(records: str, nodes: int) -> float:
-    """Return how long the scheduler may take to miss a node, in seconds: it then starts the job again."""
+    """Return the seconds in which the scheduler detects a lost node, and requeues the job."""
     for node in range(nodes):
         failure = _status(records, node).get("failure")
         cause = failure.get("cause") if isinstance(failure, dict) else None
@@ -90,7 +96,7 @@ def _patience_of_scheduler(records: str, nodes: int) -> float:
 
 def _say(run_dir: str, attempt: str, lost: Sequence[int], waited: float) -> None:
     named = f"node{'s' if len(lost) > 1 else ''} {', '.join(map(str, lost[:8]))}"
-    whom = f"{named} said nothing more" if lost else "the nodes have not cleared up"
+    whom = f"{named} stopped responding" if lost else "the nodes have not cleaned up"
     print(
         f"argosy: {whom}, {waited:.0f} s after the end of the job: the launcher is ended",
         flush=True,
@@ -103,7 +109,7 @@ def _say(run_dir: str, attempt: str, lost: Sequence[int], waited: float) -> None
 def end_launcher(
     pids: Sequence[int], runs: Callable[[int], bool], kill_time: float = KILL_TIME
 ) -> None:
-    """Ask the launcher to end, and kill it where it does not within `kill_time` seconds."""
+    """Send SIGTERM to the launcher, and SIGKILL after `kill_time` seconds."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         for pid in filter(runs, pids):
             with contextlib.suppress(OSError):

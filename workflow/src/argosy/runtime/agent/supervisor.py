@@ -201,7 +201,7 @@ class Supervisor:
         if self._nobody_heard_at is not None and time.monotonic() > self._nobody_heard_at:
             self._nobody_heard_at = None
             for rank in self._ranks.unheard:
-                self._console.say(f"the warning was heard by no process of rank {rank}")
+                self._console.say(f"no process of rank {rank} handles the warning (SIGUSR1)")
 
     def _advance(self) -> None:
         self._collect()

@@ -71,7 +71,7 @@ class AmdGpuSource:
         header = {"gpus": [gpu.entry() for gpu in self._gpus], "driver": _driver(self._sys)}
         records = [line for gpu in self._gpus for line in gpu.sample()]
         untold = [
-            unread_record(name, "AMD's driver does not tell", gpu=gpu.number)
+            unread_record(name, "AMD's driver does not report it", gpu=gpu.number)
             for gpu in self._gpus
             for name in _NOT_TOLD
         ]
