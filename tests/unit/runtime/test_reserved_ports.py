@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_job import ADDRESS, Job, jobs
+from agent_job import ADDRESS, PYTHON, Job, jobs
 
 from argosy.runtime.agent.rendezvous.reserved_ports import ListenerWatch, reserve_port
 from argosy.runtime.agent.transport.peers import Owners
@@ -116,8 +116,8 @@ def test_who_listens_at_the_port_is_one_of_ours(
             watch.join(5)
     assert not watch.is_alive()
     expected = (
-        f"another user of this machine (id 65534) listens at port {port}, where the program was to "
-        "listen: run it again"
+        f"another user of this machine (id 65534) listens at port {port}, which is reserved for the "
+        "program: run it again"
     )
     assert said == ([expected] if strange else [])
 
@@ -143,6 +143,19 @@ def test_all_ranks_are_told_the_same_port(job: Any, tmp_path: Path, torch: str |
     assert len(met) == 1
     assert job.outputs().count(" met at ") == 4
     assert met != {"0"}
+    assert job.left_nothing()
+
+
+def test_a_slow_check_of_torch_delays_neither_other_nodes_nor_a_signal(
+    job: Any, tmp_path: Path
+) -> None:
+    python = tmp_path / "python3"
+    python.write_text(f'#!/bin/sh\nif [ "$1" = -c ]; then sleep 60; fi\nexec {PYTHON} "$@"\n')
+    python.chmod(0o755)
+    job = job([str(python), "-V"], nodes=2, rank_environment={"SERVED": "{agent_store}"})
+    job.start().until(lambda: (job.records / "node-1.json").exists())
+    job.agents[0].terminate()
+    assert job.wait(10) == [130, 130], job.outputs()
     assert job.left_nothing()
 
 

@@ -165,7 +165,7 @@ def repeated(run: Run) -> tuple[int, str]:
         (used_up, "its restarts (1) are used up"),
         (no_checkpoint, "it has saved no checkpoint"),
         (out_of_memory, "memory ran out, and would again"),
-        (warned, "its job will end soon"),
+        (warned, "the job will end soon"),
         (repeated, "it failed the same way before, from the same checkpoint (step 40)"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Prepares each Python process of a rank: stacks for the agent (argosy_stacks.py), and its exit (argosy_exit.py).
+"""Prepares a rank's Python: stacks for the agent (argosy_stacks.py), and its exit (argosy_exit.py).
 
 Python imports the first `sitecustomize` of its path in every process. This one then replaces itself by
 the module that Python would have found otherwise, or by none.

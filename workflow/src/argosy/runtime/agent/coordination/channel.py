@@ -18,9 +18,9 @@ from ...contract import layout
 from ...contract.files import number, try_object
 from ..rendezvous.local_server import KvReplica, serve_ranks
 from ..rendezvous.pmi import PmiServer
-from ..rendezvous.reserved_ports import reserve_port
+from ..rendezvous.reserved_ports import listen_alone, reserve_port
 from ..rendezvous.store import Outbox, Rendezvous
-from ..rendezvous.torch_store import listen_for_store
+from ..rendezvous.torch_store import can_serve
 from ..settings import AGENT_STORE, NodePlace, Settings
 from ..transport.messages import Order, Report
 from ..transport.peers import Endpoint
@@ -189,9 +189,6 @@ class Channel:
     def _serve(self) -> Link:
         settings = self._settings
         self._reserved = {name: reserve_port() for name in settings.head_ports}
-        self.store = listen_for_store(settings) if settings.needs_store else None
-        if self.store:
-            self._reserved.update({"master_port": self.store, AGENT_STORE: self.store})
         self._coordinator = Coordinator(
             settings.nodes,
             settings.start_timeout,
@@ -199,12 +196,24 @@ class Channel:
             changed=self._changed,
             hang_timeout=settings.run.hang_timeout_s,
             time_limit=_time_limit(settings),
-            ports=_numbers(self._reserved),
+            ports=None if settings.needs_store else _numbers(self._reserved),
         )
         self._call_agents = serve_head(settings, self._coordinator, self._say)
         Watch(settings, self._coordinator.warn, self._coordinator.fail).start()
         Roll(settings, self._coordinator, self._say).start()
+        if settings.needs_store:
+            offer = threading.Thread(target=self._offer_store, args=[self._coordinator], daemon=True)
+            offer.start()
         return LocalLink(self._coordinator)
+
+    def _offer_store(self, coordinator: Coordinator) -> None:
+        """Listen for torch's store if the image can serve it, and set the ports of the program."""
+        try:
+            self.store = listen_alone() if can_serve(self._settings) else None
+        finally:
+            if self.store:
+                self._reserved.update({"master_port": self.store, AGENT_STORE: self.store})
+            coordinator.set_ports(_numbers(self._reserved))
 
     def _serve_ranks(self) -> None:
         settings = self._settings

@@ -56,7 +56,7 @@ class Coordinator:
         changed: called when there are new orders.
         hang_timeout: the experiment's, as in `HangJudge`.
         time_limit: the monotonic time of the job's end; None: unknown.
-        ports: as in `Order`.
+        ports: as in `Order`; None: the start waits for `set_ports`.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Coordinator:
         *,
         hang_timeout: float | None = None,
         time_limit: float | None = None,
-        ports: Mapping[str, int] = {},
+        ports: Mapping[str, int] | None = {},
     ) -> None:
         self._hangs = HangJudge(nodes, hang_timeout, time_limit)
         self._nodes = [_Node() for _ in range(nodes)]
@@ -93,6 +93,14 @@ class Coordinator:
         if not 0 <= report.node < len(self._nodes):
             raise ValueError(f"there is no node {report.node}")
         return self._take(lambda: self._note(report))
+
+    def set_ports(self, ports: Mapping[str, int]) -> None:
+        """Set the ports in `Order`."""
+
+        def news() -> None:
+            self._ports = ports
+
+        self._take(news)
 
     def warn(self) -> None:
         """Record that the job will end soon."""
@@ -219,13 +227,13 @@ class Coordinator:
 
     def _order(self) -> Order:
         return Order(
-            start=not self._missing,
+            start=not self._missing and self._ports is not None,
             stop=self._cancelled is not None or ends_the_job(self._sightings, self._clock),
             warn=self._warned,
             failure=root_cause(self._sightings, self._finished) if self._sightings else None,
             outcome=self._outcome,
             look=self._hangs.look,
-            ports=self._ports,
+            ports=self._ports or {},
         )
 
 

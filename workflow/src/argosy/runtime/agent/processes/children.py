@@ -42,7 +42,9 @@ def reap(collect: Mapping[int, Callable[[], object]]) -> None:
         if found.si_pid in collect:
             collect[found.si_pid]()
         else:
-            os.waitpid(found.si_pid, 0)
+            # Another thread may have reaped it.
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(found.si_pid, 0)
 
 
 def children() -> set[int]:
