@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from agent_job import PYTHON, RUNTIME
 
-from argosy.runtime.agent.hangs.processes import catches
+from argosy.runtime.agent.hangs.processes import caught
 from argosy.runtime.agent.hangs.stacks import SIGNAL, VARIABLE, Dump, StackFolder, first_thread
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -163,7 +163,7 @@ def test_the_programs_own_handlers_stay(folder: StackFolder, start: Start) -> No
 def test_a_program_that_is_no_python_is_left_alone(folder: StackFolder, start: Start) -> None:
     became = start("import os\nprint('ready')\nos.execvp('sleep', ['sleep', '60'])")
     time.sleep(0.3)
-    assert not catches(became.pid, SIGNAL)
+    assert SIGNAL not in caught(became.pid)
     assert folder.registered() == set()
     assert folder.ask({became.pid, os.getpid()}) == {}
     assert became.poll() is None

@@ -191,7 +191,6 @@ def newest_checkpoint(run_dir: str, plan: str) -> tuple[str, dict[str, Any]] | N
 
 
 def checkpoints(run_dir: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield all complete checkpoints of the run."""
     top = os.path.join(run_dir, layout.CHECKPOINTS)
     for path in glob.glob(os.path.join(glob.escape(top), "*", "step-*", layout.CHECKPOINT)):
         content = files.try_object(path)

@@ -60,7 +60,6 @@ def address_of_interface(name: str) -> str:
 
 
 def interfaces() -> list[str]:
-    """Return the names of this node's interfaces."""
     return [name for _, name in socket.if_nameindex()]
 
 

@@ -57,10 +57,8 @@ def _are_names(found: Any) -> bool:
 def _were_called(members: Sequence[tuple[Mapping[str, Any], int]]) -> bool:
     """Return whether a connection of unknown ranks used a port on which a rank listened.
 
-    A single rank on a network, such as a machine's loopback, can only have called itself.
-
-    Args:
-        members: records of nodes, each with its number of ranks.
+    A single rank on a network, such as a machine's loopback, can only have called itself. `members` are
+    records of nodes, each with its number of ranks.
     """
     networks = [noted.get("network") for noted, _ in members]
     closed = {port for noted, _ in members for port in noted["closed"]}

@@ -49,7 +49,6 @@ _NEW_USER = 0x10000000  # unshare(2)
 
 
 def main(arguments: List[str]) -> int:
-    """Survey the node and write the result."""
     with open(arguments[0], encoding="utf-8") as file:
         questions = json.load(file)
     folder, number = arguments[1], int(os.environ.get("ARGOSY_NODE") or 0)
@@ -66,7 +65,6 @@ def main(arguments: List[str]) -> int:
 
 
 def look(questions: Dict[str, Any], number: int) -> Dict[str, Any]:
-    """Return the survey of this node."""
     name = socket.gethostname().partition(".")[0]
     return {
         "node": name,
@@ -112,7 +110,6 @@ def first_line(path: str) -> str:
 
 
 def system_name() -> str:
-    """Return the name of the distribution."""
     try:
         with open("/etc/os-release", encoding="utf-8", errors="replace") as file:
             rows = dict(line.strip().partition("=")[::2] for line in file)
@@ -228,7 +225,6 @@ def try_all(
 
 
 def serve(server: socket.socket, secret: str) -> None:
-    """Answer connections in threads."""
     while True:
         connection, _ = server.accept()
         threading.Thread(target=answer, args=(connection, secret), daemon=True).start()

@@ -13,7 +13,6 @@ def say(line: str) -> bool:
 
 
 def complain(line: str) -> None:
-    """Print a line to standard error."""
     _print(line, sys.stderr)
 
 

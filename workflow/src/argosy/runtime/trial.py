@@ -18,7 +18,6 @@ PATIENCE_S = 170.0
 
 
 def main() -> int:
-    """Add up, wait, and write the result."""
     began = time.time()
     warned: list[float] = []
     signal.signal(signal.SIGUSR1, lambda number, frame: warned.append(time.time()))
@@ -57,7 +56,6 @@ def added_up() -> dict[str, Any]:
 
 
 def report(found: dict[str, Any]) -> None:
-    """Write the result on rank 0."""
     if os.environ.get("HOROVOD_RANK", "0") == "0":
         with open("/job/output/trial.json", "w", encoding="utf-8") as file:
             json.dump(found, file)

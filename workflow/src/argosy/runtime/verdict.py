@@ -195,15 +195,9 @@ def decide(
     *,
     scheduler: str = log_words.NoWords.NAME,
 ) -> dict[str, Any]:
-    """Return the verdict over all nodes.
+    """Return the verdict over all nodes; `now` (unix) replaces missing times.
 
-    Args:
-        run_id: the run's id.
-        attempt: the attempt's name.
-        reports: the reports of all nodes.
-        now: the unix time, used for missing times.
-        said: the scheduler's reason for ending the job; None: it did not.
-        scheduler: the scheduler's name.
+    `said` is the reason why the `scheduler` ended the job, if it did.
     """
     failure = findfailure_of(reports, now)
     cancelled = [report.ended or now for report in reports if report.state == "cancelled"]
@@ -326,7 +320,6 @@ def publish(verdict: Mapping[str, Any], run_dir: str, attempt_dir: str) -> None:
 
 
 def sentence(verdict: Mapping[str, Any], run: RunSpec) -> str:
-    """Format the verdict in one line."""
     text = f"argosy: run {verdict['run_id']} {verdict['state']}"
     failure = verdict["failure"]
     if failure is None:

@@ -41,15 +41,9 @@ def watch_end(
     *,
     is_urgent: bool = False,
 ) -> None:
-    """Wait for the launcher; end it if it outlives the job for too long.
+    """Wait for the launcher, whose processes are `pids`; end it if it outlives the job for too long.
 
-    Args:
-        run_dir: the folder of the run.
-        attempt: the attempt's name.
-        nodes: the number of nodes.
-        pids: the launcher's processes.
-        runs: returns whether a process is alive.
-        is_urgent: whether the run continues without lost nodes.
+    `is_urgent`: whether the run continues without lost nodes.
     """
     records = os.path.join(run_dir, layout.RECORDS, attempt)
     turns = itertools.cycle(range(nodes))

@@ -207,7 +207,6 @@ def plain(line: str) -> str:
 
 
 def runs(pid: int) -> bool:
-    """Return whether a process is alive."""
     try:
         os.kill(pid, 0)
     except OSError:

@@ -10,10 +10,7 @@ from typing import Iterator
 def groups_of(proc: str, root: str, controller: str = "") -> Iterator[str]:
     """Yield the folders of this process's group and its parents below `root`, the innermost first.
 
-    Args:
-        proc: the mount point of proc.
-        root: the mount point of the hierarchy.
-        controller: the controller of a version 1 hierarchy; empty for version 2.
+    `controller` selects a hierarchy of version 1; empty: version 2.
     """
     with contextlib.suppress(OSError), open(f"{proc}/self/cgroup", errors="replace") as file:
         for line in file:

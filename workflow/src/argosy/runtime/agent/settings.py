@@ -96,7 +96,6 @@ class Settings:
 
     @property
     def ranks(self) -> int:
-        """Number of ranks in the job."""
         return 1 if self.run.per == "job" else self.nodes * self.ranks_per_node
 
     @property
@@ -147,7 +146,6 @@ class Settings:
 
     @property
     def records(self) -> str:
-        """The folder of this attempt's records."""
         return os.path.join(self.run_dir, layout.RECORDS, self.attempt)
 
     @property

@@ -61,7 +61,6 @@ class StatusFile:
         self.update([])
 
     def note_start_of_ranks(self) -> None:
-        """Record the start of the ranks."""
         self._ranks_started = time.time()
 
     def update(self, ranks: Sequence[RankStatus]) -> None:

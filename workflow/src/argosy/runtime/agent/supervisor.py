@@ -67,10 +67,8 @@ class Supervisor:
         self._channel = Channel(
             settings,
             self._console.say,
-            heard=self._events.put,
-            lost=self._events.put,
+            put=self._events.put,
             trouble=self._trouble,
-            failed=self._events.put,
             accept=self._ranks.left_unfinished,
         )
         self._telemetry = telemetry_of(settings, self._console.say)

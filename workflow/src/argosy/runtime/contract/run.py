@@ -122,7 +122,6 @@ class RunSpec:
     """Type of MPI for which the scheduler starts a task per rank; None: no tasks."""
 
     def content(self) -> dict[str, Any]:
-        """Return the content of run.json."""
         keys: dict[str, Any] = {
             key: [*value] if isinstance(value, tuple) else value
             for key, value in asdict(self).items()
@@ -136,7 +135,6 @@ class RunSpec:
 
     @property
     def ranks(self) -> int:
-        """Number of ranks in the job."""
         return self.nodes * self.ranks_per_node
 
     @property
@@ -146,7 +144,6 @@ class RunSpec:
 
     @property
     def processes(self) -> int:
-        """Number of processes in the job."""
         return 1 if self.per == "job" else self.nodes * self.processes_per_node
 
     @property

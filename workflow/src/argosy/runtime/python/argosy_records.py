@@ -59,17 +59,14 @@ class Log:
         return cls(path)
 
     def add(self, record: dict[str, Any]) -> None:
-        """Add a JSON record."""
         self._lines.append(json.dumps(record))
         self._flush_in_time()
 
     def add_step(self, row: bytes) -> None:
-        """Add a row of `steps.row`."""
         self._rows.append(row)
         self._flush_in_time()
 
     def flush(self) -> None:
-        """Write the buffered records."""
         self._flushed = time.monotonic()
         lines, self._lines = self._lines, []
         rows, self._rows = self._rows, []

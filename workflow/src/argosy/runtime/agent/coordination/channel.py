@@ -58,7 +58,6 @@ class Watch(threading.Thread):
         self._superseded = superseded
 
     def run(self) -> None:
-        """Run the thread."""
         while True:
             if self._warned and any(map(os.path.exists, self._warnings)):
                 self._warned()
@@ -82,12 +81,10 @@ class Channel:
     """Exchange of reports and orders with the head; on node 0 also the head's server.
 
     Args:
-        settings: the node's settings.
-        say: prints a line.
-        heard: called with each order, from another thread.
-        lost: called when the head is given up, as in `Heartbeat`.
+        settings: the node's settings. say: prints a line. put: called from other threads with each order,
+        with the `Sighting` of a lost head, and with failures
+            that the PMI server detects.
         trouble: called with the cause if the rendezvous fails.
-        failed: called with a rank's failure that the PMI server detects.
         accept: called on node 0 when every rank ended well; may return a failure of the job.
     """
 
@@ -96,19 +93,15 @@ class Channel:
         settings: Settings,
         say: Callable[[str], None],
         *,
-        heard: Callable[[Order], None],
-        lost: Callable[[Sighting], None],
+        put: Callable[[Order | Sighting | Failure], None],
         trouble: Callable[[str], None],
-        failed: Callable[[Failure], None],
         accept: Callable[[], Failure | None],
     ) -> None:
         self._settings = settings
         self._accept = accept
         self._say = say
-        self._heard = heard
-        self._lost = lost
+        self._put = put
         self._trouble = trouble
-        self._failed = failed
         self._pmi: PmiServer | None = None
         self._link: Link | None = None
         self._heartbeat: Heartbeat | None = None
@@ -125,13 +118,8 @@ class Channel:
     def open(self, report: Report) -> None:
         """Start reporting and serving. Raises OSError if listening fails."""
         self._link = self._serve() if self._settings.node == 0 else RemoteLink(self._settings)
-        self._heartbeat = Heartbeat(
-            self._link,
-            report,
-            self._heard,
-            self._lost,
-            Search(self._settings, self._say),
-        )
+        search = Search(self._settings, self._say)
+        self._heartbeat = Heartbeat(self._link, report, self._put, search)
         self._serve_ranks()
         self._heartbeat.start()
 
@@ -226,7 +214,7 @@ class Channel:
             place = [settings.address, *(each.getsockname()[1] for each in self._rank_ports)]
             rendezvous.put(_PLACE.format(settings.node), json.dumps(place).encode())
         if settings.needs_pmi:
-            self._pmi = PmiServer(settings, rendezvous, self._say, self._failed)
+            self._pmi = PmiServer(settings, rendezvous, self._say, self._put)
             self._pmi.start()
         if outbox:
             KvReplica(

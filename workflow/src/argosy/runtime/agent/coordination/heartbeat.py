@@ -34,7 +34,6 @@ class RemoteLink:
         self.retry = _RETRY + _RETRY_EACH * settings.nodes
 
     def beat(self, report: Report) -> Order:
-        """Send a report and return the orders."""
         return Order.decode(self._client.ask(BEAT_PATH, report.encode(), _ANSWER_TIME))
 
 
@@ -51,7 +50,6 @@ class LocalLink:
         self.calm = _CLOCK
 
     def beat(self, report: Report) -> Order:
-        """Process a report and return the orders."""
         order = self._coordinator.beat(report)
         self.calm = _CLOCK_IN_TRAINING if order.start and not order.stop else _CLOCK
         return order
@@ -65,27 +63,23 @@ class Heartbeat(threading.Thread):
     """Thread that reports news at once, and regularly otherwise.
 
     Args:
-        link: the connection to the head.
-        report: the first report.
-        heard: called in this thread with each new order.
-        lost: called once, with the failure and its begin, when the head is given up.
-        search: judges the attempts to reach the head before its first answer.
+        link: the connection to the head. report: the first report. put: called in this thread with each
+        new order, and once with a `Sighting` when the head is given up. search: judges the attempts to
+        reach the head before its first answer.
     """
 
     def __init__(
         self,
         link: Link,
         report: Report,
-        heard: Callable[[Order], None],
-        lost: Callable[[Sighting], None],
+        put: Callable[[Order | Sighting], None],
         search: Search,
     ) -> None:
         super().__init__(name="heartbeat", daemon=True)
         self._link = link
         self._report = report
         self._order: Order | None = None
-        self._heard = heard
-        self._lost = lost
+        self._put = put
         self._search = search
         self._wake = threading.Event()
         self._over = False
@@ -110,7 +104,6 @@ class Heartbeat(threading.Thread):
         self.join(_ANSWER_TIME)
 
     def run(self) -> None:
-        """Run the thread."""
         while not self._over:
             self._wake.clear()
             self._beat()
@@ -128,7 +121,7 @@ class Heartbeat(threading.Thread):
             self._interval = self._link.calm
             if order != self._order:
                 self._order = order
-                self._heard(order)
+                self._put(order)
 
     def _miss(self, report: Report, error: BaseException) -> None:
         if not self._answered and (failure := self._search.failed(error)):
@@ -151,4 +144,4 @@ class Heartbeat(threading.Thread):
 
     def _give_up(self, failure: Failure, seen: float) -> None:
         self._over = True
-        self._lost(Sighting(failure, seen))
+        self._put(Sighting(failure, seen))

@@ -161,7 +161,6 @@ class Roll(threading.Thread):
         self._said = False
 
     def run(self) -> None:
-        """Run the thread."""
         while missing := self._coordinator.missing():
             if failure := self._call(missing):
                 self._coordinator.give_up(failure)

@@ -75,7 +75,6 @@ class HangJudge:
         return self._found and f"silent for {self._quiet:.0f} s; {self._found}"
 
     def note(self, report: Report, clock: float) -> None:
-        """Store a node's report."""
         node = self._nodes[report.node]
         node.report, node.at = report, clock
         if report.looked > node.looked:

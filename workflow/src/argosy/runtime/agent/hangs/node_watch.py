@@ -170,7 +170,6 @@ class NodeWatch:
         return {VARIABLE: path} if path else {}
 
     def close(self) -> None:
-        """Remove the folder of stacks."""
         self._folder.remove()
 
     def look(self, ranks: Sequence[Rank]) -> None:

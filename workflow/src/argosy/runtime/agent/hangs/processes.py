@@ -116,11 +116,6 @@ def bytes_moved(pid: int) -> int:
     )
 
 
-def catches(pid: int, number: int) -> bool:
-    """Return whether a process has a handler for a signal."""
-    return number in caught(pid)
-
-
 def caught(pid: int) -> set[int]:
     """Return the signals for which a process has a handler."""
     try:

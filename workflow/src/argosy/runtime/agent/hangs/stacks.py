@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Collection, Mapping
 
 from ...contract.files import open_regular
-from .processes import catches
+from .processes import caught
 
 VARIABLE = "ARGOSY_STACKS"
 SIGNAL = signal.SIGRTMAX - 5
@@ -54,7 +54,6 @@ class StackFolder:
         return self._path
 
     def remove(self) -> None:
-        """Remove the folder."""
         if self._path:
             shutil.rmtree(self._path, ignore_errors=True)
 
@@ -103,7 +102,7 @@ def _has_open(pid: str, descriptor: str, path: str) -> bool:
             return False
     except OSError:
         return False
-    return catches(int(pid), SIGNAL)
+    return SIGNAL in caught(int(pid))
 
 
 def _wait_until_written(files: Mapping[int, str], before: Mapping[int, int]) -> None:

@@ -48,7 +48,6 @@ def reap(collect: Mapping[int, Callable[[], object]]) -> None:
 
 
 def children() -> set[int]:
-    """Return the pids of this process's children."""
     me = os.getpid()
     return {each.pid for each in processes().values() if each.parent == me}
 

@@ -20,7 +20,6 @@ class StartError(Exception):
 
 
 def environment_of(settings: Settings, local_rank: int, meeting: MeetingPoint) -> dict[str, str]:
-    """Return a rank's environment."""
     rank = settings.node * settings.ranks_per_node + local_rank
     # The token and the agents' other variables stay with the agents.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("ARGOSY_")}

@@ -81,7 +81,6 @@ class LinkWatch(threading.Thread):
         self._over = threading.Event()
 
     def run(self) -> None:
-        """Run the thread."""
         began, next_whole, spent = time.monotonic(), 0.0, 0.0
         is_waiting = self._program is not None
         while not all(len(links) >= _MOST for links in self._links.values()):

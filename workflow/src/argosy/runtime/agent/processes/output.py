@@ -182,7 +182,6 @@ class OutputPump(threading.Thread):
         """The step recorder's last error message, if any."""
 
     def run(self) -> None:
-        """Run the thread."""
         self._file(b"")
         while True:
             data = os.read(self._pipe, _CHUNK)

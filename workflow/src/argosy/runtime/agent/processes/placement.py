@@ -106,14 +106,8 @@ def placed(
 ) -> list[Place]:
     """Return the place of each rank: with `core` up to `most` cores, with `numa` its domain.
 
-    Args:
-        domains: CPUs of each core, by domain.
-        homes: the domain of each rank; ranks of unknown domains fill the domains in blocks.
-        bind: `core` or `numa`.
-        most: the most cores of a rank.
-
-    Raises:
-        StartError: there are fewer cores than ranks.
+    `homes` has the domain of each rank; ranks of unknown domains fill the domains in blocks.
+    Raises StartError.
     """
     ranks, blocks = len(homes), [domain for domain, cores in domains.items() for _ in cores]
     each = min(most, len(blocks) // ranks)

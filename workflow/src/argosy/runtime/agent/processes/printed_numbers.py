@@ -246,15 +246,9 @@ def group_of(match: Match[str]) -> int:
 
 
 def number_of(match: Match[str], group: int | None = None, *, percent: bool = False) -> float:
-    """Return the number in a group of a match.
+    """Return the number in a group of a match, `group_of(match)` by default.
 
-    Args:
-        match: of a pattern in a line.
-        group: by default, `group_of(match)`.
-        percent: whether a percent sign may follow the group.
-
-    Raises:
-        NoNumberError: the group has no number, or a part of one.
+    With `percent`, a percent sign may follow the group. Raises NoNumberError.
     """
     group = group_of(match) if group is None else group
     text = match.group(group)

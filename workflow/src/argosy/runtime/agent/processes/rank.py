@@ -52,18 +52,7 @@ DRAIN_TIME, _LAST_LINES_TIME = 2.0, 0.5
 
 
 class Rank:
-    """One running rank.
-
-    Args:
-        settings: the node's settings.
-        local_rank: the rank's number on the node.
-        meeting: the addresses of the other ranks.
-        more: variables besides the launcher's.
-        task: the scheduler's MPI task, if there is one.
-        console: the agent's output.
-        trouble: called with the cause if output cannot be written.
-        seen: callbacks for lines, by rank.
-    """
+    """One running rank, with `more` variables; `seen` has callbacks for lines, by rank."""
 
     def __init__(
         self,
@@ -126,7 +115,6 @@ class Rank:
 
     @property
     def running(self) -> bool:
-        """Whether the rank has not ended."""
         return self.status.ended is None
 
     def send(self, number: int) -> None:

@@ -44,7 +44,6 @@ class Ranks:
 
     @property
     def statuses(self) -> list[RankStatus]:
-        """The status of each rank."""
         for rank in self._ranks:
             rank.status.not_finite = rank.pump.losses.found
         return [rank.status for rank in self._ranks]
@@ -107,17 +106,9 @@ class Ranks:
         seen: Mapping[int, Callable[[list[bytes]], None]],
         environment: Mapping[str, str],
     ) -> None:
-        """Start all ranks.
+        """Start all ranks, with `environment` added; `seen` has callbacks for lines, by rank.
 
-        Args:
-            meeting: the addresses of the other ranks.
-            console: the agent's output.
-            trouble: called with the cause if output cannot be written.
-            seen: callbacks for lines, by rank.
-            environment: variables besides the launcher's.
-
-        Raises:
-            StartError: a rank cannot be started; earlier ranks run.
+        Raises StartError; earlier ranks then run.
         """
         if self._settings.run.timeline and self._settings.node == 0:
             # Horovod would make the file readable for all users.

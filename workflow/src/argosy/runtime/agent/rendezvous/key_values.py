@@ -40,7 +40,6 @@ class Value(NamedTuple):
     """Width of the compressed records in bytes; 0: not compressed."""
 
     def unpacked(self) -> bytes:
-        """Return the original value."""
         if not self.columns:
             return self.data
         data = zlib.decompress(self.data)
@@ -62,7 +61,6 @@ def pack(data: bytes) -> Value:
 
 
 def encode(entry: Entry) -> bytes:
-    """Encode an entry."""
     scope, key = entry.scope.encode("latin-1"), entry.key.encode("latin-1")
     data, columns = entry.value
     head = _HEAD.pack(

@@ -46,7 +46,6 @@ class KvReplica:
         self._orders = 0
 
     def start(self) -> None:
-        """Start both threads."""
         for work in (self._send, self._fetch):
             threading.Thread(target=work, name=work.__name__, daemon=True).start()
 

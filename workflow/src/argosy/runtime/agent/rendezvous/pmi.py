@@ -121,7 +121,6 @@ class PmiServer(threading.Thread):
         return Failure(ended.node, rank, cause, ended.at, EXIT)
 
     def run(self) -> None:
-        """Run the thread."""
         while True:
             for key, _ in self._selector.select(_LOOK if self._all_wait else None):
                 if key.data:

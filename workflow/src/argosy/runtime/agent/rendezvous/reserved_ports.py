@@ -32,7 +32,6 @@ class ListenerWatch(threading.Thread):
         self._owners = Owners()
 
     def run(self) -> None:
-        """Run the thread."""
         while (owner := self._listener(self._place)) is None:
             threading.Event().wait(PAUSE_S)
         # The kernel reports our own uid as well: below proot, getuid() returns root.

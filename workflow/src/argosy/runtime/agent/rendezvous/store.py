@@ -175,7 +175,6 @@ class Outbox:
         self.filled = threading.Event()
 
     def add(self, entry: bytes) -> None:
-        """Add an entry to send."""
         self._entries.append(entry)
         self.filled.set()
 

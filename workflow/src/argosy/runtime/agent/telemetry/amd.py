@@ -46,8 +46,6 @@ class AmdGpuSource:
 
     Args:
         visible: the value of ROCR_VISIBLE_DEVICES; None: all GPUs that can be opened.
-        sys: the mount point of sysfs.
-        dev: the folder of devices.
     """
 
     name = "gpu"
@@ -59,7 +57,6 @@ class AmdGpuSource:
         self._gpus: list[_Gpu] = []
 
     def is_here(self) -> bool:
-        """Return whether the node has AMD GPUs."""
         return bool(_listed(self._sys))
 
     def open(self) -> Opened:
@@ -69,16 +66,14 @@ class AmdGpuSource:
             raise UnreadError("the job has no GPU on this node")
         self._gpus = [_Gpu(number, device) for number, device in enumerate(devices)]
         header = {"gpus": [gpu.entry() for gpu in self._gpus], "driver": _driver(self._sys)}
-        records = [line for gpu in self._gpus for line in gpu.sample()]
         untold = [
             unread_record(name, "AMD's driver does not report it", gpu=gpu.number)
             for gpu in self._gpus
             for name in _NOT_TOLD
         ]
-        return Opened(header, records=[*records, *untold])
+        return Opened(header, records=[*self.sample(), *untold])
 
     def sample(self) -> Sequence[Record]:
-        """Return one line per GPU."""
         return [line for gpu in self._gpus for line in gpu.sample()]
 
 
@@ -92,7 +87,6 @@ class _Gpu:
         self._said: set[tuple[str, str]] = set()
 
     def entry(self) -> Record:
-        """Return the GPU's entry in the header."""
         return {
             "gpu": self.number,
             "uuid": f"GPU-{self._device.unique_id}" if self._device.unique_id else None,

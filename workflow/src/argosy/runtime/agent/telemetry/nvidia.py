@@ -30,7 +30,6 @@ def load_nvml(path: str, proc: str = "/proc") -> Any:
 
     Args:
         path: the path of pynvml.py; empty: import it from Python's path.
-        proc: the mount point of proc.
 
     Raises:
         UnreadError: the node has no driver, or pynvml is missing.
@@ -54,7 +53,6 @@ def visible_devices(nvml: Any, visible: str | None) -> list[Device]:
     https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#env-vars
 
     Args:
-        nvml: the initialized module.
         visible: the value of CUDA_VISIBLE_DEVICES; None: all devices that can be opened.
     """
     gpus = _usable_gpus(nvml)

@@ -54,7 +54,6 @@ class TelemetryWriter:
             self._lost = 0
 
     def close(self) -> None:
-        """Close the file."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -113,7 +112,6 @@ class Worker(threading.Thread):
             self._asked.put(None)
 
     def run(self) -> None:
-        """Run the thread."""
         self._asked.get()
         opened = self._open()
         self._give(Answer(self, opened.records, opened))
@@ -202,7 +200,6 @@ class Telemetry(threading.Thread):
             self.join(_STOP_S)
 
     def run(self) -> None:
-        """Run the thread."""
         try:
             self._sample()
         except Exception as error:

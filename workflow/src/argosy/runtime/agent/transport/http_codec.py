@@ -64,7 +64,6 @@ def parse_answer(data: bytes) -> Answer:
 
 
 def ask(method: str, path: str, headers: Mapping[str, str], body: bytes) -> bytes:
-    """Encode a request."""
     return _encode(f"{method} {path} HTTP/1.1", headers, body)
 
 

@@ -86,7 +86,6 @@ class Server(threading.Thread):
             os.write(self._wake, b"w")
 
     def run(self) -> None:
-        """Run the thread."""
         while True:
             patience = min(self.service.turn(), _SWEEP, self._until_listening())
             for key, events in self._selector.select(patience):
@@ -112,7 +111,6 @@ class Server(threading.Thread):
         self._newcomers.pop(connection, None)
 
     def forget(self, connection: Connection) -> None:
-        """Remove a closed connection."""
         self._connections.discard(connection)
         self._newcomers.pop(connection, None)
 
@@ -197,7 +195,6 @@ class Connection:
         self.closed = False
 
     def ready(self, events: int) -> None:
-        """Continue reading or writing."""
         if events & selectors.EVENT_WRITE:
             self._write()
         if events & selectors.EVENT_READ and not self.closed:

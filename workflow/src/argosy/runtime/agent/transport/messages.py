@@ -41,7 +41,6 @@ class Report:
     unmeasured: Failure | None = None
 
     def encode(self) -> bytes:
-        """Return the report as JSON."""
         return _encode(self)
 
     @classmethod
@@ -87,7 +86,6 @@ class Order:
     ports: Mapping[str, int] = field(default_factory=dict)
 
     def encode(self) -> bytes:
-        """Return the order as JSON."""
         return _encode(self)
 
     @classmethod

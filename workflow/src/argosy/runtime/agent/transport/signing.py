@@ -78,7 +78,6 @@ class Nonces:
         self._numbers = itertools.count(1)
 
     def next(self) -> str:
-        """Return a new nonce."""
         return f"{self._session}-{next(self._numbers)}"
 
 
@@ -101,7 +100,6 @@ class Once:
 
 
 def digest_of(body: bytes) -> str:
-    """Return the SHA-256 of a body in hexadecimal."""
     return hashlib.sha256(body).hexdigest()
 
 
