@@ -8,7 +8,7 @@ from agent_job import Job, jobs
 
 
 @pytest.fixture
-def make_job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
+def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
     """Makes jobs in the test's folder, and clears up after them."""
     with jobs(tmp_path) as make:
         yield make

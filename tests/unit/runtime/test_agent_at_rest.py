@@ -41,9 +41,9 @@ def spent(pid: int) -> tuple[float, int]:
 @pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_agents_leave_the_cores_to_the_ranks(make_job: Callable[..., Job], nodes: int) -> None:
+def test_agents_leave_the_cores_to_the_ranks(job: Callable[..., Job], nodes: int) -> None:
     """Hold processor time against that of the least that has to be done: machines differ."""
-    job = make_job(TRAIN, nodes=nodes).start()
+    job = job(TRAIN, nodes=nodes).start()
     job.until(lambda: job.outputs().count("training") == nodes)
     with subprocess.Popen([PYTHON, "-c", READ_COUNTERS]) as least:
         time.sleep(STARTED_S)

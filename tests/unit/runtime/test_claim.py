@@ -42,8 +42,8 @@ def checkpoint(run_dir: Path, attempt: str, step: int, unix: float = 100.0) -> s
     return name
 
 
-def claim(run_dir: Path, attempt: str) -> dict[str, Any]:
-    assert main([str(run_dir), attempt, SPEC, str(run_dir)]) == 0
+def claim(run_dir: Path, attempt: str, workloads: Path | None = None) -> dict[str, Any]:
+    assert main([str(run_dir), attempt, SPEC, str(workloads or run_dir)]) == 0
     found: dict[str, Any] = json.loads((run_dir / "attempts" / attempt / "claim.json").read_text())
     return found
 
@@ -131,13 +131,6 @@ def test_a_script_of_an_older_plan_claims_nothing(
     assert not (run_dir / "records" / "8.0").exists()
 
 
-def claim_with(run_dir: Path, attempt: str, workloads: Path) -> dict[str, Any]:
-    assert main([str(run_dir), attempt, SPEC, str(workloads)]) == 0
-    path = run_dir / "attempts" / attempt / "claim.json"
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
-
-
 def test_the_program_is_noted_as_it_is_when_the_job_begins(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -148,14 +141,14 @@ def test_the_program_is_noted_as_it_is_when_the_job_begins(
     variables = {"PYTHONPATH": "/workloads", "SEED": "1"}
     plan(run_dir, command=["python3", "/workloads/train.py"], rank_environment=variables)
     digest = f"sha256:{hashlib.sha256(b'1').hexdigest()}"
-    assert claim_with(run_dir, "7.0", workloads)["programs"] == {"/workloads/train.py": digest}
+    assert claim(run_dir, "7.0", workloads)["programs"] == {"/workloads/train.py": digest}
     checkpoint(run_dir, "7.0", 40)
     capsys.readouterr()
-    claim_with(run_dir, "7.1", workloads)
+    claim(run_dir, "7.1", workloads)
     assert capsys.readouterr().err == ""
     # It goes on: what was done is not lost to a mended mistake. It is said.
     (workloads / "train.py").write_text("2")
-    assert claim_with(run_dir, "7.2", workloads)["continues"]["step"] == 40
+    assert claim(run_dir, "7.2", workloads)["continues"]["step"] == 40
     said = "argosy: /workloads/train.py has changed since the checkpoint was saved\n"
     assert capsys.readouterr().err == said
 

@@ -63,14 +63,14 @@ def test_who_is_traced_stays_readable_for_its_tracer() -> None:
     assert (done.stdout, done.stderr) == ("1\n0\n", "")
 
 
-def test_a_rank_without_a_container_cannot_read_its_agent(make_job: Any) -> None:
-    job = make_job(HOSTILE + RECORD_A_STEP, nodes=1).start()
+def test_a_rank_without_a_container_cannot_read_its_agent(job: Any) -> None:
+    job = job(HOSTILE + RECORD_A_STEP, nodes=1).start()
     assert job.wait() == [0], job.outputs()
     lines = [line for line in job.output(0).splitlines() if line.startswith("[0] ")]
     assert lines == ["[0] environ refused", "[0] maps refused", "[0] mem refused", "[0] own []"]
 
 
-def test_a_file_that_is_not_there_is_one_line(make_job: Any) -> None:
-    job = make_job("pass", nodes=1).start(ARGOSY_TOKEN_FILE="/nowhere/token")
+def test_a_file_that_is_not_there_is_one_line(job: Any) -> None:
+    job = job("pass", nodes=1).start(ARGOSY_TOKEN_FILE="/nowhere/token")
     assert job.wait() == [2]
     assert job.output(0) == "argosy: [Errno 2] No such file or directory: '/nowhere/token'\n"

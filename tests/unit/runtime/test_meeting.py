@@ -3,12 +3,10 @@
 import json
 import socket
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_job import ADDRESS, Job, jobs
+from agent_job import ADDRESS, Job
 
 from argosy.runtime.agent.coordination import meeting
 from argosy.runtime.agent.coordination.coordinator import Coordinator
@@ -20,12 +18,6 @@ from argosy.runtime.agent.transport.messages import Report
 SLEEPER = "import time; time.sleep(600)"
 REFUSED = ConnectionRefusedError(111, "Connection refused")
 SITE = "slurm/kestrel/site.yaml"
-
-
-@pytest.fixture
-def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
-    with jobs(tmp_path) as make:
-        yield make
 
 
 def told(job: Job, node: int, **more: str) -> Settings:
@@ -66,7 +58,7 @@ def test_a_head_that_has_not_begun_is_waited_for(job: Any) -> None:
     failure, said = search(job(SLEEPER), REFUSED, 1.5)
     assert failure is None
     [line] = said
-    assert line.startswith("node 1 waits for the head (node 0, which has not begun) at 127.0.0.1:")
+    assert line.startswith("node 1 waits for the head (node 0, which has not started) at 127.0.0.1:")
     assert line.endswith(" by interface lo: connection refused")
 
 
@@ -74,10 +66,10 @@ def test_a_head_that_has_not_begun_is_waited_for(job: Any) -> None:
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (REFUSED, "connection refused, perhaps by a firewall"),
-        (TimeoutError("timed out"), "timed out; either `interface`"),
-        (OSError(113, "No route to host"), "no route to host; either `interface`"),
-        (ValueError("the answer is not signed"), "the answer is not signed; `interface`"),
+        (REFUSED, "connection refused; check `interface`"),
+        (TimeoutError("timed out"), "timed out; `interface`"),
+        (OSError(113, "No route to host"), "no route to host; `interface`"),
+        (ValueError("the answer is not signed"), "the answer is not signed; check `interface`"),
     ],
 )
 def test_a_head_that_runs_and_cannot_be_reached(job: Any, error: BaseException, words: str) -> None:

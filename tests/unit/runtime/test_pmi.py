@@ -1,11 +1,10 @@
 """The PMI server of agents, with ranks that send what MPICH sends."""
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_job import Job, jobs
+from agent_job import Job
 
 # The messages of MPICH 5.0.2, in their order.
 CLIENT = """
@@ -49,12 +48,6 @@ pmi = connect()
 meet()
 """
 VARIABLES = {"PMI_PORT": "{pmi}", "PMI_ID": "{rank}"}
-
-
-@pytest.fixture
-def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
-    with jobs(tmp_path) as make:
-        yield make
 
 
 def start(job: Any, program: str, **variables: str) -> Job:

@@ -3,12 +3,11 @@
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_job import ADDRESS, PYTHON, Job, jobs
+from agent_job import ADDRESS, PYTHON
 
 from argosy.runtime.agent.rendezvous.reserved_ports import ListenerWatch, reserve_port
 from argosy.runtime.agent.transport.peers import Owners
@@ -43,12 +42,6 @@ print(f"rank {rank} met at {place[1]}")
 with argosy_steps.Recorder().step(samples=1):
     pass
 """
-
-
-@pytest.fixture
-def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
-    with jobs(tmp_path) as make:
-        yield make
 
 
 def listener(address: str, port: int, family: int = socket.AF_INET) -> socket.socket:
@@ -153,7 +146,7 @@ def test_a_slow_check_of_torch_delays_neither_other_nodes_nor_a_signal(
     python.write_text(f'#!/bin/sh\nif [ "$1" = -c ]; then sleep 60; fi\nexec {PYTHON} "$@"\n')
     python.chmod(0o755)
     job = job([str(python), "-V"], nodes=2, rank_environment={"SERVED": "{agent_store}"})
-    job.start().until(lambda: (job.records / "node-1.json").exists())
+    job.start().until((job.records / "node-1.json").exists)
     job.agents[0].terminate()
     assert job.wait(10) == [130, 130], job.outputs()
     assert job.left_nothing()

@@ -120,9 +120,7 @@ def test_too_few_nodes_are_left(run: Run, capsys: pytest.CaptureFixture[str]) ->
     folder.mkdir(parents=True)
     (folder / "lost.json").write_text(json.dumps({"schema_version": 2, "nodes": [1, 2]}))
     assert run.fails(lost=(1, 2)) == (1, "")
-    assert (
-        "no restart: 2 of its nodes are left, fewer than 3" in capsys.readouterr().out
-    )
+    assert "no restart: 2 of its nodes are left, fewer than 3" in capsys.readouterr().out
 
 
 def test_a_run_that_needs_all_nodes_tries_all_again(run: Run) -> None:

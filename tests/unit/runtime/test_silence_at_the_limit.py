@@ -19,11 +19,11 @@ with argosy_steps.Recorder().step(samples=1):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("silent", [True, False])
-def test_a_silent_job_is_told_where_it_was(make_job: Callable[..., Job], silent: bool) -> None:
+def test_a_silent_job_is_told_where_it_was(job: Callable[..., Job], silent: bool) -> None:
     # A loop that is over some time works; one long sleep does not.
     last = "time.sleep(1000)" if silent else "while time.time(): time.sleep(1)"
     limit = judge.BEFORE_THE_END + judge.CERTAIN + 2
-    job = make_job(STEP + last, time_limit_s=limit)
+    job = job(STEP + last, time_limit_s=limit)
     (job.attempt_dir / "claim.json").write_text(
         json.dumps({"schema_version": 2, "unix": time.time()})
     )

@@ -1,6 +1,5 @@
 """What a server bears from strangers, a client from whoever answers, and what is kept from both."""
 
-import http.client
 import os
 import resource
 import socket
@@ -14,39 +13,20 @@ from typing import Any
 
 import pytest
 from agent_job import ADDRESS, RECORD_A_STEP
-from test_messages_between_agents import free_port, settings
+from test_messages_between_agents import Echo, free_port, settings
 
 from argosy.runtime.agent.coordination.coordinator import Coordinator
 from argosy.runtime.agent.coordination.server import BEAT_PATH, serve_head
 from argosy.runtime.agent.transport import http_server
 from argosy.runtime.agent.transport.client import HeadClient
-from argosy.runtime.agent.transport.http_codec import MAX_BODY, Request, parse_answer, parse_head
-from argosy.runtime.agent.transport.http_server import Connection, Server, listen
+from argosy.runtime.agent.transport.http_codec import MAX_BODY, parse_answer, parse_head
+from argosy.runtime.agent.transport.http_server import Server, listen
 from argosy.runtime.agent.transport.messages import Order, Report
 from argosy.runtime.agent.transport.open_files import most_connections
-from argosy.runtime.agent.transport.peers import Endpoint, Owners
+from argosy.runtime.agent.transport.peers import Owners
 
 MOST = 10
 REQUEST = b"PUT /scope/key HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody"
-
-
-class Echo:
-    """Answers all, or nobody."""
-
-    def __init__(self, welcomes: bool = True) -> None:
-        self.welcomes = welcomes
-
-    def welcome(self, peer: Endpoint) -> bool:
-        return self.welcomes
-
-    def admit(self, connection: Connection, request: Request) -> int | None:
-        return 403 if request.path == "/refuse" else None
-
-    def handle(self, connection: Connection, request: Request) -> None:
-        connection.answer(200, request.body)
-
-    def turn(self) -> float:
-        return 1.0
 
 
 def serve(service: Echo) -> int:
@@ -163,7 +143,7 @@ def test_connections_leave_descriptors_to_the_agent(
     assert most_connections(told, of_the_job=3 * nodes) == most
 
 
-def test_the_limit_of_open_files_is_raised_for_the_agent_and_not_for_ranks(make_job: Any) -> None:
+def test_the_limit_of_open_files_is_raised_for_the_agent_and_not_for_ranks(job: Any) -> None:
     look = "import resource; print('limit', resource.getrlimit(resource.RLIMIT_NOFILE))\n"
     # The agent's is raised again when its rank has begun.
     agents = """
@@ -174,7 +154,7 @@ while "4000                 4000" not in agents() and time.monotonic() < until:
     time.sleep(0.01)
 print(agents())
 """
-    job = make_job(look + agents + RECORD_A_STEP, nodes=1)
+    job = job(look + agents + RECORD_A_STEP, nodes=1)
     job.wrapper = ["prlimit", "--nofile=300:4000"]
     assert job.start().wait() == [0], job.outputs()
     assert "[0] limit (300, 4000)" in job.output(0)
@@ -272,8 +252,8 @@ def test_whoever_answers_is_given_little_room_and_time(
         assert client._socket is None
 
 
-def test_an_agent_does_not_give_up_because_somebody_else_answers(make_job: Any) -> None:
-    job = make_job(RECORD_A_STEP)
+def test_an_agent_does_not_give_up_because_somebody_else_answers(job: Any) -> None:
+    job = job(RECORD_A_STEP)
     refused = []
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -290,10 +270,3 @@ def test_an_agent_does_not_give_up_because_somebody_else_answers(make_job: Any) 
     job.start(0)
     assert job.wait() == [0, 0], job.outputs()
     assert len(refused) == 5
-
-
-def test_http_s_own_client_is_understood() -> None:
-    client = http.client.HTTPConnection(ADDRESS, serve(Echo()), timeout=5)
-    for _ in range(2):
-        client.request("POST", "/", b"body", {"X": "y"})
-        assert client.getresponse().read() == b"body"

@@ -111,7 +111,7 @@ def test_a_time_of_0_is_no_rate(tmp_path: Path) -> None:
 def test_a_rate_that_is_beyond_numbers_is_none(tmp_path: Path) -> None:
     key = {"pattern": "(?P<number>[0-9.e-]+) s of (?P<times>-?[0-9]+)", "is": "seconds"}
     _, failure = searched(key, b"1e-310 s of 9\n2 s of -1\n", tmp_path)
-    assert "2 of the 2 matches" in failure and "which makes no rate" in failure
+    assert "2 of the 2 matches" in failure and "which gives no rate" in failure
 
 
 def test_a_format_that_does_not_fit_is_named_with_a_line_that_has_a_number(tmp_path: Path) -> None:

@@ -137,28 +137,22 @@ def test_no_node_wrote_anything(run: Run) -> None:
     assert (code, verdict["seconds"], verdict["hosts"]) == (1, 0.0, [None, None])
 
 
-def test_a_known_root_cause_is_better_than_a_missing_file(run: Run) -> None:
-    run.node(0, "failed", CONCRETE)
-    run.node(1, "running")
-    assert run.judge()[1]["failure"] == CONCRETE
-
-
-def test_a_missing_file_is_better_than_silence(run: Run) -> None:
-    run.node(0, "failed", VANISHED)
-    assert run.judge()[1]["failure"]["cause"] == LOST
-
-
-def test_what_the_silent_node_wrote_is_better_than_its_silence(run: Run) -> None:
-    run.node(0, "failed", VANISHED)
-    run.node(1, "failed", CONCRETE)
-    assert run.judge()[1]["failure"] == CONCRETE
-
-
-def test_silence_is_a_failure_when_nothing_else_is_known(run: Run) -> None:
-    run.node(0, "failed", VANISHED)
-    run.node(1, "completed")
+@pytest.mark.parametrize(
+    ("head", "other", "cause"),
+    [
+        (CONCRETE, ("running", None), CONCRETE["cause"]),
+        (VANISHED, None, LOST),
+        (VANISHED, ("failed", CONCRETE), CONCRETE["cause"]),
+        (VANISHED, ("completed", None), VANISHED["cause"]),
+    ],
+    ids=["known before missing", "missing before silence", "own word", "only silence"],
+)
+def test_the_root_cause(run: Run, head: Any, other: tuple[str, Any] | None, cause: str) -> None:
+    run.node(0, "failed", head)
+    if other:
+        run.node(1, *other)
     code, verdict = run.judge()
-    assert (code, verdict["failure"]) == (1, VANISHED)
+    assert (code, verdict["failure"]["cause"]) == (1, cause)
 
 
 @pytest.mark.parametrize(
@@ -372,7 +366,10 @@ def test_a_result_is_of_what_the_run_is_planned_for(run: Run, planned: str) -> N
 @pytest.mark.parametrize(
     ("counts", "said"),
     [
-        ([2, 0], "the kernel killed a process of this job for lack of memory on node 0, though all"),
+        (
+            [2, 0],
+            "the kernel killed a process of this job for lack of memory on node 0, though all",
+        ),
         ([1, 1], " on node 0 and 1 more, though all ranks ended well"),
         ([0, 0], ""),
         ([None, "many"], ""),

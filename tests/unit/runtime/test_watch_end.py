@@ -13,7 +13,6 @@ import pytest
 from run_files import run_content
 
 from argosy.runtime import watch_end
-from argosy.runtime.watch_start import runs
 
 VANISHED = {
     "node": 1,
@@ -50,7 +49,7 @@ class Job:
     def watch(self, launcher: subprocess.Popen[bytes]) -> float:
         """Watch until the launcher has ended; returns the seconds that it took."""
         began = time.monotonic()
-        watch_end.watch_end(str(self.folder), "7.0", 3, [launcher.pid], runs)
+        watch_end.watch_end(str(self.folder), "7.0", 3, [launcher.pid])
         return time.monotonic() - began
 
 

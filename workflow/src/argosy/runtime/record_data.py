@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
         content = {"schema_version": layout.SCHEMA_VERSION, "data": data}
         files.write_json(os.path.join(run_dir, layout.ATTEMPTS, attempt, layout.DATA), content)
     except (OSError, ValueError) as error:
-        printing.complain(f"argosy: the data of this run cannot be noted: {error}")
+        printing.complain(f"argosy: the data of this run cannot be recorded: {error}")
         return 2
     return 0
 
@@ -87,7 +87,7 @@ def describe(
             is_whole = False
             printing.complain(
                 f"data: {path}: only {count:,} files were counted, in {now - began:.0f} s: changes of "
-                "the rest go unnoticed; pack its files into fewer ones"
+                "the rest stay undetected; pack its files into fewer ones"
             )
             break
         if now - said > LONGEST:

@@ -11,7 +11,7 @@ import itertools
 import os
 import signal
 import time
-from typing import Any, Callable, Sequence
+from typing import Any, Sequence
 
 from . import log_words
 from .contract import files, layout
@@ -33,13 +33,7 @@ VANISHED = "its agent vanished"
 
 
 def watch_end(
-    run_dir: str,
-    attempt: str,
-    nodes: int,
-    pids: Sequence[int],
-    runs: Callable[[int], bool],
-    *,
-    is_urgent: bool = False,
+    run_dir: str, attempt: str, nodes: int, pids: Sequence[int], *, is_urgent: bool = False
 ) -> None:
     """Wait for the launcher, whose processes are `pids`; end it if it outlives the job for too long.
 
@@ -66,7 +60,7 @@ def watch_end(
             lost = [node for node in range(nodes) if not _ended(records, node)]
             if time.monotonic() > over_since + (patience if lost else clearing_up):
                 _say(run_dir, attempt, lost, time.monotonic() - over_since)
-                end_launcher(pids, runs, SOON if is_urgent else KILL_TIME)
+                end_launcher(pids, SOON if is_urgent else KILL_TIME)
                 return
 
 
@@ -100,9 +94,7 @@ def _say(run_dir: str, attempt: str, lost: Sequence[int], waited: float) -> None
         files.write_json(os.path.join(run_dir, layout.ATTEMPTS, attempt, layout.LOST), content)
 
 
-def end_launcher(
-    pids: Sequence[int], runs: Callable[[int], bool], kill_time: float = KILL_TIME
-) -> None:
+def end_launcher(pids: Sequence[int], kill_time: float = KILL_TIME) -> None:
     """Send SIGTERM to the launcher, and SIGKILL after `kill_time` seconds."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         for pid in filter(runs, pids):
@@ -111,3 +103,16 @@ def end_launcher(
         deadline = time.monotonic() + kill_time
         while any(map(runs, pids)) and time.monotonic() < deadline:
             time.sleep(0.1)
+
+
+def runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return not file.read().rpartition(b")")[2].strip().startswith((b"Z", b"X"))
+    except OSError:
+        # /proc may hide processes (hidepid).
+        return True

@@ -25,7 +25,7 @@ if not __package__:  # started by its path
 from . import log_words, printing
 from .contract import files, layout
 from .contract.run import read_run
-from .watch_end import end_launcher, watch_end
+from .watch_end import end_launcher, runs, watch_end
 
 INTERVAL = 0.5  # seconds
 GRACE = 15.0
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str], *, to_the_end: bool = False) -> int:
     watch(Start(run_dir, attempt, run.nodes), pids)
     if to_the_end:
         # If the run can continue without lost nodes, the next attempt starts at once.
-        watch_end(run_dir, attempt, run.nodes, pids, runs, is_urgent=run.least_nodes is not None)
+        watch_end(run_dir, attempt, run.nodes, pids, is_urgent=run.least_nodes is not None)
     return 0
 
 
@@ -206,25 +206,12 @@ def plain(line: str) -> str:
     return _ESCAPES.sub("", line).strip()
 
 
-def runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return not file.read().rpartition(b")")[2].strip().startswith((b"Z", b"X"))
-    except OSError:
-        # /proc may hide processes (hidepid).
-        return True
-
-
 def _end(pids: Sequence[int]) -> None:
     """End the launcher unless the running agents end the job within `GRACE` seconds."""
     deadline = time.monotonic() + GRACE
     while any(map(runs, pids)):
         if time.monotonic() > deadline:
-            end_launcher(pids, runs)
+            end_launcher(pids)
             return
         time.sleep(INTERVAL)
 

@@ -12,7 +12,7 @@ from . import layout
 from .files import read_object, try_object
 from .throughput import throughput_of
 
-RANKS_MEET = "its ranks", "where they need not meet, write independent: true"
+RANKS_MEET = "its ranks", "if they need not meet, set independent: true"
 """`RunSpec.meeting_names` of a run whose ranks have to meet."""
 _DIGEST = re.compile("sha256:[0-9a-f]{64}")
 _BELOW = 1 << 31

@@ -88,5 +88,5 @@ def throughput_of(value: Any) -> Throughput | None:
         or not (found.times is None or (is_number and 0 < found.times < float("inf")))
         or not (is_rank or found.rank in (FIRST, LAST, ALL))
     ):
-        raise ValueError("a value is not one that it may have")
+        raise ValueError("a key has a value that is not allowed")
     return found

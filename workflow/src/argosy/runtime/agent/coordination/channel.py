@@ -81,9 +81,10 @@ class Channel:
     """Exchange of reports and orders with the head; on node 0 also the head's server.
 
     Args:
-        settings: the node's settings. say: prints a line. put: called from other threads with each order,
-        with the `Sighting` of a lost head, and with failures
-            that the PMI server detects.
+        settings: the node's settings.
+        say: prints a line.
+        put: called from other threads with each order, with the `Sighting` of a lost head, and with
+            failures that the PMI server detects.
         trouble: called with the cause if the rendezvous fails.
         accept: called on node 0 when every rank ended well; may return a failure of the job.
     """
@@ -190,7 +191,9 @@ class Channel:
         Watch(settings, self._coordinator.warn, self._coordinator.fail).start()
         Roll(settings, self._coordinator, self._say).start()
         if settings.needs_store:
-            offer = threading.Thread(target=self._offer_store, args=[self._coordinator], daemon=True)
+            offer = threading.Thread(
+                target=self._offer_store, args=[self._coordinator], daemon=True
+            )
             offer.start()
         return LocalLink(self._coordinator)
 

@@ -63,9 +63,10 @@ class Heartbeat(threading.Thread):
     """Thread that reports news at once, and regularly otherwise.
 
     Args:
-        link: the connection to the head. report: the first report. put: called in this thread with each
-        new order, and once with a `Sighting` when the head is given up. search: judges the attempts to
-        reach the head before its first answer.
+        link: the connection to the head.
+        report: the first report.
+        put: called in this thread with each new order, and with a `Sighting` when the head is given up.
+        search: judges the attempts to reach the head before its first answer.
     """
 
     def __init__(

@@ -125,7 +125,7 @@ class Search:
         return failure or ended_early(0, status)
 
     def _whom(self) -> str:
-        host = f", {self._head}" if self._head else ", which has not begun"
+        host = f", {self._head}" if self._head else ", which has not started"
         return f"the head (node 0{host}) at {place_of(self._settings)}"
 
     def _why(self, error: BaseException) -> str:
@@ -133,13 +133,12 @@ class Search:
         if self._is_here:
             return f"{socket.gethostname()} has that address itself; {key} must lead to other nodes"
         if isinstance(error, ConnectionRefusedError):
-            return f"{cause_of(error)}, perhaps by a firewall on that interface; {key} names it"
+            return f"{cause_of(error)}; check {key}, and firewalls on that interface"
         if isinstance(error, OSError):
             return (
-                f"{cause_of(error)}; either {key} names one that does not lead there, "
-                "or a firewall is on it"
+                f"{cause_of(error)}; {key} may not lead there, or a firewall blocks that interface"
             )
-        return f"{cause_of(error)}; {key} names the interface"
+        return f"{cause_of(error)}; check {key}"
 
     def _failure(self, cause: str) -> Failure:
         return Failure(self._settings.node, None, cause, time.time(), OTHER)
@@ -192,8 +191,8 @@ class Roll(threading.Thread):
             return None
         cause = (
             f"its agent runs on {status.get('host')} and has not reached the head at "
-            f"{place_of(self._settings)} for {waited:.0f} s; `interface` in "
-            f"{self._settings.site_file} names it"
+            f"{place_of(self._settings)} for {waited:.0f} s; check `interface` in "
+            f"{self._settings.site_file}"
         )
         return Failure(node, None, cause, time.time(), OTHER)
 

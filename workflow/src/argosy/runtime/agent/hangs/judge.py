@@ -165,6 +165,6 @@ class HangJudge:
         return Failure(None, None, cause, time.time(), HUNG)
 
     def _where(self, places: Sequence[Place]) -> str:
-        said = sentence(places) or "no rank could be looked at"
+        said = sentence(places) or "no rank could be inspected"
         reports = (each.report for each in self._nodes if each.report)
         return said + next((f"; Horovod: {each.stall}" for each in reports if each.stall), "")

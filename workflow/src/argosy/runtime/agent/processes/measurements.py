@@ -147,7 +147,7 @@ class PrintedThroughput:
         except ZeroDivisionError:
             raise NoNumberError("0, which is a time") from None
         if not 0 <= rate < math.inf:
-            raise NoNumberError(f"{number:g}, which makes no rate with {times:g} times as much")
+            raise NoNumberError(f"{number:g}, which gives no rate with the factor {times:g}")
         return rate
 
     def _is_listed(self, problem: NoNumberError) -> bool:

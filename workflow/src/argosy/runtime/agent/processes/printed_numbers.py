@@ -140,7 +140,8 @@ def is_part(line: str, start: int, end: int) -> bool:
     before, after = around[:start], around[end:]
     if any(_goes_on(around, start, end, place) for place in {digits[0], digits[-1]}):
         return True
-    return _is_marked(before, around[start:end], after)
+    asked = around[start:end]
+    return _is_marked_before(before, asked, after) or _is_marked_behind(before, asked, after)
 
 
 def _goes_on(around: str, start: int, end: int, place: int) -> bool:
@@ -158,11 +159,6 @@ def _goes_on(around: str, start: int, end: int, place: int) -> bool:
         for one in begins
         for other in ends
     )
-
-
-def _is_marked(before: str, asked: str, after: str) -> bool:
-    """Return whether adjacent characters change the meaning of the captured digits."""
-    return _is_marked_before(before, asked, after) or _is_marked_behind(before, asked, after)
 
 
 def _is_marked_before(before: str, asked: str, after: str) -> bool:

@@ -59,7 +59,7 @@ class KvReplica:
             try:
                 self._ask(client, PUT_PATH, message)
             except FullError:
-                self._trouble("the rendezvous is full: the ranks have put too many or long values")
+                self._trouble("the rendezvous is full: the ranks have stored too much data")
 
     def _fetch(self) -> None:
         client = HeadClient(self._settings)

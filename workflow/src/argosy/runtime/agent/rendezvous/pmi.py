@@ -157,7 +157,7 @@ class PmiServer(threading.Thread):
             self._forget(client)
         except (ValueError, MemoryError) as error:
             who = "a program" if client.rank is None else f"rank {client.rank}"
-            why = error if isinstance(error, ValueError) else "the ranks have put too many values"
+            why = error if isinstance(error, ValueError) else "the ranks have stored too much data"
             self._say(f"refused a request of {who} to the node's PMI server: {why}")
             self._forget(client)
 

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Sequence
 
-from .source import Integral, Opened, Record, UnreadError, read_text, unread_record, why
+from .source import Integral, Opened, Record, Unread, UnreadError, read_text, unread_record, why
 
 QUANTITIES: Mapping[str, tuple[Sequence[str], Callable[[int], Any]]] = {
     "utilisation": (["gpu_busy_percent"], lambda percent: percent / 100),
@@ -84,7 +84,7 @@ class _Gpu:
         self.number = number
         self._device = device
         self._energy = Integral()
-        self._said: set[tuple[str, str]] = set()
+        self._unread = Unread()
 
     def entry(self) -> Record:
         return {
@@ -104,9 +104,7 @@ class _Gpu:
             try:
                 record[name] = meaning(int(read_text(self._file(files))))
             except (OSError, ValueError, UnreadError) as error:
-                if (name, why(error)) not in self._said:
-                    self._said.add((name, why(error)))
-                    lines.append(unread_record(name, why(error), gpu=self.number))
+                lines += self._unread.report(name, why(error), gpu=self.number)
         if "power_w" in record:
             record["energy_j"] = self._energy.add(record["at"], record["power_w"])
         return lines

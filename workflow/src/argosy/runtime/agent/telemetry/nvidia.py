@@ -14,7 +14,16 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Collection, Mapping, Sequence
 
-from .source import CumulativeCounter, Integral, Opened, Record, UnreadError, unread_record, why
+from .source import (
+    CumulativeCounter,
+    Integral,
+    Opened,
+    Record,
+    Unread,
+    UnreadError,
+    unread_record,
+    why,
+)
 
 
 @dataclass(frozen=True)
@@ -235,7 +244,7 @@ class Gpu:
         self._names = [name for name in QUANTITIES if not device.mig or name in OF_SLICES]
         self._growth = {name: CumulativeCounter() for name in CUMULATIVE}
         self._integral: Integral | None = None
-        self._said: set[tuple[str, str]] = set()
+        self._errors = Unread()
         # Permanent errors: do not read the quantity again.
         self._lasting = (
             nvml.NVML_ERROR_NOT_SUPPORTED,
@@ -252,7 +261,7 @@ class Gpu:
             self._integrate(lines[0])
         if self._device.mig:
             missing = [name for name in QUANTITIES if name not in OF_SLICES]
-            lines += [self._unread(name, _NOT_OF_A_SLICE) for name in missing]
+            lines += [unread_record(name, _NOT_OF_A_SLICE, gpu=self._number) for name in missing]
         return self._entry(), lines
 
     def sample(self, leave_out: Collection[str]) -> list[Any]:
@@ -277,13 +286,7 @@ class Gpu:
     def _failed(self, name: str, error: Any) -> list[Record]:
         if error.value in self._lasting:
             self._names.remove(name)
-        if (name, why(error)) in self._said:
-            return []
-        self._said.add((name, why(error)))
-        return [self._unread(name, why(error))]
-
-    def _unread(self, name: str, reason: str) -> Record:
-        return unread_record(name, reason, gpu=self._number)
+        return self._errors.report(name, why(error), gpu=self._number)
 
     def _entry(self) -> Record:
         nvml, handle = self._nvml, self._device.handle

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Sequence
 
 from ..files import open_for_append
-from .source import Opened, Record, Source, unread_record, why
+from .source import Opened, Record, Source, Unread, unread_record, why
 
 
 class TelemetryWriter:
@@ -103,7 +103,7 @@ class Worker(threading.Thread):
         self._answer = answer
         self._note = note
         self._asked: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._said: set[str] = set()
+        self._errors = Unread()
 
     def ask(self) -> None:
         """Request a sample, unless a request is open. Does not block."""
@@ -134,11 +134,7 @@ class Worker(threading.Thread):
         try:
             return self.source.sample()
         except Exception as error:
-            reason = why(error)
-            if reason in self._said:
-                return []
-            self._said.add(reason)
-            return [unread_record(self.source.name, reason)]
+            return self._errors.report(self.source.name, why(error))
 
 
 INTERVAL_S = 1.0

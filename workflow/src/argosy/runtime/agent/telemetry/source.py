@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Callable, Mapping, Protocol, Sequence
 
 
@@ -81,6 +82,20 @@ class Integral:
 Record = Mapping[str, Any]
 
 
+class Unread:
+    """Reports each missing value and reason once."""
+
+    def __init__(self) -> None:
+        self._reported: set[tuple[str, str]] = set()
+
+    def report(self, what: str, reason: str, **more: Any) -> list[Record]:
+        """Return a line about a missing value, unless it has been reported."""
+        if (what, reason) in self._reported:
+            return []
+        self._reported.add((what, reason))
+        return [unread_record(what, reason, **more)]
+
+
 @dataclass(frozen=True)
 class Opened:
     """A source's part of the header, its unreadable values with reasons, and its first sample."""
@@ -117,7 +132,7 @@ class NodeSource:
     def __init__(self, readers: Sequence[Reader], header: Callable[[], Mapping[str, Any]]) -> None:
         self._readers = list(readers)
         self._header = header
-        self._said: set[tuple[str, str]] = set()
+        self._unread = Unread()
 
     def open(self) -> Opened:
         """Read once, and drop readers that fail."""
@@ -128,9 +143,8 @@ class NodeSource:
     def sample(self) -> Sequence[Record]:
         """Return the line, and a line for each new read error."""
         record, unread = self._read()
-        new = {*unread.items()} - self._said
-        self._said |= new
-        return [record, *(unread_record(what, reason) for what, reason in sorted(new))]
+        reports = [self._unread.report(*each) for each in sorted(unread.items())]
+        return [record, *chain.from_iterable(reports)]
 
     def _read(self) -> tuple[Record, dict[str, str]]:
         record: dict[str, Any] = {"kind": "node", "at": time.monotonic()}
