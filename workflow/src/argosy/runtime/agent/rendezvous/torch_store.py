@@ -46,8 +46,8 @@ def can_serve(settings: Settings) -> bool:
         )
     except (OSError, subprocess.SubprocessError):
         return False
-        # Not by the exit code: the agent's main thread may reap the process first.
-        return done.stdout == b"True\n"
+    # Not by the exit code: the agent's main thread may reap the process first.
+    return done.stdout == b"True\n"
 
 
 def store_command(settings: Settings, listener: socket.socket) -> Sequence[str]:
