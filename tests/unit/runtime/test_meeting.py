@@ -58,7 +58,9 @@ def test_a_head_that_has_not_begun_is_waited_for(job: Any) -> None:
     failure, said = search(job(SLEEPER), REFUSED, 1.5)
     assert failure is None
     [line] = said
-    assert line.startswith("node 1 waits for the head (node 0, which has not started) at 127.0.0.1:")
+    assert line.startswith(
+        "node 1 waits for the head (node 0, which has not started) at 127.0.0.1:"
+    )
     assert line.endswith(" by interface lo: connection refused")
 
 

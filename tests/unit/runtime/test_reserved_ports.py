@@ -142,11 +142,12 @@ def test_all_ranks_are_told_the_same_port(job: Any, tmp_path: Path, torch: str |
 def test_a_slow_check_of_torch_delays_neither_other_nodes_nor_a_signal(
     job: Any, tmp_path: Path
 ) -> None:
-    python = tmp_path / "python3"
-    python.write_text(f'#!/bin/sh\nif [ "$1" = -c ]; then sleep 60; fi\nexec {PYTHON} "$@"\n')
+    python, checking = tmp_path / "python3", tmp_path / "checking"
+    script = f'[ "$1" != -c ] || {{ touch {checking}; sleep 60; }}; exec {PYTHON} "$@"'
+    python.write_text(f"#!/bin/sh\n{script}\n")
     python.chmod(0o755)
     job = job([str(python), "-V"], nodes=2, rank_environment={"SERVED": "{agent_store}"})
-    job.start().until((job.records / "node-1.json").exists)
+    job.start().until(checking.exists)
     job.agents[0].terminate()
     assert job.wait(10) == [130, 130], job.outputs()
     assert job.left_nothing()
