@@ -1,4 +1,4 @@
-"""Jobs that go well, or end as their program wants."""
+"""Jobs that complete, or end as their program decides."""
 
 import json
 import os
@@ -38,7 +38,7 @@ with steps.step(samples=1):
 """
 
 
-# As Horovod does it: each init meets everybody in the same scope, and deletes its key at the end.
+# Like Horovod: each init meets all ranks in the same scope, and deletes its key at the end.
 MEETING_AGAIN = """
 import http.client, os, time
 import argosy_steps
@@ -244,7 +244,7 @@ def test_what_is_no_rate_is_written_down_and_no_throughput_is_made_of_the_rest(j
 @pytest.mark.parametrize(
     ("numbers", "pattern", "said"),
     [
-        # Thousands by a comma: those below a thousand alone could be read.
+        # Thousands with a comma: only numbers below a thousand are readable.
         ("990 1,010 1,020 995 1,030", "([0-9.,]+) samples/s", "3 of the 5 matches"),
         ("990 1,234", "([0-9,]+) samples/s", "Not a number: 1,234, whose comma may separate"),
         ("999.5 1,234.5", "([0-9.]+) samples/s", "captures 234.5 of '1,234.5 samples"),
@@ -335,7 +335,7 @@ def test_throughput_is_found_in_a_progress_bar(job: Any) -> None:
     program = """
     import sys, time
     for step in range(300):
-        # As tqdm writes to the standard error: one line that overwrites itself, of any length.
+        # Like tqdm on standard error: one line that overwrites itself, of any length.
         bar = "#" * 80
         print(f"\\r{step}%|{bar}| {step}/300 [00:0{step % 9}, {step + 1}.50it/s]", end="", file=sys.stderr)
     """
@@ -438,7 +438,7 @@ def test_an_experiments_own_python_folders_stand_beside_the_recorder_s(
     assert "[0] of the experiment" in job.outputs()
 
 
-# A rank that puts pipes and links where its agent, and the recorder after it, keep files.
+# A rank that replaces files of its agent and recorder by pipes.
 TRAPPING = (
     RECORD_A_STEP
     + """
@@ -475,7 +475,7 @@ LEAVING = """
 def test_a_rank_that_has_saved_and_gone_before_its_agent_warns_it_is_noticed(
     job: Callable[..., Job],
 ) -> None:
-    """The scheduler sends SIGTERM to all processes, and the rank may be the quicker one."""
+    """The scheduler sends SIGTERM to all processes, and the rank may react before its agent."""
     one = job(LEAVING, checkpoints={"warning_s": 60, "requeues": 3}).start()
     ranks = [one.rank_pid(rank) for rank in (0, 1)]
     for agent in one.agents.values():

@@ -1,4 +1,4 @@
-"""A run belongs to one attempt, which goes on from the right checkpoint or from none."""
+"""A run is claimed by one attempt, which resumes from the right checkpoint or from none."""
 
 import hashlib
 import json
@@ -146,7 +146,7 @@ def test_the_program_is_noted_as_it_is_when_the_job_begins(
     capsys.readouterr()
     claim(run_dir, "7.1", workloads)
     assert capsys.readouterr().err == ""
-    # It goes on: what was done is not lost to a mended mistake. It is said.
+    # The attempt resumes after a fix of the program, and reports the change.
     (workloads / "train.py").write_text("2")
     assert claim(run_dir, "7.2", workloads)["continues"]["step"] == 40
     said = "argosy: /workloads/train.py has changed since the checkpoint was saved\n"

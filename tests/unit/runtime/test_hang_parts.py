@@ -1,4 +1,4 @@
-"""Signs of life, the places of ranks, and what is said of them."""
+"""Signs of life, places of ranks, and their description."""
 
 import subprocess
 import time
@@ -156,7 +156,7 @@ Missing ranks:
 
 
 class Output:
-    """Feeds bytes as a rank's output."""
+    """Feeds bytes to the detection like a rank's output."""
 
     def __init__(self) -> None:
         self.warnings = StallWarnings()

@@ -1,4 +1,4 @@
-"""Who is at fault where one rank ends and others fail for it."""
+"""The root cause if one rank ends and others fail because of it."""
 
 from pathlib import Path
 from typing import Any
@@ -119,7 +119,7 @@ def test_other_ranks_get_a_moment_to_say_what_they_are_at() -> None:
 ENDS_LAST = """
 import os, sys, time
 if os.environ["ARGOSY_RANK"] == "1":
-    # As a library that takes leave of the others before its process ends.
+    # Like a library that disconnects before its process ends.
     time.sleep(0.8)
     sys.exit()
 sys.exit("HorovodInternalError: Horovod has been shut down.")

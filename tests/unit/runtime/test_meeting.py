@@ -1,4 +1,4 @@
-"""What agents make of a start in which they do not find each other."""
+"""Agents that do not find each other at the start."""
 
 import json
 import socket
@@ -21,7 +21,7 @@ SITE = "slurm/kestrel/site.yaml"
 
 
 def told(job: Job, node: int, **more: str) -> Settings:
-    """What the agent of a node is told."""
+    """Return the settings of a node's agent."""
     return read_settings({**job.environment(node), "ARGOSY_SITE_FILE": SITE, **more})
 
 
@@ -42,7 +42,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def search(
     job: Job, error: BaseException, seconds: float, **more: str
 ) -> tuple[Failure | None, Any]:
-    """What comes of attempts that all end so, and what the user is told meanwhile."""
+    """Return the failure after attempts with the same error, and the printed lines."""
     said: list[str] = []
     trying = Search(told(job, 1, **more), said.append)
     end = time.monotonic() + seconds
@@ -163,7 +163,7 @@ def test_agents_do_not_wait_for_a_head_that_is_known_not_to_start(job: Any) -> N
 
 
 def test_agents_do_not_wait_for_a_head_that_has_failed(job: Any) -> None:
-    """Node 0 cannot listen at the address that it is told."""
+    """Node 0 cannot listen on its address."""
     job = job(SLEEPER).start(ARGOSY_HEAD_ADDRESS="192.0.2.1")
     assert job.wait() == [1, 1]
     cause = f"cannot listen on 192.0.2.1:{job.port}: Cannot assign requested address"
@@ -172,7 +172,7 @@ def test_agents_do_not_wait_for_a_head_that_has_failed(job: Any) -> None:
 
 @pytest.mark.slow
 def test_the_head_does_not_wait_for_a_node_that_gave_up(job: Any) -> None:
-    """Node 1 is told another address; its word comes by the shared file system alone."""
+    """Node 1 has another address of the head, and only shares the file system."""
     job = job(SLEEPER).start(0)
     job.until_printed("agent started")
     job.start(1, ARGOSY_HEAD_ADDRESS="127.0.0.2", ARGOSY_START_TIMEOUT="1")

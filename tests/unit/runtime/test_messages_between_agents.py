@@ -31,7 +31,7 @@ from argosy.runtime.agent.transport.messages import Order, Report
 from argosy.runtime.agent.transport.peers import Endpoint
 from argosy.runtime.agent.transport.signing import NONCE_HEADER, Nonces, Once, Signer, digest_of
 
-# Answers within milliseconds are what is tested.
+# These tests require answers within milliseconds.
 pytestmark = pytest.mark.alone
 
 ADDRESS = "127.0.0.1"
@@ -245,7 +245,7 @@ def test_a_lost_connection_is_made_again(head: Head) -> None:
 
 
 class Liar:
-    """Answers as a head would that has not got the token."""
+    """Answers like a head without the token."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
@@ -278,7 +278,7 @@ def test_an_answer_that_is_not_the_heads_is_not_believed() -> None:
 
 
 class Echo:
-    """Answers with the body, or nobody; a path of /fail is a fault in the service."""
+    """Answers with the request's body; /fail raises an error. Refuses all peers if not `welcomes`."""
 
     def __init__(self, welcomes: bool = True) -> None:
         self.welcomes = welcomes
@@ -360,7 +360,7 @@ def test_a_port_that_is_taken_is_named() -> None:
 
 
 def in_background(work: Callable[[], bytes]) -> Callable[[], bytes]:
-    """Starts it; returns what waits for its result."""
+    """Start some work, and return a function that waits for its result."""
     results: list[bytes] = []
     thread = threading.Thread(target=lambda: results.append(work()))
     thread.start()

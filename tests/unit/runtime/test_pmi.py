@@ -1,4 +1,4 @@
-"""The PMI server of agents, with ranks that send what MPICH sends."""
+"""The agents' PMI server, with ranks that send MPICH's messages."""
 
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,7 @@ def test_ranks_of_two_nodes_see_each_others_values_after_a_barrier(job: Any) -> 
     done = start(job, CLIENT + again)
     assert done.wait() == [0, 0], done.outputs()
     assert "size=4" in done.outputs()
-    # They met, without a connection among themselves.
+    # The ranks met without connections to each other.
     assert done.verdict().returncode == 0
     assert '"groups": 1' in (done.attempt_dir / "verdict.json").read_text()
 
@@ -130,7 +130,7 @@ def test_what_is_not_served_is_a_line_and_the_job_goes_on(
 
 
 def test_files_that_killed_ranks_leave_in_shared_memory_are_removed(job: Any) -> None:
-    """MPICH 5.0.2 names them as here, seen with real ranks; another job's stays."""
+    """MPICH 5.0.2 uses these names, as observed with real ranks; files of other jobs stay."""
     leave = """
 number = 0x811C9DC5
 for byte in os.environ["KVS"].encode():

@@ -1,4 +1,4 @@
-"""The port that is kept for rank 0."""
+"""Ports reserved for the program."""
 
 import os
 import socket
@@ -12,7 +12,7 @@ from agent_job import ADDRESS, PYTHON
 from argosy.runtime.agent.rendezvous.reserved_ports import ListenerWatch, reserve_port
 from argosy.runtime.agent.transport.peers import Owners
 
-# As torch.distributed does it: rank 0 listens at all addresses with SO_REUSEADDR, all connect.
+# Like torch.distributed: rank 0 listens on all addresses with SO_REUSEADDR, and all ranks connect.
 MEETING = """
 import os, socket, threading, time
 import argosy_steps
@@ -21,7 +21,7 @@ rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 def serve():
     with socket.create_server(("", place[1])) as store:
-        # Nobody has met anybody before all are there.
+        # Ranks meet only when all are present.
         others = [store.accept()[0] for _ in range(size)]
         for other in others:
             other.sendall(b"met")
@@ -45,7 +45,7 @@ with argosy_steps.Recorder().step(samples=1):
 
 
 def listener(address: str, port: int, family: int = socket.AF_INET) -> socket.socket:
-    """A socket that listens there, as servers make it."""
+    """Return a listening socket like a server's."""
     found = socket.socket(family)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     found.bind((address, port))
@@ -59,7 +59,7 @@ def test_who_knows_the_port_can_listen_there_while_it_is_kept(family: int, addre
         port = reserved.getsockname()[1]
         with listener(address, port, family), socket.create_connection((ADDRESS, port), 2):
             pass
-        # Again, as a rank does that is started again.
+        # Again, like a restarted rank.
         with listener(address, port, family):
             pass
 
@@ -69,7 +69,7 @@ def test_who_asks_for_any_port_does_not_get_it() -> None:
         port = reserved.getsockname()[1]
         with socket.socket() as other, pytest.raises(OSError, match="in use"):
             other.bind((ADDRESS, port))
-        # Nor does somebody who connects, to whom the kernel gives one.
+        # Nor does a connecting socket, for which the kernel chooses a port.
         with socket.create_server((ADDRESS, 0)) as server:
             low, high = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
             assert low <= port <= high
@@ -86,7 +86,7 @@ def test_who_listens_at_the_port_is_one_of_ours(
     monkeypatch: pytest.MonkeyPatch, host: str, *, strange: bool
 ) -> None:
     said: list[str] = []
-    # The agent's own socket still looks as if it were somebody else's below proot.
+    # Below proot, the agent's own socket seems to belong to another user.
     monkeypatch.setattr(os, "getuid", lambda: 0)
     with reserve_port() as reserved, socket.create_server((ADDRESS, 0)) as own:
         port = reserved.getsockname()[1]
@@ -126,7 +126,7 @@ def test_all_ranks_are_told_the_same_port(job: Any, tmp_path: Path, torch: str |
         "WORLD_SIZE": "{size}",
         "MASTER_ADDR": "{head_address}",
         "MASTER_PORT": "{master_port}",
-        # No torch serves a store there, or none that could.
+        # No torch can serve a store.
         "SERVED": "{agent_store}",
     }
     job = job(MEETING, nodes=2, ranks_per_node=2, rank_environment=variables)

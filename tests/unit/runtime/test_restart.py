@@ -1,4 +1,4 @@
-"""Whether a run begins again after a failure, and with which nodes."""
+"""Restarts of a run after a failure, and their nodes."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ EXIT = {"node": 1, "rank": 1, "cause": "exit code 1", "at": 15.0, "kind": "exit"
 
 
 class Run:
-    """A run whose batch script asks for the verdict of an attempt."""
+    """A run whose batch script runs verdict.py for an attempt."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
@@ -68,7 +68,7 @@ class Run:
     def fails(
         self, failure: Any = KILLED, lost: tuple[int, ...] = (), **more: Any
     ) -> tuple[int, str]:
-        """Return the exit status, and what the script reads, of an attempt that failed."""
+        """Return the exit status of a failed attempt, and the line for its script."""
         attempt = more.pop("attempt", "7.0")
         for number in range(4):
             state = "running" if number in lost else "failed"
@@ -110,7 +110,7 @@ def test_lost_nodes_are_left_out_while_enough_are_left(run: Run) -> None:
     assert run.fails(vanished, lost=(2,)) == (76, "7.0-1 3 0 1 3\n")
     assert run.fails(vanished, lost=(0, 2), attempt="8.0") == (76, "8.0-1 3 0 1 3\n")
     assert run.fails(vanished, lost=(2, 3), attempt="6.0") == (76, "6.0-1 2 0 1\n")
-    # Their agents were killed, but the launcher heard of it: the nodes are there.
+    # Their agents were killed, but the launcher noticed: the nodes are alive.
     assert run.fails(vanished, lost=(1, 2, 3), attempt="9.0") == (76, "9.0-1 4 0 1 2 3\n")
 
 

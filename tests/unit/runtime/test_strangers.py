@@ -1,4 +1,4 @@
-"""What a server bears from strangers, a client from whoever answers, and what is kept from both."""
+"""Servers and clients withstand strangers, and keep descriptors for the agent."""
 
 import os
 import resource
@@ -69,7 +69,7 @@ def test_idle_strangers_are_few_and_close_nobody_who_is_known() -> None:
     assert all(map(answers, known))
     idle = [socket.create_connection((ADDRESS, port)) for _ in range(50)]
     assert until(lambda: sum(map(is_open, idle)) == MOST - len(known), 5)
-    # The last ones are those that stay.
+    # The newest connections stay.
     assert all(map(is_open, idle[len(known) - MOST :]))
     assert all(map(answers, known))
     with socket.create_connection((ADDRESS, port)) as another:
@@ -107,7 +107,7 @@ def test_the_head_welcomes_its_user_and_the_network_and_no_other_user(
     serve_head(told, Coordinator(2, 30, lambda: None), said.append)
     client = HeadClient(told)
     for owner, welcome in ((None, True), (65534, False)):
-        # Of its own end of a connection the head is told its own user.
+        # For its own end of a connection, the head gets its own user.
         monkeypatch.setattr(
             Owners,
             "owner",
@@ -145,7 +145,7 @@ def test_connections_leave_descriptors_to_the_agent(
 
 def test_the_limit_of_open_files_is_raised_for_the_agent_and_not_for_ranks(job: Any) -> None:
     look = "import resource; print('limit', resource.getrlimit(resource.RLIMIT_NOFILE))\n"
-    # The agent's is raised again when its rank has begun.
+    # The agent raises its limit again after the rank's start.
     agents = """
 import os, time
 until = time.monotonic() + 20
@@ -178,7 +178,7 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE))
 def test_a_child_begins_with_the_limit_of_before_where_there_is_room(
     opened: int, of_child: int
 ) -> None:
-    """Whatever the machine does: a program may look at its limit before anybody changes it."""
+    """A program may read its limit before `give_back` changes it."""
     command = ["prlimit", "--nofile=300:4000", sys.executable, "-c", BEGUN, str(opened)]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert said.splitlines() == [f"({of_child}, 4000)", "(4000, 4000)"]
@@ -189,7 +189,7 @@ def test_a_child_begins_with_the_limit_of_before_where_there_is_room(
 
 @contextmanager
 def answering(answer: Callable[[socket.socket], object]) -> Iterator[int]:
-    """A port at which somebody answers each request so; it closes the connection then."""
+    """Serve a port that answers each request with `answer`, and closes the connection."""
     with socket.create_server((ADDRESS, 0)) as server:
 
         def serve() -> None:

@@ -1,4 +1,4 @@
-"""Formats of well-known programs, on lines that these programs printed, and what the numbers mean."""
+"""Formats of well-known programs on their real output, and the meaning of numbers."""
 
 import json
 import re
@@ -23,7 +23,7 @@ NODES, RANKS = 2, 4
 def searched(
     key: str | Mapping[str, Any], data: bytes, folder: Path, rank: int = 0
 ) -> tuple[list[float], str]:
-    """Return the rates that the agent writes of printed lines, and why it fails the run."""
+    """Return the rates that the agent records of printed lines, and the cause of a failure."""
     asked = throughput_of(Throughput.model_validate(key).model_dump())
     assert asked
     settings = SimpleNamespace(
@@ -72,7 +72,7 @@ def test_formats(lines: str, first: float, last: float, unit: str, tmp_path: Pat
 
 
 def test_bars_change_from_rates_to_times(tmp_path: Path) -> None:
-    """tqdm shows `s/it` where a step takes over a second; each bar here has steps of another time."""
+    """tqdm shows `s/it` for steps over a second; the bars here have steps of different durations."""
     rates, failure = searched("tqdm", (LINES / "tqdm.txt").read_bytes(), tmp_path)
     assert {round(rate / RANKS, 1) for rate in rates} >= {0.8, 5.0} and max(rates) > 90 * RANKS
     assert "format tqdm finds two kinds" in failure or not failure

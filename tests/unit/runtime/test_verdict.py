@@ -1,4 +1,4 @@
-"""The verdict over what the nodes wrote."""
+"""The verdict from the nodes' status files."""
 
 import json
 import time
@@ -59,7 +59,7 @@ class Run:
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Of a job of Slurm's."""
+    """A run in a Slurm job."""
     monkeypatch.setenv("ARGOSY_LOG_WORDS", str(slurm.LOG_WORDS))
     return Run(tmp_path)
 
@@ -314,7 +314,7 @@ def test_what_slurm_said_of_an_earlier_attempt_does_not_count(run: Run) -> None:
 def test_the_time_that_slurm_writes_is_of_no_account(
     run: Run, monkeypatch: pytest.MonkeyPatch, zone: str, at: str
 ) -> None:
-    """It is of the node's zone and in the user's format; the reader has another."""
+    """It has the node's time zone and the user's format, unlike the reader's."""
     monkeypatch.setenv("TZ", zone)
     time.tzset()
     try:
@@ -348,7 +348,7 @@ def test_a_stale_attempt_publishes_nothing(run: Run) -> None:
 
 @pytest.mark.parametrize("planned", ["of this job", "of another command"])
 def test_a_result_is_of_what_the_run_is_planned_for(run: Run, planned: str) -> None:
-    """A job that was left to run while the study was changed has measured something else."""
+    """A job that ran on while the study changed has measured something else."""
     claim = {"schema_version": 2, "unix": 1000.0, "spec": "of this job", "continues": None}
     (run.attempt / "claim.json").write_text(json.dumps(claim))
     asked = run_content(run_id="nodes2-ranks1-repeat1", nodes=2, spec=planned)
@@ -379,7 +379,7 @@ def test_a_result_is_of_what_the_run_is_planned_for(run: Run, planned: str) -> N
 def test_processes_that_were_killed_for_memory_are_told(
     run: Run, capsys: pytest.CaptureFixture[str], counts: list[object], said: str
 ) -> None:
-    """A run that completed all the same stays so; of one that failed the cause says it."""
+    """A completed run gets a remark; a failed run has it in its cause."""
     for node, count in enumerate(counts):
         run.node(node, "completed", killed_for_memory=count)
     code, verdict = run.judge()
@@ -407,7 +407,7 @@ def test_processes_that_were_killed_for_memory_are_told(
 def test_metrics_without_a_value_are_told(
     run: Run, capsys: pytest.CaptureFixture[str], counts: list[Any], said: list[str]
 ) -> None:
-    """Of all searched ranks one will do; metrics that the run does not have are none."""
+    """A value from one searched rank suffices; other metrics are ignored."""
     content = json.loads((run.folder / "run.json").read_text())
     (run.folder / "run.json").write_text(json.dumps({**content, "metrics": {"loss": "(x)"}}))
     for node, count in enumerate(counts):

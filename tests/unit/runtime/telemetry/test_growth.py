@@ -1,4 +1,4 @@
-"""Counters since the first look at them."""
+"""Growth of counters since their first reading, and integrals of rates."""
 
 import pytest
 

@@ -19,7 +19,7 @@ INTERVAL_S = 0.1
 
 
 class Number:
-    """A reader that does as it is told."""
+    """A reader that calls a function."""
 
     keys = ("number",)
 
@@ -31,7 +31,7 @@ class Number:
 
 
 class Stuck:
-    """A source like GPUs, which hangs from its `hangs_at`-th call until it is let go."""
+    """A source like GPUs that hangs at its `hangs_at`-th call until `go` is set."""
 
     name = "gpu"
 
@@ -60,7 +60,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(path: Path) -> Iterator[Callable[..., Telemetry]]:
-    """Begins telemetry of these sources, and ends it."""
+    """Starts telemetry of these sources, and stops it."""
     begun: list[Telemetry] = []
 
     def begin(*sources: Source, patience_s: float = 5.0) -> Telemetry:
@@ -131,7 +131,7 @@ def test_samples_keep_to_their_times(path: Path, run: Callable[..., Telemetry]) 
     telemetry.stop()
     start = lines(path)[0]["monotonic"]
     beats = [(line["at"] - start) / INTERVAL_S for line in of_kind(path, "node")[:11]]
-    # What a sample takes does not add up; a busy machine may well miss beats.
+    # The duration of samples does not add up; a busy machine may miss beats.
     late = sorted(beat % 1 for beat in beats)
     assert late[len(late) // 2] < 0.5
     assert beats == sorted(beats)
@@ -222,7 +222,7 @@ def test_a_source_that_hangs_from_the_start_is_named_in_the_header(
     until(has(path, "node", before + 3))
     assert stop_time(telemetry) < 0.4
     assert lines(path)[0]["unread"] == {"gpu": "no answer for 0.3 s"}
-    # No sample from before the header is lost, and none comes of GPUs that it does not know.
+    # No sample from before the header is lost, and no sample has GPUs that the header lacks.
     assert of_kind(path, "node")[0]["at"] - lines(path)[0]["monotonic"] < 0.3
     assert not of_kind(path, "gpu")
 

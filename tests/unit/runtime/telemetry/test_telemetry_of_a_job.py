@@ -48,7 +48,7 @@ def test_each_node_has_a_file_in_which_the_ranks_work_shows(
         assert (header["node"], header["interval_s"]) == (node, 1.0)
         samples = [record for record in records if record["kind"] == "node"]
         assert samples[0]["cpu_s"] == 0
-        # The nodes of this job are one machine, on which both ranks work.
+        # Both nodes of this job are this machine, on which both ranks work.
         assert samples[-1]["cpu_s"] >= 2.5
         assert samples[-1]["cpus"] == len(os.sched_getaffinity(0))
         assert samples[-1]["memory_used_bytes"] > 1 << 20
@@ -74,7 +74,7 @@ def test_a_reader_that_hangs_does_not_keep_the_job_from_its_end(
     status = job.status(0)
     assert status["ended"] - status["ranks"][0]["ended"] < 2
     (header,) = lines(job, 0)
-    # The second, where the job itself took longer than its reader's patience.
+    # The second, if the job took longer than its reader waits.
     assert header["unread"]["node"] in ("no answer at the end", "no answer for 5 s")
 
 
