@@ -96,7 +96,7 @@ class StatusFile:
 
 
 def _staged_data() -> dict[str, Any]:
-    """Return the record of copied data that the batch script left in ARGOSY_STAGED."""
+    """Return the record of copied data that stage_data.py left in ARGOSY_STAGED."""
     staged = os.environ.get("ARGOSY_STAGED")
     return {"staged": json.loads(staged)} if staged else {}
 

@@ -75,7 +75,7 @@ _MOST_SAMPLES = 10**15 - 1
 
 Batch = TypeVar("Batch")
 LayerTime = Tuple[str, int, Optional[float]]
-"""A layer's name, the bytes of its gradient, and the seconds from the begin of the backward pass until
+"""A layer's name, the bytes of its gradient, and the seconds from the start of the backward pass until
 it is ready; None: unknown."""
 
 

@@ -247,7 +247,7 @@ class StallWarnings:
         Args:
             data: the new output.
             lines: the lines that it completes.
-            rest: the begin of an incomplete line.
+            rest: the start of an incomplete line.
         """
         if not self._inside and _MARK not in b"".join(lines):
             said = lines

@@ -25,7 +25,7 @@ _COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
 def shown(line: str) -> list[str]:
     """Return the successive texts that a terminal shows for a line of output.
 
-    A carriage return or another cursor movement begins the next text, as do backspaces to the begin of
+    A carriage return or another cursor movement begins the next text, as do backspaces to the start of
     the text. Other backspaces overwrite characters.
     """
     if not _SPECIAL.search(line):
@@ -49,7 +49,7 @@ def _as_text(found: re.Match[str]) -> str:
 
 
 def _overwritten(text: str) -> list[str]:
-    """Apply backspaces; return the texts before each return to the begin, and the last one."""
+    """Apply backspaces; return the texts before each return to the start, and the last one."""
     texts: list[str] = []
     here: list[str] = []
     place = begin = 0
