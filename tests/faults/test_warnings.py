@@ -126,7 +126,9 @@ def test_a_program_that_ends_with_0_for_the_warning_is_not_complete(job: Any) ->
     one = job(SAVES.replace("{save}", "None"), checkpoints=CHECKPOINTS)
     said = warned(one, ready=2)
     assert "rank 0 (node 0): it is unknown whether the program was done" in said
-    assert re.search(r"ended with 0 \d s after it; with argosy_steps.Recorder\(\) 0 means done", said)
+    assert re.search(
+        r"ended with 0 \d s after it; with argosy_steps.Recorder\(\) 0 means done", said
+    )
     assert one.verdict().returncode == 1
 
 
