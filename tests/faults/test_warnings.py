@@ -106,13 +106,13 @@ def test_that_nobody_heard_it_is_said_and_is_the_cause_at_the_time_limit(job: An
     script = "echo ready; sleep 8; exit 3"
     one = job(["bash", "-c", script], nodes=1, checkpoints=CHECKPOINTS)
     said = warned(one)
-    assert "argosy: the warning was heard by no process of rank 0" in said
+    assert "argosy: no process of rank 0 handles the warning" in said
     assert one.status(0)["ranks"][0]["heard"] is False
     (one.records / "node-0.json").write_text(
         json.dumps({**one.status(0), "state": "cancelled", "failure": None})
     )
     (one.attempt_dir / "time-limit").touch()
-    assert "the warning was heard by no process of rank 0" in one.verdict().stdout
+    assert "no process of rank 0 handles the warning" in one.verdict().stdout
 
 
 SAVES = LISTENS.replace("sys.exit(75)", "{save}; sys.exit(0)")
@@ -125,8 +125,10 @@ SAVED = """(
 def test_a_program_that_ends_with_0_for_the_warning_is_not_complete(job: Any) -> None:
     one = job(SAVES.replace("{save}", "None"), checkpoints=CHECKPOINTS)
     said = warned(one, ready=2)
-    assert "rank 0 (node 0): it is not known whether the program was done" in said
-    assert re.search(r"ended with 0 \d s after it; argosy_steps.Recorder\(\) makes 0 mean", said)
+    assert "rank 0 (node 0): it is unknown whether the program was done" in said
+    assert re.search(
+        r"ended with 0 \d s after it; with argosy_steps.Recorder\(\) 0 means done", said
+    )
     assert one.verdict().returncode == 1
 
 

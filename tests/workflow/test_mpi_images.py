@@ -75,7 +75,7 @@ def test_runs_complete(study: Workspace, name: str, said: str) -> None:
         ("abort", 1, f"{ABORTED} 5"),
         ("fail", 1, f"{ABORTED} 1"),
         ("leave", 1, "it ended with exit code 0 without MPI_Finalize"),
-        ("singletons", None, "it ended without asking for its place (PMI)"),
+        ("singletons", None, "it ended without contacting PMI"),
     ],
 )
 def test_runs_fail_with_the_cause(

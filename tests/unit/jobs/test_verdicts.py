@@ -17,8 +17,8 @@ from argosy.schedulers.base import State, Status
 
 COMPLETED = Status(State.COMPLETED, "7")
 NEVER_MET = (
-    "its ranks never met: they are 2 groups, and it has no throughput (where they need not meet, "
-    "write independent: true)"
+    "its ranks never met: they are 2 groups, and it has no throughput (if they need not meet, "
+    "set independent: true)"
 )
 
 

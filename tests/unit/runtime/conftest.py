@@ -1,4 +1,4 @@
-"""Jobs of real agents, for tests of what agents do."""
+"""Fixtures for jobs of real agents."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,7 +8,7 @@ from agent_job import Job, jobs
 
 
 @pytest.fixture
-def make_job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
-    """Makes jobs in the test's folder, and clears up after them."""
+def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
+    """Creates jobs in the test's folder, and removes their processes."""
     with jobs(tmp_path) as make:
         yield make

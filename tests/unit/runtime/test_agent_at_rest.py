@@ -1,4 +1,4 @@
-"""What an agent takes of a core while its ranks train."""
+"""CPU time of an agent while its ranks train."""
 
 import subprocess
 import time
@@ -13,7 +13,7 @@ import time
 print("training", flush=True)
 time.sleep(60)
 """
-# What cannot be done without, once a second: reading the node's counters, and writing them down.
+# The indispensable work, once a second: reading the node's counters, and writing them.
 READ_COUNTERS = """
 import json, time
 PATHS = ("/proc/stat", "/proc/meminfo", "/proc/net/dev", "/proc/diskstats")
@@ -31,7 +31,7 @@ SPAN_S = 5.0
 
 
 def spent(pid: int) -> tuple[float, int]:
-    """Seconds that the threads of a process have run, and how often they began to."""
+    """Return the CPU seconds of a process's threads, and how often they were scheduled."""
     threads = [
         (path / "schedstat").read_text().split() for path in Path(f"/proc/{pid}/task").iterdir()
     ]
@@ -41,9 +41,9 @@ def spent(pid: int) -> tuple[float, int]:
 @pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_agents_leave_the_cores_to_the_ranks(make_job: Callable[..., Job], nodes: int) -> None:
-    """Hold processor time against that of the least that has to be done: machines differ."""
-    job = make_job(TRAIN, nodes=nodes).start()
+def test_agents_leave_the_cores_to_the_ranks(job: Callable[..., Job], nodes: int) -> None:
+    """Compare the CPU time with that of the indispensable work, since machines differ."""
+    job = job(TRAIN, nodes=nodes).start()
     job.until(lambda: job.outputs().count("training") == nodes)
     with subprocess.Popen([PYTHON, "-c", READ_COUNTERS]) as least:
         time.sleep(STARTED_S)
@@ -56,6 +56,6 @@ def test_agents_leave_the_cores_to_the_ranks(make_job: Callable[..., Job], nodes
         ran_s, times = (
             now - then for now, then in zip(spent(agent.pid), before[node], strict=True)
         )
-        # The telemetry's share is in it, and at the head of several nodes the answers to them all.
+        # This includes the telemetry, and on the head the answers to all nodes.
         assert ran_s < MOST_TIMES * least_s
         assert times / SPAN_S < 25

@@ -1,4 +1,4 @@
-"""The agent's parts that need no processes."""
+"""Parts of the agent that need no processes."""
 
 import ipaddress
 import os
@@ -165,13 +165,13 @@ def test_the_kernel_itself_is_asked(
         assert owners.is_ours(there, here)
         assert owners.owner((address, 1), here) is None
         assert not owners.is_ours((address, 1), here)
-        # What its process has closed looks as if it were root's.
+        # A closed socket appears as root's.
         client.close()
         assert owners.owner(there, here) is None
 
 
 def test_below_proot_the_kernel_says_who_we_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There we take ourselves for root; what the kernel knows of the two ends is the same."""
+    """There getuid() returns root, but the kernel reports the same owner for both ends."""
     owners = Owners()
     with socket.create_server(("127.0.0.1", 0)) as server:
         client = socket.create_connection(server.getsockname())

@@ -1,4 +1,4 @@
-"""When gradients are ready, seen by hooks on parameters that behave as those of PyTorch."""
+"""Times of gradients, with hooks on parameters that behave like PyTorch's."""
 
 import json
 import os

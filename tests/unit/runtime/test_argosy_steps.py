@@ -1,4 +1,4 @@
-"""The step recorder, in programs of its own."""
+"""The step recorder, in separate programs."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def run(
 
 
 def recorded(program: str, folder: Path, **environment: str) -> list[dict[str, Any]]:
-    """The lines that a program records; its steps are in `steps_in(folder)`."""
+    """Return the lines that a program records; `steps_in(folder)` returns its steps."""
     done = run(program, folder / "rank-5.steps", **environment)
     assert (done.returncode, done.stderr) == (0, "")
     return [json.loads(line) for line in (folder / "rank-5.jsonl").read_text().splitlines()]
@@ -213,7 +213,7 @@ def test_a_second_program_of_a_rank_is_told_that_it_cannot_record(tmp_path: Path
 @pytest.mark.parametrize("last", ["", "steps.metric('m', 1)"])
 def test_a_full_disk_is_one_line_and_an_exit_code(tmp_path: Path, last: str) -> None:
     require_namespaces()
-    # Room for three pages: two headers, and what fills the rest. The steps wait for the end.
+    # Space for three pages: two headers, and a file that fills the rest. The steps are written at the end.
     program = f"""
     open(os.environ["DISK"] + "/other", "wb").write(bytes(4096))
     for _ in range(100):
@@ -233,7 +233,7 @@ def test_a_full_disk_is_one_line_and_an_exit_code(tmp_path: Path, last: str) -> 
 
 def test_after_a_full_disk_rows_begin_where_rows_begin(tmp_path: Path) -> None:
     require_namespaces()
-    # A page has room for the header and 41 rows, and two thirds of one.
+    # A page holds the header, 41 rows, and two thirds of a row.
     program = """
     other = os.environ["DISK"] + "/other"
     open(other, "wb").write(bytes(4096))

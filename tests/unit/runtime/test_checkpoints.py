@@ -1,4 +1,4 @@
-"""Checkpoints and warnings, in programs of their own."""
+"""Checkpoints and warnings, in separate programs."""
 
 import json
 import os
@@ -16,7 +16,7 @@ BEGIN = "import os, signal, argosy_steps\nsteps = argosy_steps.Recorder()\n"
 def run(
     folder: Path, program: str, begin: str = BEGIN, **more: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program as a rank of attempt 7.0 of a run that heeds warnings."""
+    """Run a program as a rank of attempt 7.0 of a run with checkpoints."""
     (folder / "attempts/7.0").mkdir(parents=True, exist_ok=True)
     (folder / "run.json").write_text('{"schema_version": 2}')
     variables = {
@@ -91,7 +91,7 @@ def test_a_warning_is_seen_whichever_way_it_comes(tmp_path: Path) -> None:
 
 
 def test_a_warning_while_python_ends_leaves_the_program_its_exit_code(tmp_path: Path) -> None:
-    """Agent and scheduler both warn: the program may have saved and gone at the first of the two."""
+    """Agent and scheduler both warn: the program may be exiting already at the second warning."""
     warn_on = """
         rank = os.getpid()
         if os.fork() == 0:
@@ -150,7 +150,7 @@ def test_the_program_s_own_handlers_stay_and_the_warning_is_seen_all_the_same(
 
 
 def test_handlers_that_python_does_not_know_of_and_ignored_signals_stay(tmp_path: Path) -> None:
-    """Such as a library's in C, here that of faulthandler."""
+    """An example is the handler of a C library, here faulthandler's."""
     program = """
     import faulthandler, signal, os, sys
     faulthandler.register(signal.SIGUSR1, file=sys.stdout)

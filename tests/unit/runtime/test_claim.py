@@ -1,4 +1,4 @@
-"""A run belongs to one attempt, which goes on from the right checkpoint or from none."""
+"""A run is claimed by one attempt, which resumes from the right checkpoint or from none."""
 
 import hashlib
 import json
@@ -42,8 +42,8 @@ def checkpoint(run_dir: Path, attempt: str, step: int, unix: float = 100.0) -> s
     return name
 
 
-def claim(run_dir: Path, attempt: str) -> dict[str, Any]:
-    assert main([str(run_dir), attempt, SPEC, str(run_dir)]) == 0
+def claim(run_dir: Path, attempt: str, workloads: Path | None = None) -> dict[str, Any]:
+    assert main([str(run_dir), attempt, SPEC, str(workloads or run_dir)]) == 0
     found: dict[str, Any] = json.loads((run_dir / "attempts" / attempt / "claim.json").read_text())
     return found
 
@@ -76,7 +76,7 @@ def test_what_cannot_be_read_is_left_out(run_dir: Path) -> None:
 def test_a_name_is_claimed_once(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     claim(run_dir, "7.0")
     assert main([str(run_dir), "7.0", SPEC, str(run_dir)]) == 2
-    assert "this job has been here before" in capsys.readouterr().err
+    assert "this attempt has claimed the run before" in capsys.readouterr().err
 
 
 def test_it_goes_on_from_most_steps_done(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,16 +126,9 @@ def test_a_script_of_an_older_plan_claims_nothing(
     claim(run_dir, "7.0")
     plan(run_dir, spec="of another command")
     assert main([str(run_dir), "8.0", SPEC, str(run_dir)]) == 2
-    assert "was planned anew after this script was submitted" in capsys.readouterr().err
+    assert "was replanned after this script was submitted" in capsys.readouterr().err
     assert (run_dir / "attempt").read_text() == "7.0\n"
     assert not (run_dir / "records" / "8.0").exists()
-
-
-def claim_with(run_dir: Path, attempt: str, workloads: Path) -> dict[str, Any]:
-    assert main([str(run_dir), attempt, SPEC, str(workloads)]) == 0
-    path = run_dir / "attempts" / attempt / "claim.json"
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
 
 
 def test_the_program_is_noted_as_it_is_when_the_job_begins(
@@ -148,14 +141,14 @@ def test_the_program_is_noted_as_it_is_when_the_job_begins(
     variables = {"PYTHONPATH": "/workloads", "SEED": "1"}
     plan(run_dir, command=["python3", "/workloads/train.py"], rank_environment=variables)
     digest = f"sha256:{hashlib.sha256(b'1').hexdigest()}"
-    assert claim_with(run_dir, "7.0", workloads)["programs"] == {"/workloads/train.py": digest}
+    assert claim(run_dir, "7.0", workloads)["programs"] == {"/workloads/train.py": digest}
     checkpoint(run_dir, "7.0", 40)
     capsys.readouterr()
-    claim_with(run_dir, "7.1", workloads)
+    claim(run_dir, "7.1", workloads)
     assert capsys.readouterr().err == ""
-    # It goes on: what was done is not lost to a mended mistake. It is said.
+    # The attempt resumes after a fix of the program, and reports the change.
     (workloads / "train.py").write_text("2")
-    assert claim_with(run_dir, "7.2", workloads)["continues"]["step"] == 40
+    assert claim(run_dir, "7.2", workloads)["continues"]["step"] == 40
     said = "argosy: /workloads/train.py has changed since the checkpoint was saved\n"
     assert capsys.readouterr().err == said
 

@@ -1,4 +1,4 @@
-"""The host's programs meet whatever a program of the run has put into its folder."""
+"""Programs of the host cope with any file that the run's program creates in its folder."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""CPUs of ranks, by real agents, and on machines that the kernel's files describe."""
+"""CPUs of ranks, with real agents, and on machines described by files of the kernel."""
 
 import os
 from pathlib import Path
@@ -57,7 +57,7 @@ def test_ranks_are_not_bound_unless_asked(job):
 
 
 def machine(sys: Path, *domains: str, threads: int = 1, apart: int = 0) -> Path:
-    """The kernel's files of a machine whose cores have threads that are `apart` CPUs from each other."""
+    """Write the kernel's files of a machine; the threads of a core are `apart` CPUs apart."""
     for number, text in enumerate(domains):
         node = sys / f"devices/system/node/node{number}"
         node.mkdir(parents=True)
@@ -84,10 +84,10 @@ def test_cores_are_whole_and_of_one_domain(tmp_path):
     assert texts(both, 2, "core", 3) == ["0-2+8-10", "4-6+12-14"]
     assert texts(both, 1, "core", 8) == ["0-15"]
     assert placed(both, [-1] * 2, "core", 3)[0].cores == 3
-    # Ranks are near their GPUs as long as there are cores.
+    # Ranks are near their GPUs while cores are free there.
     assert texts(both, 3, "core", 2, [1, 1, 1]) == ["4-5+12-13", "6-7+14-15", "0-1+8-9"]
     assert texts(both, 2, "numa", 2, [1, 0]) == ["4-7+12-15", "0-3+8-11"]
-    # The scheduler gave one thread of some cores, mostly of the second domain.
+    # The scheduler granted one thread of some cores, mostly in the second domain.
     some = domains_of([3, 4, 5, 6], sys)
     assert texts(some, 2, "core", 2) == ["4-5", "3+6"]
     assert texts(some, 4, "core", 1) == ["3", "4", "5", "6"]

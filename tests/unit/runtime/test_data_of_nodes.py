@@ -1,4 +1,4 @@
-"""Data as nodes see it: what keeps a node from starting, and what the first one notes."""
+"""Data on nodes: problems that keep a node from starting, and the record of the first node."""
 
 import hashlib
 import json

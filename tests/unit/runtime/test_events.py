@@ -1,4 +1,4 @@
-"""The supervisor's queue, in the main thread of a program of its own, as in an agent."""
+"""The supervisor's queue, in the main thread of a separate program, as in an agent."""
 
 import subprocess
 
@@ -12,7 +12,7 @@ from argosy.runtime.agent.events import EventQueue, SignalEvent
 from argosy.runtime.agent.coordination.failure import Failure
 events = EventQueue()
 """
-# Signals come at any point of the wait, sooner or later at its very end.
+# Signals arrive at any point of the wait, including its very end.
 SIGNALS = """
 signal.signal(signal.SIGALRM, lambda *_: None)
 signal.setitimer(signal.ITIMER_REAL, 0.00053, 0.00053)
@@ -55,7 +55,7 @@ print("all")
 
 
 def run(program: str) -> str:
-    """What the program printed; one that waits for ever is an error."""
+    """Return the program's output; a program that blocks for ever is an error."""
     whole = PROGRAM.format(source=str(RUNTIME.parents[1])) + program
     return subprocess.run(
         [PYTHON, "-c", whole], capture_output=True, text=True, timeout=60, check=True

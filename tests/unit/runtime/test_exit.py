@@ -1,4 +1,4 @@
-"""What a rank's Python waits for when it ends, by a thread of its own that is named as Gloo's."""
+"""A rank's Python waits at its exit for threads like Gloo's; a thread with that name stands in."""
 
 import subprocess
 

@@ -1,4 +1,4 @@
-"""A run.json in which anything may stand anywhere: the agent reads it, or says one line."""
+"""With arbitrary values in run.json, the agent reads it or prints one line."""
 
 import json
 import random
@@ -101,7 +101,7 @@ def test_garbled_runs_are_read_or_refused_in_a_line(tmp_path: Path) -> None:
     def is_read(chance: random.Random) -> bool:
         text = garbled(json.dumps(RUN), chance)
         if chance.random() < 0.5:
-            # Half of all values are texts that are filled in or compiled.
+            # Half of the values are texts that the agent fills in or compiles.
             word = chance.choice(
                 [each for each in json.dumps(RUN).split('"')[1::2] if " " in each or "{" in each]
             )

@@ -1,4 +1,4 @@
-"""When a silent job is looked at, and when that is a hang: simulated histories, second by second."""
+"""Inspections and hangs of silent jobs, in histories simulated second by second."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -37,7 +37,7 @@ def at(rank: int, state: str, stack: str = "stack") -> Place:
 
 
 class Head:
-    """A judge of nodes of one rank each; `now` says at a second of silence where the ranks are."""
+    """A judge of nodes with one rank each; `now` returns the places at a second of silence."""
 
     def __init__(self, *ranks: Place, now: Callable[[float], Ranks] | None = None) -> None:
         self.now = now or (lambda quiet: ranks)
@@ -51,7 +51,7 @@ class Head:
         self._under_way: tuple[int, float] = (0, 0.0)
 
     def pass_time(self, seconds: float) -> Failure | None:
-        """The first failure within that time."""
+        """Return the first failure within that time."""
         for _ in range(round(seconds)):
             self.clock += 1
             self.quiet += 1
@@ -106,7 +106,7 @@ def test_a_hang_is_named_in_time_after_looks_that_lie_apart(
 def test_no_history_with_progress_ends_a_run(
     data: st.DataObject, pace: float | None, finished: bool
 ) -> None:
-    """In each look somebody gets on, or is where he was not before, or there is a sign of life."""
+    """In each inspection a rank makes progress, or has moved, or there is a sign of life."""
     ranks = data.draw(st.integers(1, 4))
     turn = [0]
 
@@ -125,7 +125,7 @@ def test_no_history_with_progress_ends_a_run(
         lucky = data.draw(st.integers(0, ranks - 1))
         moves = data.draw(st.booleans())
         other = at(lucky, WAITS if moves else WORKS, f"stack {turn[0]}")
-        # Of ranks that are at another place each time, and get on so.
+        # One rank is at another place each time.
         return tuple(other if rank == lucky else place for rank, place in enumerate(places))
 
     head = Head(now=now)
@@ -140,7 +140,7 @@ def test_no_history_with_progress_ends_a_run(
 @given(ended=st.integers(0, 100))
 @settings(max_examples=40, deadline=None)
 def test_one_look_that_finds_progress_begins_all_anew(ended: int) -> None:
-    """A job that gets on for a while and then hangs is named within the bar from then on."""
+    """A job that makes progress and then hangs is detected within `BAR` seconds."""
 
     def now(quiet: float) -> Ranks:
         return (waits(0), at(1, WORKS if quiet < LEAST + ended else IS))

@@ -1,5 +1,6 @@
-"""Signs of life, the places of ranks, and what is said of them."""
+"""Signs of life, places of ranks, and their description."""
 
+import os
 import subprocess
 import time
 from collections.abc import Sequence
@@ -156,7 +157,7 @@ Missing ranks:
 
 
 class Output:
-    """Feeds bytes as a rank's output."""
+    """Feeds bytes to the detection like a rank's output."""
 
     def __init__(self) -> None:
         self.warnings = StallWarnings()
@@ -236,3 +237,16 @@ def test_steps_words_and_files_are_signs_of_life(
             assert time.monotonic() < deadline
         process.stdin.write("end\n")
     assert (tmp_path / "x").exists()
+
+
+def test_counters_of_a_silent_rank_are_read_every_few_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, read = [1000.0], set()
+    monkeypatch.setattr(node_watch, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(node_watch, "bytes_moved", lambda pid: read.add(clock[0]) or 0)
+    watched = Activity()
+    for _ in range(40):
+        clock[0] += 1
+        watched.look([Rank(os.getpid(), "none")])
+    assert sorted(read) == [1016, 1022, 1028, 1034, 1040]

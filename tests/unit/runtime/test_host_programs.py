@@ -1,4 +1,4 @@
-"""Programs that batch scripts start on hosts, in odd environments and where nobody reads them."""
+"""Programs that batch scripts start on hosts, in odd environments and without readers."""
 
 import hashlib
 import json
@@ -34,11 +34,7 @@ ENVIRONMENTS: dict[str, dict[str, str]] = {
 
 @dataclass(frozen=True)
 class Program:
-    """A program, its arguments, and the exit status that it means.
-
-    Args:
-        unheard: the status where its output goes nowhere: another one if the output was the point.
-    """
+    """A program, its arguments, its exit status, and its status if its output is lost (`unheard`)."""
 
     name: str
     arguments: list[str]
@@ -66,7 +62,7 @@ def name_of(program: Program) -> str:
 
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Iterator[Path]:
-    """An interrupted attempt of a run with an odd name, and the checkpoint that it left."""
+    """An interrupted attempt of a run with an odd name, and its checkpoint."""
     folder = tmp_path / "rün \udcff"
     attempt = folder / "attempts" / ATTEMPT
     attempt.mkdir(parents=True)
@@ -103,7 +99,7 @@ def with_checkpoint(folder: Path) -> None:
 
 
 def environment_of(name: str, tmp_path: Path) -> dict[str, str]:
-    """Return an environment; modules in its shadows end whoever imports them."""
+    """Return an environment whose PYTHONPATH has modules that end the importing program."""
     shadows = tmp_path / "shadows"
     shadows.mkdir()
     for module in SHADOWS:
@@ -128,7 +124,7 @@ def test_they_end_as_they_mean_in_any_environment(
     ) as it:
         assert it.stdout
         if program is RESERVE:
-            # It holds the port until somebody listens there, or its parent ends.
+            # It holds the port until a process listens there, or its parent ends.
             assert int(it.stdout.readline()) > 0
             it.terminate()
             return
@@ -139,7 +135,7 @@ def test_they_end_as_they_mean_in_any_environment(
 
 
 def closed_pipe() -> int:
-    """Return the writing end of a pipe that nobody reads."""
+    """Return the writing end of a pipe without a reader."""
     reading, writing = os.pipe()
     os.close(reading)
     return writing

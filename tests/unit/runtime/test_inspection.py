@@ -1,4 +1,4 @@
-"""Whether a rank gets on: real processes that compute, loop, wait and stop."""
+"""Detection of progress in real processes that compute, loop, wait and stop."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ Look = Callable[..., Place]
 
 @pytest.fixture
 def look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Look]:
-    """Starts a program as rank 3, and says where it is once it is found in that state."""
+    """Starts a program as rank 3, and returns its place once it is in the expected state."""
     monkeypatch.setattr(inspection, "_PAUSE", 0.05)
     monkeypatch.setattr(inspection, "UNDISTURBED", 0.5)
     monkeypatch.setattr(progress, "UNDISTURBED", 0.5)
@@ -38,14 +38,14 @@ def look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Look]:
             program, env=variables, stdout=subprocess.DEVNULL, start_new_session=True
         )
         started.append(process)
-        # Until it has come to where it stays.
+        # Until it has reached its final place.
         for _ in range(20):
             found = inspect(1, {3: process.pid}, folder)
             place = without_digest(found)
             assert place.rank == 3
             if place.state == state:
                 break
-        # And there it is found again.
+        # It must stay in that state.
         for _ in range(again):
             found = inspect(1, {3: process.pid}, folder)
             place = without_digest(found)
@@ -54,7 +54,7 @@ def look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Look]:
 
     yield at
     for process in started:
-        # With what it has started, which would go on for ever.
+        # With its children, which would run for ever.
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     folder.remove()
@@ -119,7 +119,7 @@ def test_what_cannot_end_by_itself_does_not_get_on(look: Look, program: str) -> 
 
 @pytest.mark.slow
 def test_a_script_of_short_programs_gets_on_whenever_it_is_looked_at(look: Look) -> None:
-    """The sleep that was seen first may be over at the last look, and the next one not be known."""
+    """The first sleep may be over at the last sample, and the next process is unknown."""
     program = "import subprocess\nsubprocess.run(['sh', '-c', 'while :; do sleep 0.7; done'])\n"
     look(program, WORKS, again=15)
 

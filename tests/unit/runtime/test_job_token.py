@@ -1,4 +1,4 @@
-"""The job's token is the agent's alone."""
+"""Only the agent has the job's token."""
 
 import subprocess
 from pathlib import Path
@@ -9,7 +9,7 @@ from agent_job import PYTHON, RECORD_A_STEP, RUNTIME
 
 from argosy.runtime.agent.transport import signing
 
-# Prints whether a process that hid its memory can be dumped: traced by another one, and not.
+# Prints whether a process that hid its memory is dumpable, with a tracer and without.
 LOOK = """
 import ctypes, os, sys
 sys.path.insert(0, sys.argv[1])
@@ -24,7 +24,7 @@ for traced in (True, False):
         os._exit(0)
     os.wait()
 """
-# Natively a rank may look at all that its user runs; but not at agents.
+# A native rank may inspect all processes of its user, except agents.
 HOSTILE = """
 import os
 for name in ("environ", "maps", "mem"):
@@ -38,7 +38,7 @@ print("own", [name for name in os.environ if "TOKEN" in name])
 
 @pytest.fixture
 def hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process of the tests stays as it is."""
+    """Keep the process of the tests dumpable."""
     monkeypatch.setattr(signing, "hide_memory", lambda: None)
 
 
@@ -58,19 +58,19 @@ def test_the_token_is_taken_from_its_file_and_from_the_variables(tmp_path: Path)
 
 
 def test_who_is_traced_stays_readable_for_its_tracer() -> None:
-    """proot, which traces what it runs, has to read the names of files in its memory."""
+    """proot traces its processes and has to read file names in their memory."""
     done = subprocess.run([PYTHON, "-c", LOOK, RUNTIME], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("1\n0\n", "")
 
 
-def test_a_rank_without_a_container_cannot_read_its_agent(make_job: Any) -> None:
-    job = make_job(HOSTILE + RECORD_A_STEP, nodes=1).start()
+def test_a_rank_without_a_container_cannot_read_its_agent(job: Any) -> None:
+    job = job(HOSTILE + RECORD_A_STEP, nodes=1).start()
     assert job.wait() == [0], job.outputs()
     lines = [line for line in job.output(0).splitlines() if line.startswith("[0] ")]
     assert lines == ["[0] environ refused", "[0] maps refused", "[0] mem refused", "[0] own []"]
 
 
-def test_a_file_that_is_not_there_is_one_line(make_job: Any) -> None:
-    job = make_job("pass", nodes=1).start(ARGOSY_TOKEN_FILE="/nowhere/token")
+def test_a_file_that_is_not_there_is_one_line(job: Any) -> None:
+    job = job("pass", nodes=1).start(ARGOSY_TOKEN_FILE="/nowhere/token")
     assert job.wait() == [2]
     assert job.output(0) == "argosy: [Errno 2] No such file or directory: '/nowhere/token'\n"

@@ -1,11 +1,9 @@
-"""Who is at fault where one rank ends and others fail for it."""
+"""The root cause if one rank ends and others fail because of it."""
 
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_job import jobs
 
 from argosy.runtime.agent.coordination.failure import (
     ABORT,
@@ -121,18 +119,17 @@ def test_other_ranks_get_a_moment_to_say_what_they_are_at() -> None:
 ENDS_LAST = """
 import os, sys, time
 if os.environ["ARGOSY_RANK"] == "1":
-    # As a library that takes leave of the others before its process ends.
+    # Like a library that disconnects before its process ends.
     time.sleep(0.8)
     sys.exit()
 sys.exit("HorovodInternalError: Horovod has been shut down.")
 """
 
 
-def test_a_rank_that_takes_long_to_end_is_the_culprit_still(tmp_path: Path) -> None:
-    with jobs(tmp_path) as job:
-        one = job(ENDS_LAST).start()
-        assert one.wait() == [1, 1]
-        assert "rank 1 (node 1): it ended with exit code 0" in one.verdict().stdout
+def test_a_rank_that_takes_long_to_end_is_the_culprit_still(job: Any) -> None:
+    one = job(ENDS_LAST).start()
+    assert one.wait() == [1, 1]
+    assert "rank 1 (node 1): it ended with exit code 0" in one.verdict().stdout
 
 
 ENDS_FIRST = """
@@ -155,11 +152,10 @@ sys.exit("RuntimeError: [pair.cc:553] Connection closed by peer [127.0.0.1]:4711
         (3, "rank 1 (node 1): exit code 3"),
     ],
 )
-def test_agents_name_the_rank_that_ended_first(tmp_path: Path, code: int, cause: str) -> None:
-    with jobs(tmp_path) as job:
-        one = job(ENDS_FIRST.replace("CODE", str(code))).start()
-        assert one.wait() == [1, 1]
-        assert one.verdict().stdout.strip().endswith(cause)
+def test_agents_name_the_rank_that_ended_first(job: Any, code: int, cause: str) -> None:
+    one = job(ENDS_FIRST.replace("CODE", str(code))).start()
+    assert one.wait() == [1, 1]
+    assert one.verdict().stdout.strip().endswith(cause)
 
 
 ABORTS = """
@@ -171,10 +167,7 @@ import time; time.sleep(20)
 """
 
 
-def test_agents_name_the_address_that_a_rank_cannot_reach(tmp_path: Path) -> None:
-    with jobs(tmp_path) as job:
-        one: Any = job(ABORTS).start()
-        assert one.wait() == [1, 1]
-        assert re.search(
-            r"SIGABRT\): it cannot reach 10\.88\.0\.3: Connection timed out", one.failures()[0]
-        )
+def test_agents_name_the_address_that_a_rank_cannot_reach(job: Any) -> None:
+    one = job(ABORTS).start()
+    assert one.wait() == [1, 1]
+    assert "SIGABRT): it cannot reach 10.88.0.3: Connection timed out" in one.failures()[0]

@@ -1,14 +1,12 @@
-"""What agents make of a start in which they do not find each other."""
+"""Agents that do not find each other at the start."""
 
 import json
 import socket
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_job import ADDRESS, Job, jobs
+from agent_job import ADDRESS, Job
 
 from argosy.runtime.agent.coordination import meeting
 from argosy.runtime.agent.coordination.coordinator import Coordinator
@@ -22,14 +20,8 @@ REFUSED = ConnectionRefusedError(111, "Connection refused")
 SITE = "slurm/kestrel/site.yaml"
 
 
-@pytest.fixture
-def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
-    with jobs(tmp_path) as make:
-        yield make
-
-
 def told(job: Job, node: int, **more: str) -> Settings:
-    """What the agent of a node is told."""
+    """Return the settings of a node's agent."""
     return read_settings({**job.environment(node), "ARGOSY_SITE_FILE": SITE, **more})
 
 
@@ -50,7 +42,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def search(
     job: Job, error: BaseException, seconds: float, **more: str
 ) -> tuple[Failure | None, Any]:
-    """What comes of attempts that all end so, and what the user is told meanwhile."""
+    """Return the failure after attempts with the same error, and the printed lines."""
     said: list[str] = []
     trying = Search(told(job, 1, **more), said.append)
     end = time.monotonic() + seconds
@@ -66,7 +58,9 @@ def test_a_head_that_has_not_begun_is_waited_for(job: Any) -> None:
     failure, said = search(job(SLEEPER), REFUSED, 1.5)
     assert failure is None
     [line] = said
-    assert line.startswith("node 1 waits for the head (node 0, which has not begun) at 127.0.0.1:")
+    assert line.startswith(
+        "node 1 waits for the head (node 0, which has not started) at 127.0.0.1:"
+    )
     assert line.endswith(" by interface lo: connection refused")
 
 
@@ -74,10 +68,10 @@ def test_a_head_that_has_not_begun_is_waited_for(job: Any) -> None:
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (REFUSED, "connection refused, perhaps by a firewall"),
-        (TimeoutError("timed out"), "timed out; either `interface`"),
-        (OSError(113, "No route to host"), "no route to host; either `interface`"),
-        (ValueError("the answer is not signed"), "the answer is not signed; `interface`"),
+        (REFUSED, "connection refused; check `interface`"),
+        (TimeoutError("timed out"), "timed out; `interface`"),
+        (OSError(113, "No route to host"), "no route to host; `interface`"),
+        (ValueError("the answer is not signed"), "the answer is not signed; check `interface`"),
     ],
 )
 def test_a_head_that_runs_and_cannot_be_reached(job: Any, error: BaseException, words: str) -> None:
@@ -169,7 +163,7 @@ def test_agents_do_not_wait_for_a_head_that_is_known_not_to_start(job: Any) -> N
 
 
 def test_agents_do_not_wait_for_a_head_that_has_failed(job: Any) -> None:
-    """Node 0 cannot listen at the address that it is told."""
+    """Node 0 cannot listen on its address."""
     job = job(SLEEPER).start(ARGOSY_HEAD_ADDRESS="192.0.2.1")
     assert job.wait() == [1, 1]
     cause = f"cannot listen on 192.0.2.1:{job.port}: Cannot assign requested address"
@@ -178,7 +172,7 @@ def test_agents_do_not_wait_for_a_head_that_has_failed(job: Any) -> None:
 
 @pytest.mark.slow
 def test_the_head_does_not_wait_for_a_node_that_gave_up(job: Any) -> None:
-    """Node 1 is told another address; its word comes by the shared file system alone."""
+    """Node 1 has another address of the head, and only shares the file system."""
     job = job(SLEEPER).start(0)
     job.until_printed("agent started")
     job.start(1, ARGOSY_HEAD_ADDRESS="127.0.0.2", ARGOSY_START_TIMEOUT="1")

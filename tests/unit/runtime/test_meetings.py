@@ -1,4 +1,4 @@
-"""Whether ranks were connected to each other: real processes that are, and that are not."""
+"""Detection of connections between ranks, with real processes."""
 
 import json
 import socket
@@ -86,7 +86,7 @@ UNSEEN = 0
 
 
 def groups(folder: Path, program: str, **run: Any) -> Any:
-    """How many groups the verdict tells of, with its words."""
+    """Return the number of groups in the verdict, and its text."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with jobs(folder) as job:
@@ -138,7 +138,7 @@ kept = connect(port)
 time.sleep(60)
 """
 )
-# It has used the cluster for long enough to be seen before the program begins.
+# It uses the cluster long enough for a scan before the program starts.
 CONNECTS_FIRST = (
     SERVE
     + """
@@ -163,7 +163,7 @@ if os.fork() == 0:
 os.wait()
 time.sleep(3)
 """ + RECORD_A_STEP  # fmt: skip
-# It listens and accepts nobody: the other end is nobody's yet.
+# It listens and does not accept: the other end has no owner yet.
 BACKLOG = (
     SERVE
     + """
@@ -200,7 +200,7 @@ os.wait()
 def test_a_program_is_seen_to_use_the_commands_beside_it(
     tmp_path: Path, start: str | None, program: str, found: int
 ) -> None:
-    """Its launcher's `start` uses them as well, which does not count."""
+    """The launcher's `start` uses the commands as well, which does not count."""
     more = {"start": [PYTHON, "-c", start.replace("{", "{{").replace("}", "}}")]} if start else {}
     beside = {"each": [[PYTHON, "-c", BESIDE]]}
     number, said = groups(tmp_path, program, per="job", beside=beside, **more)
@@ -236,7 +236,7 @@ time.sleep(3)
 def test_ranks_that_meet_late_and_shortly_are_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after minutes of preparation: all but the last phase of looks is left out."""
+    """As after minutes of preparation: only the last phase of scans remains."""
     monkeypatch.setattr(links, "_SCHEDULE", links._SCHEDULE[-1:])
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
@@ -319,7 +319,7 @@ def of_rank(rank: int, **more: Any) -> dict[str, Any]:
 def test_short_calls_to_a_rank_may_have_been_a_meeting(
     tmp_path: Path, first: dict[str, Any], second: dict[str, Any], found: int
 ) -> None:
-    """A call from elsewhere, or on a machine that another rank is on as well."""
+    """A connection from elsewhere, or on a machine with another rank."""
     for rank, more in enumerate((first, second)):
         content = {**NOTED, **of_rank(rank, **more)}
         (tmp_path / f"links-{rank}.json").write_text(json.dumps(content))

@@ -1,4 +1,4 @@
-"""Whose memory was at its end when a rank was killed."""
+"""The cause of a kill: the job's memory limit, or the node's memory."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ GIB = 1 << 30
 
 
 class Machine:
-    """The files of a kernel, as they stand on real nodes."""
+    """Files of the kernel, as on real nodes."""
 
     def __init__(self, folder: Path) -> None:
         self.proc, self.sys = folder / "proc", folder / "sys"
@@ -41,7 +41,7 @@ class Machine:
         line = "4:cpuset:/slurm/job_7\n3:memory:/slurm/job_7/step_0\n0::/\n"
         self.write(self.proc / "self/cgroup", line)
         job = self.sys / "fs/cgroup/memory/slurm/job_7"
-        # Version 1 counts in the process's own group alone.
+        # Version 1 counts only in the process's own group.
         for folder, size, kills in ((job, limit, 0), (job / "step_0", 1 << 62, killed)):
             self.write(folder / "memory.limit_in_bytes", f"{size}\n")
             self.write(folder / "memory.failcnt", f"{met}\n")
@@ -109,7 +109,7 @@ def test_kills_of_the_job_are_counted(machine: Machine, version: int) -> None:
 
 
 def test_kills_of_others_are_not(machine: Machine) -> None:
-    """Of the node, of a group without a limit, and of all that a user runs on a login node."""
+    """Of the node, of a group without a limit, and of a user's sessions on a login node."""
     before = machine.look()
     machine.node_kills(20)
     assert kills_in_job(before, machine.look()) == 0

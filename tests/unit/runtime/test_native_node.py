@@ -1,4 +1,4 @@
-"""Without a container a program sees what it would see in one: its ranks, and no task of a launcher."""
+"""A native program has the same variables as in a container: its ranks', and no launcher's."""
 
 import os
 import subprocess
@@ -44,7 +44,7 @@ OF_THE_USER = {
 
 
 def environment(folder: Path, **variables: str) -> dict[str, str]:
-    """Return what a program of a node is given."""
+    """Return the environment of a node's program."""
     (folder / "logs").mkdir()
     done = subprocess.run(
         ["bash", PROGRAM, folder / "logs", sys.executable, "env", "--null"],
@@ -67,7 +67,7 @@ def test_nothing_of_a_scheduler_or_launcher_is_left_and_all_of_the_user(tmp_path
 
 @pytest.mark.parametrize("there", [True, False])
 def test_programs_start_in_the_project(tmp_path: Path, there: bool) -> None:
-    """A cluster starts the job in the run's folder, this machine in the project."""
+    """Clusters start the job in the run's folder, the site `local` in the project."""
     project = tmp_path / "my project"
     project.mkdir()
     if there:

@@ -1,4 +1,4 @@
-"""The program that looks at nodes: by whatever Python they have, and between two of them."""
+"""The survey of nodes: with any Python, and between two nodes."""
 
 import ast
 import json
@@ -117,7 +117,7 @@ def test_a_folder_is_the_one_that_whoever_asks_has(tmp_path: Path) -> None:
     assert node_look.seen(str(other), True, questions, 3).startswith(
         "is not the login node's folder"
     )
-    # Where this machine could leave nothing, nothing is compared.
+    # Without access to the internet, there is nothing to compare.
     questions["marked"] = []
     assert node_look.seen(str(other), False, questions, 3) == ""
 

@@ -1,4 +1,4 @@
-"""Whether numbers that one pattern finds are of one kind."""
+"""Detection of patterns that match two kinds of numbers."""
 
 import random
 import re
@@ -14,7 +14,7 @@ RATE = r"([0-9.]+) (?:samples|images|img)/s"
 
 
 def kinds(pattern: str, lines: Sequence[str]) -> list[str]:
-    """The two kinds that are found, in words."""
+    """Return the two detected kinds as text."""
     found = NumberKinds()
     for line in lines:
         matches = [(match, rate_of(match)) for match in re.finditer(pattern, line)]
@@ -72,7 +72,7 @@ def deep_speed(step: int) -> str:
             "mean 128",
             "mean 512",
         ),
-        # As near as two kinds can be, but always both in one line, or in turn.
+        # Close numbers, but always two per line, or alternating.
         (
             "([0-9.]+) ?/s",
             [
@@ -92,7 +92,7 @@ def deep_speed(step: int) -> str:
             "(9 numbers, mean",
             "(9 numbers, mean",
         ),
-        # Behind many lines with words of their own.
+        # After many lines with different words.
         (
             RATE,
             [
@@ -127,7 +127,7 @@ def rate(mean: float = 512) -> str:
             f"Epoch {n // 10}/10 [{n}/100] loss 0.{n} lr 1e-3 {rate()} ETA 0:{n % 60:02d}"
             for n in range(99)
         ],
-        # A slow start while the time that is left has days in it.
+        # A slow start, with days in the remaining time.
         [f"step {n} {rate(30)}, eta 1 day, 2:0{n}:11" for n in range(3)]
         + [f"step {n} {rate()}, eta 7:00:{n}" for n in range(10, 60)],
         ["Compiling: 31.0 img/s", "Warmup: 40.5 img/s"]
@@ -159,6 +159,6 @@ def test_many_forms_are_compared_in_no_time() -> None:
 
 
 def test_the_first_state_of_a_bar_is_no_kind() -> None:
-    """It has no loss beside it yet, and its time is that of hardly any work."""
+    """The first state has no loss yet, and the time of hardly any work."""
     states = [f"{n}/9 [00:01<00:01, 60.{n}it/s, loss=0.{n}]" for n in range(2, 9)]
     assert not kinds(r"([0-9.]+)it/s", ["1/9 [00:00<00:01, 426.29it/s]", *states])

@@ -1,4 +1,4 @@
-"""What is seen of printed lines: texts without escapes, needed words, losses that are not finite."""
+"""Output as a terminal shows it, required literal text of patterns, and losses that are not finite."""
 
 import re
 import time
@@ -121,7 +121,7 @@ def test_other_words_are_no_such_loss(line: str) -> None:
 
 
 def test_lines_without_the_patterns_words_cost_little() -> None:
-    """Gigabytes of output must not hold a program back: hardly more than to divide it into lines."""
+    """Searching must not slow a program down: it costs little more than splitting lines."""
     lines = [b"step %d loss 0.%d and other words\n" % (n, n) for n in range(2000)]
     data, pattern = b"".join(lines), re.compile("([0-9.]+) samples/s")
     settings = SimpleNamespace(

@@ -1,11 +1,10 @@
-"""The PMI server of agents, with ranks that send what MPICH sends."""
+"""The agents' PMI server, with ranks that send MPICH's messages."""
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_job import Job, jobs
+from agent_job import Job
 
 # The messages of MPICH 5.0.2, in their order.
 CLIENT = """
@@ -51,12 +50,6 @@ meet()
 VARIABLES = {"PMI_PORT": "{pmi}", "PMI_ID": "{rank}"}
 
 
-@pytest.fixture
-def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
-    with jobs(tmp_path) as make:
-        yield make
-
-
 def start(job: Any, program: str, **variables: str) -> Job:
     made: Job = job(program, ranks_per_node=2, rank_environment={**VARIABLES, **variables})
     return made.start()
@@ -67,7 +60,7 @@ def test_ranks_of_two_nodes_see_each_others_values_after_a_barrier(job: Any) -> 
     done = start(job, CLIENT + again)
     assert done.wait() == [0, 0], done.outputs()
     assert "size=4" in done.outputs()
-    # They met, without a connection among themselves.
+    # The ranks met without connections to each other.
     assert done.verdict().returncode == 0
     assert '"groups": 1' in (done.attempt_dir / "verdict.json").read_text()
 
@@ -137,7 +130,7 @@ def test_what_is_not_served_is_a_line_and_the_job_goes_on(
 
 
 def test_files_that_killed_ranks_leave_in_shared_memory_are_removed(job: Any) -> None:
-    """MPICH 5.0.2 names them as here, seen with real ranks; another job's stays."""
+    """MPICH 5.0.2 uses these names, as observed with real ranks; files of other jobs stay."""
     leave = """
 number = 0x811C9DC5
 for byte in os.environ["KVS"].encode():

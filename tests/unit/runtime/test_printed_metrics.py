@@ -1,4 +1,4 @@
-"""Numbers that programs print besides their throughput, as the agents of a job write them down."""
+"""Metrics that programs print, as the agents of a job record them."""
 
 import json
 import re
@@ -31,7 +31,7 @@ def test_metrics_of_lines_that_have_a_throughput(job: Any) -> None:
     import sys
     for step in range(3):
         print(f"\x1b[32mloss\x1b[0m {1 / (step + 1)} accuracy: {90 + step}.5 % at {step + 1} samples/s")
-    # A progress bar overwrites itself, and its last state has no end.
+    # A progress bar overwrites itself, and its last state has no newline.
     print("\rloss=5e-1\rloss=2.5e-05", end="")
     """
     metrics = {**LOSS, "val/accuracy@1": "accuracy: ([0-9.]+)"}
@@ -47,7 +47,7 @@ def test_metrics_of_lines_that_have_a_throughput(job: Any) -> None:
 
 
 def test_a_run_that_records_steps_has_metrics_too(job: Any) -> None:
-    """What is no number is counted; NaN is one, as where a program records it."""
+    """Unreadable numbers are counted; NaN counts as a value, as with argosy_steps."""
     program = (
         RECORD_A_STEP + "print('loss nan\\nloss 1,234\\nloss x\\nloss -2\\n' + 'loss 1' * 1000)"
     )

@@ -1,4 +1,4 @@
-"""What is taken for a number, and for samples per second, in what programs print."""
+"""Parsing of numbers and rates in printed lines."""
 
 import math
 import re
@@ -41,7 +41,7 @@ def found(pattern: str, line: str) -> float:
         (r"(\S+) img/s", "1.2k img/s", 1200.0),
         (r"([0-9.]+ ?[kKMG]?)", "14.5K tks/s", 14500.0),
         (r"([0-9.]+ ?[kKMG]?)", "12.3 M img/s", 12.3e6),
-        # Lists, tables, times and names beside a number are none of it.
+        # Lists, tables, times and names beside a number do not belong to it.
         (r",([0-9.]+)$", "0,10,2.3026,812.4", 812.4),
         (r"\[([0-9]+)", "[1, 234]", 1.0),
         (r"([0-9.]+)$", "1, 234", 234.0),
@@ -149,7 +149,7 @@ def test_a_part_of_a_number_is_none(pattern: str, line: str, part: str) -> None:
 
 
 def records(pattern: str, text: str) -> list[float | str]:
-    """Rates that are taken, and why others are not."""
+    """Return the rates, and the reasons against unreadable ones."""
     found: list[float | str] = []
     for match in re.finditer(pattern, text):
         try:
@@ -166,7 +166,7 @@ def records(pattern: str, text: str) -> list[float | str]:
         (PLAIN, "step 7: 100 samples/s, then 0 samples/s", [100.0, 0.0]),
         (ANY, "many samples/s", ["many"]),
         (ANY, "1e3 samples/s", [1000.0]),
-        # A hyphen is no minus.
+        # A hyphen is no minus sign.
         (PLAIN, "rate-5 samples/s", [5.0]),
         (r"rate=([0-9.]+)", "rate=100.5, loss=3", [100.5]),
         (r"\$,?(\d+)", "$,100", [100.0]),
@@ -186,14 +186,14 @@ def test_a_sign_outside_of_the_group_is_no_rate(text: str) -> None:
     assert records(PLAIN, text) == [f"5 of {text!r}"]
 
 
-# Numbers as people and programs write them, by the sign of their thousands.
+# Separators of thousands in numbers of people and programs.
 GROUPED = [",", "_", "'", "’", " ", "\u00a0", "\u202f", "\u2009", "\u066c", "˙", "ʼ"]
 FULL_WIDTH = str.maketrans("0123456789.", "０１２３４５６７８９．")
 ARABIC = str.maketrans("0123456789.", "٠١٢٣٤٥٦٧٨٩٫")
 
 
 def written(number: float) -> st.SearchStrategy[str]:
-    """Ways to write a number, which all mean it or say nothing that can be read."""
+    """Return notations of a number; each has this value or is unreadable."""
     plain, fixed = f"{number:g}", f"{number:.2f}"
     return st.sampled_from(
         [
@@ -207,7 +207,7 @@ def written(number: float) -> st.SearchStrategy[str]:
     )
 
 
-# Of these no number of samples per second can be had.
+# Texts that contain no rate.
 NO_RATES = ["-1234.5", "−1234.5", "12.5%", "12.5 %", "123/456", "1:02:03", "0x4d2", "1.2.3", "12½"]
 BEFORE = [
     "",

@@ -1,4 +1,4 @@
-"""Which files a run's program is made of: what changes in them is noticed, and nothing else."""
+"""Files of a run's program: changes in them are detected, and no others."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def workloads(tmp_path: Path) -> Path:
 def program_digests(
     words: Iterable[str], workloads: str, runtime: str = "container", **variables: str
 ) -> dict[str, str]:
-    """Digests of a run's program."""
+    """Return the digests of a run's program."""
     return Program(words, variables, workloads, is_native=runtime == "native").digests()
 
 
@@ -76,10 +76,10 @@ TRAINING = {
     [
         (["python3", "/workloads/train.py", "--rate=1"], TRAINING),
         (["bash", "/workloads/run.sh"], {"run.sh", "unrelated.py", *TRAINING}),
-        # What lies above a program's folder is not where it imports from.
+        # A program does not import from parent folders.
         (["/workloads/nested/deep/train.py"], {"nested/deep/train.py", "nested/deep/near.py"}),
         (["train", "--config=/workloads/other.yaml"], {"other.yaml"}),
-        # Whatever it is, and wherever the program itself lies.
+        # Any named file counts, wherever the program is.
         (["train", "/workloads/data.bin"], {"data.bin"}),
         (["sh", "-c", "python3 /workloads/deep.py; true"], {"deep.py"}),
         (["/opt/mine:/workloads/nested"], {each for each in FILES if each.startswith("nested/")}),
@@ -130,7 +130,7 @@ def test_what_a_program_writes_beside_itself_is_no_change_of_it(workloads: Path)
     assert [*before] == ["/workloads/train.py"]
     (workloads / "history.json").write_text("{}")
     assert program_digests(["/workloads/train.py"], str(workloads)) == before
-    # A file that the command names is meant, whatever it is.
+    # A file that the command names counts, whatever its type.
     named = program_digests(
         ["/workloads/train.py", "--out=/workloads/history.json"], str(workloads)
     )
@@ -173,13 +173,13 @@ def test_two_programs_that_import_each_other_have_an_end(workloads: Path) -> Non
 
 DATA = 3000
 IMPORTING = {
-    # A folder is no package where another is installed by its name.
+    # An installed package takes precedence over a folder without __init__.py.
     "walk.py": "import torch\nfrom torch.utils import data\nfrom torch import nn, own\n",
     "torch/digits.py": "",
     "torch/own.py": "",
     "data/labels.yaml": "",
     "data/code.py": "",
-    # What an import loads of a package, and nothing else of it.
+    # Only the files of a package that an import loads.
     "inner.py": "import pack.deep.leaf\nimport time, json.decoder\n",
     "pack/__init__.py": "",
     "pack/other.py": "",
@@ -191,7 +191,7 @@ IMPORTING = {
     "above.py": "",
     "time.py": "",
     "json.py": "",
-    # A module before a folder of its name, a package before both.
+    # A module takes precedence over a folder of its name, a package over both.
     "module.py": "import both\nfrom both import part\n",
     "both.py": "",
     "both/part.py": "",
@@ -199,7 +199,7 @@ IMPORTING = {
     "listed/__init__.py": "__all__ = ['one', 'value']\nvalue = 1\n",
     "listed/one.py": "",
     "listed/two.py": "",
-    # Names that are made as the program runs.
+    # Names that the program computes.
     "dynamic.py": "import importlib\nimportlib.import_module('listed.two')\n__import__('both')\n",
     "registry.py": "from importlib import import_module as load\nimport importlib\n"
     "importlib.import_module(f'models.{name}')\n",
@@ -269,7 +269,7 @@ def importing(tmp_path: Path) -> Path:
             "bash /workloads/start.sh",
             "start.sh pack/__init__.py pack/sibling.py pack/deep/__init__.py",
         ),
-        # The folder of a program is that of the file behind a link.
+        # Links are followed to find a program's folder.
         ("python3 /workloads/linking/link.py", "linking/link.py above.py"),
         ("bash -c 'cd /workloads && python3 app'", "app/__main__.py app/near.py"),
         ("bash -c 'cd /workloads/lib; python3 helper.py'", "lib/helper.py"),
@@ -317,7 +317,7 @@ def test_data_is_not_walked(importing: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(os, "listdir", scan)
     assert found(importing, "python3", "/workloads/walk.py") == {"walk.py"}
     assert scanned == []
-    # One that the command names is not read to its end.
+    # A folder that the command names is not listed completely.
     assert found(importing, "python3", "/workloads/walk.py", "/workloads/data") == {"walk.py"}
 
 

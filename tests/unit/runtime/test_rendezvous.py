@@ -10,7 +10,7 @@ from argosy.runtime.agent.rendezvous.store import MAX_VALUE, KvLog, Outbox, Rend
 
 
 class Job:
-    """Nodes whose messages go to and from the head when the test wants it."""
+    """Nodes whose messages the test delivers to and from the head."""
 
     def __init__(self, nodes: int) -> None:
         self.board = KvLog()
@@ -206,7 +206,7 @@ def test_the_second_init_finds_nothing_of_the_first_whatever_the_order_of_messag
         assert job.nodes[rank].get(f"/global_/{1 - rank}") == b"first"
         job.nodes[rank].delete(f"/global_/{rank}")
         assert job.nodes[rank].get(f"/global_/{1 - rank}") is None
-    # Node 0 is in the second init before the head has heard that node 1 is done with the first.
+    # Node 0 starts the second init before the head learns that node 1 is done with the first.
     job.nodes[0].put("/global_/0", b"second")
     job.up(0)
     job.down(0)

@@ -1,4 +1,4 @@
-"""The port that is held for the head."""
+"""The reserved port of the head."""
 
 import itertools
 import os
@@ -31,7 +31,7 @@ def test_others_cannot_take_the_port_but_the_head_can() -> None:
 
 def test_it_ends_with_its_parent() -> None:
     script = f"{COMMAND[0]} {COMMAND[1]} {ADDRESS} & read -r _ <&0"
-    # The pipe of its output ends when the holder has ended.
+    # The output's pipe closes when the holder ends.
     with subprocess.Popen(
         ["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as parent:
@@ -58,7 +58,7 @@ def test_it_holds_the_port_as_long_as_the_start_takes(monkeypatch: pytest.Monkey
 
 
 def test_nothing_stays_of_it_where_nobody_hears_the_port() -> None:
-    """Its parent may have ended before it looked who that is."""
+    """The parent may end before the program reads its pid."""
     with subprocess.Popen(
         [*COMMAND, ADDRESS], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as it:

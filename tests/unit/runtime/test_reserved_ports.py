@@ -1,19 +1,18 @@
-"""The port that is kept for rank 0."""
+"""Ports reserved for the program."""
 
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_job import ADDRESS, Job, jobs
+from agent_job import ADDRESS, PYTHON
 
 from argosy.runtime.agent.rendezvous.reserved_ports import ListenerWatch, reserve_port
 from argosy.runtime.agent.transport.peers import Owners
 
-# As torch.distributed does it: rank 0 listens at all addresses with SO_REUSEADDR, all connect.
+# Like torch.distributed: rank 0 listens on all addresses with SO_REUSEADDR, and all ranks connect.
 MEETING = """
 import os, socket, threading, time
 import argosy_steps
@@ -22,7 +21,7 @@ rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 def serve():
     with socket.create_server(("", place[1])) as store:
-        # Nobody has met anybody before all are there.
+        # Ranks meet only when all are present.
         others = [store.accept()[0] for _ in range(size)]
         for other in others:
             other.sendall(b"met")
@@ -45,14 +44,8 @@ with argosy_steps.Recorder().step(samples=1):
 """
 
 
-@pytest.fixture
-def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
-    with jobs(tmp_path) as make:
-        yield make
-
-
 def listener(address: str, port: int, family: int = socket.AF_INET) -> socket.socket:
-    """A socket that listens there, as servers make it."""
+    """Return a listening socket like a server's."""
     found = socket.socket(family)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     found.bind((address, port))
@@ -66,7 +59,7 @@ def test_who_knows_the_port_can_listen_there_while_it_is_kept(family: int, addre
         port = reserved.getsockname()[1]
         with listener(address, port, family), socket.create_connection((ADDRESS, port), 2):
             pass
-        # Again, as a rank does that is started again.
+        # Again, like a restarted rank.
         with listener(address, port, family):
             pass
 
@@ -76,7 +69,7 @@ def test_who_asks_for_any_port_does_not_get_it() -> None:
         port = reserved.getsockname()[1]
         with socket.socket() as other, pytest.raises(OSError, match="in use"):
             other.bind((ADDRESS, port))
-        # Nor does somebody who connects, to whom the kernel gives one.
+        # Nor does a connecting socket, for which the kernel chooses a port.
         with socket.create_server((ADDRESS, 0)) as server:
             low, high = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
             assert low <= port <= high
@@ -93,7 +86,7 @@ def test_who_listens_at_the_port_is_one_of_ours(
     monkeypatch: pytest.MonkeyPatch, host: str, *, strange: bool
 ) -> None:
     said: list[str] = []
-    # The agent's own socket still looks as if it were somebody else's below proot.
+    # Below proot, the agent's own socket seems to belong to another user.
     monkeypatch.setattr(os, "getuid", lambda: 0)
     with reserve_port() as reserved, socket.create_server((ADDRESS, 0)) as own:
         port = reserved.getsockname()[1]
@@ -116,8 +109,8 @@ def test_who_listens_at_the_port_is_one_of_ours(
             watch.join(5)
     assert not watch.is_alive()
     expected = (
-        f"another user of this machine (id 65534) listens at port {port}, where the program was to "
-        "listen: run it again"
+        f"another user of this machine (id 65534) listens at port {port}, which is reserved for the "
+        "program: run it again"
     )
     assert said == ([expected] if strange else [])
 
@@ -133,7 +126,7 @@ def test_all_ranks_are_told_the_same_port(job: Any, tmp_path: Path, torch: str |
         "WORLD_SIZE": "{size}",
         "MASTER_ADDR": "{head_address}",
         "MASTER_PORT": "{master_port}",
-        # No torch serves a store there, or none that could.
+        # No torch can serve a store.
         "SERVED": "{agent_store}",
     }
     job = job(MEETING, nodes=2, ranks_per_node=2, rank_environment=variables)
@@ -143,6 +136,20 @@ def test_all_ranks_are_told_the_same_port(job: Any, tmp_path: Path, torch: str |
     assert len(met) == 1
     assert job.outputs().count(" met at ") == 4
     assert met != {"0"}
+    assert job.left_nothing()
+
+
+def test_a_slow_check_of_torch_delays_neither_other_nodes_nor_a_signal(
+    job: Any, tmp_path: Path
+) -> None:
+    python, checking = tmp_path / "python3", tmp_path / "checking"
+    script = f'[ "$1" != -c ] || {{ touch {checking}; sleep 60; }}; exec {PYTHON} "$@"'
+    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.chmod(0o755)
+    job = job([str(python), "-V"], nodes=2, rank_environment={"SERVED": "{agent_store}"})
+    job.start().until(checking.exists)
+    job.agents[0].terminate()
+    assert job.wait(10) == [130, 130], job.outputs()
     assert job.left_nothing()
 
 

@@ -1,4 +1,4 @@
-"""Whether a run begins again after a failure, and with which nodes."""
+"""Restarts of a run after a failure, and their nodes."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ EXIT = {"node": 1, "rank": 1, "cause": "exit code 1", "at": 15.0, "kind": "exit"
 
 
 class Run:
-    """A run whose batch script asks for the verdict of an attempt."""
+    """A run whose batch script runs verdict.py for an attempt."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
@@ -68,7 +68,7 @@ class Run:
     def fails(
         self, failure: Any = KILLED, lost: tuple[int, ...] = (), **more: Any
     ) -> tuple[int, str]:
-        """Return the exit status, and what the script reads, of an attempt that failed."""
+        """Return the exit status of a failed attempt, and the line for its script."""
         attempt = more.pop("attempt", "7.0")
         for number in range(4):
             state = "running" if number in lost else "failed"
@@ -110,7 +110,7 @@ def test_lost_nodes_are_left_out_while_enough_are_left(run: Run) -> None:
     assert run.fails(vanished, lost=(2,)) == (76, "7.0-1 3 0 1 3\n")
     assert run.fails(vanished, lost=(0, 2), attempt="8.0") == (76, "8.0-1 3 0 1 3\n")
     assert run.fails(vanished, lost=(2, 3), attempt="6.0") == (76, "6.0-1 2 0 1\n")
-    # Their agents were killed, but the launcher heard of it: the nodes are there.
+    # Their agents were killed, but the launcher noticed: the nodes are alive.
     assert run.fails(vanished, lost=(1, 2, 3), attempt="9.0") == (76, "9.0-1 4 0 1 2 3\n")
 
 
@@ -120,9 +120,7 @@ def test_too_few_nodes_are_left(run: Run, capsys: pytest.CaptureFixture[str]) ->
     folder.mkdir(parents=True)
     (folder / "lost.json").write_text(json.dumps({"schema_version": 2, "nodes": [1, 2]}))
     assert run.fails(lost=(1, 2)) == (1, "")
-    assert (
-        "it does not begin again: of its nodes 2 are left, fewer than 3" in capsys.readouterr().out
-    )
+    assert "no restart: 2 of its nodes are left, fewer than 3" in capsys.readouterr().out
 
 
 def test_a_run_that_needs_all_nodes_tries_all_again(run: Run) -> None:
@@ -164,9 +162,9 @@ def repeated(run: Run) -> tuple[int, str]:
     [
         (used_up, "its restarts (1) are used up"),
         (no_checkpoint, "it has saved no checkpoint"),
-        (out_of_memory, "memory ran out, as it would again"),
-        (warned, "its job will end soon"),
-        (repeated, "the same happened before, from the same checkpoint (step 40)"),
+        (out_of_memory, "memory ran out, and would again"),
+        (warned, "the job will end soon"),
+        (repeated, "it failed the same way before, from the same checkpoint (step 40)"),
     ],
 )
 def test_it_does_not_begin_again(
@@ -176,7 +174,7 @@ def test_it_does_not_begin_again(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert case(run) == (1, "")
-    assert f"argosy: it does not begin again: {why}\n" in capsys.readouterr().out
+    assert f"argosy: no restart: {why}\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("kind", ["other", "hung", None])

@@ -1,4 +1,4 @@
-"""What runs in users' containers needs no more than an old Python."""
+"""Programs in users' containers run with an old Python."""
 
 import ast
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 from agent_job import PYTHON, RUNTIME
 
 FILES = sorted([*RUNTIME.rglob("*.py"), *RUNTIME.parent.glob("schedulers/*/log_words.py")])
-# Written as code that only a later Python than 3.8 runs, though its grammar is the same.
+# Code that needs a later Python than 3.8, though with the same grammar.
 LATER = ("removeprefix", "removesuffix", "waitstatus_to_exitcode", "zip(strict", "functools.cache")
 
 
@@ -28,7 +28,7 @@ def test_it_is_python_3_8_and_imports_only_the_standard_library(path: Path) -> N
         assert {name.split(".")[0] for name in names} <= known
     assert not [word for word in LATER if word in text]
     if str(path.relative_to(RUNTIME.parent)).removeprefix("runtime/") in OLDER:
-        # Runs by whatever nodes have (test_node_look), which may not know it yet.
+        # Runs with the nodes' Python (test_node_look), which may lack this import.
         assert "from __future__ import annotations" not in text
     elif any(isinstance(node, ast.AnnAssign | ast.FunctionDef) for node in ast.walk(tree)):
         assert "from __future__ import annotations" in text
@@ -38,7 +38,7 @@ OLDER = {"node_look.py", "contract/files.py", "contract/layout.py", "started_by_
 """Of Python 3.6: the look at a node, and what it imports."""
 TRIED = {"trial.py": ("horovod", "tensorflow")}
 """What a program is for that the doctor starts in the user's image."""
-# And torch, where the program has imported it already.
+# And torch, if the program has imported it.
 NEIGHBOURS = (
     *("argosy_checkpoints", "argosy_contract", "argosy_exit", "argosy_records", "argosy_stacks"),
     *("argosy_steps", "started_by_path"),

@@ -1,4 +1,4 @@
-"""What is said of a job that its time limit ends, and that did nothing any more by then."""
+"""The report on a job that was silent at its time limit."""
 
 import json
 import signal
@@ -19,17 +19,17 @@ with argosy_steps.Recorder().step(samples=1):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("silent", [True, False])
-def test_a_silent_job_is_told_where_it_was(make_job: Callable[..., Job], silent: bool) -> None:
-    # A loop that is over some time works; one long sleep does not.
+def test_a_silent_job_is_told_where_it_was(job: Callable[..., Job], silent: bool) -> None:
+    # A finite loop makes progress; one long sleep does not.
     last = "time.sleep(1000)" if silent else "while time.time(): time.sleep(1)"
     limit = judge.BEFORE_THE_END + judge.CERTAIN + 2
-    job = make_job(STEP + last, time_limit_s=limit)
+    job = job(STEP + last, time_limit_s=limit)
     (job.attempt_dir / "claim.json").write_text(
         json.dumps({"schema_version": 2, "unix": time.time()})
     )
     job.start()
     time.sleep(limit + 3)
-    # As whoever holds a job of this machine to its limit does.
+    # Like the site `local` at a job's time limit.
     (job.attempt_dir / "time-limit").touch()
     for agent in job.agents.values():
         agent.send_signal(signal.SIGTERM)

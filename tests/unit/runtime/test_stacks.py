@@ -1,4 +1,4 @@
-"""Python stacks of processes that know nothing of it, and of no others."""
+"""Python stacks of unmodified programs, and of no other processes."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from agent_job import PYTHON, RUNTIME
 
-from argosy.runtime.agent.hangs.processes import catches
+from argosy.runtime.agent.hangs.processes import caught
 from argosy.runtime.agent.hangs.stacks import SIGNAL, VARIABLE, Dump, StackFolder, first_thread
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -26,7 +26,7 @@ def folder() -> Iterator[StackFolder]:
 
 @pytest.fixture
 def start(folder: StackFolder, tmp_path: Path) -> Iterator[Start]:
-    """Starts programs as an agent does, and returns when they have printed a line."""
+    """Starts programs like an agent, and returns when they have printed a line."""
     variables = {
         **os.environ,
         VARIABLE: folder.make(),
@@ -123,7 +123,7 @@ def test_a_sitecustomize_that_fails_does_so_as_without(tmp_path: Path, own: str)
 
 def test_a_program_without_one_has_none(start: Start) -> None:
     program = "import importlib\ntry:\n import {}\nexcept ImportError as e: print(e.name)\ninput()"
-    # The distribution's Python has one of its own; another interpreter of no site packages has none.
+    # The distribution's Python has its own; an interpreter without site packages has none.
     said = subprocess.run(
         [PYTHON, "-S", "-c", program.format("sitecustomize")],
         env={**os.environ, "PYTHONPATH": str(RUNTIME / "python")},
@@ -163,7 +163,7 @@ def test_the_programs_own_handlers_stay(folder: StackFolder, start: Start) -> No
 def test_a_program_that_is_no_python_is_left_alone(folder: StackFolder, start: Start) -> None:
     became = start("import os\nprint('ready')\nos.execvp('sleep', ['sleep', '60'])")
     time.sleep(0.3)
-    assert not catches(became.pid, SIGNAL)
+    assert SIGNAL not in caught(became.pid)
     assert folder.registered() == set()
     assert folder.ask({became.pid, os.getpid()}) == {}
     assert became.poll() is None

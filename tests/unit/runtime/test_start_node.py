@@ -1,4 +1,4 @@
-"""What keeps a node's agent from starting is said in one line, and what killed jobs left is removed."""
+"""Start of a node: failures are one line, and folders of killed jobs are removed."""
 
 import fcntl
 import os
@@ -38,7 +38,7 @@ def start(records: Path, *command: str, **more: str) -> subprocess.CompletedProc
 
 
 def said(done: subprocess.CompletedProcess[str]) -> str:
-    """The one line that was said."""
+    """Return the cause in the only printed line."""
     [line] = done.stderr.splitlines()
     begin = f"argosy: node 3 on {os.uname().nodename} did not start: "
     assert line.startswith(begin)
@@ -100,7 +100,7 @@ def test_whom_a_signal_ends_has_not_failed_to_start(records: Path) -> None:
 def test_what_killed_jobs_left_on_a_node_is_removed(records: Path) -> None:
     scratch = records.parent / "scratch"
     here = f"argosy-node.{os.uname().nodename.partition('.')[0]}"
-    # They are looked at in this order: when the last is gone, all others were left alone.
+    # The script checks them in this order: when the last is gone, the others have been checked.
     held, young, left = (scratch / f"{here}.{name}" for name in ("1-held", "young2", "z-left"))
     other = [scratch / f"argosy-node.elsewhere.{'a' * 6}", scratch / f"{here}.org.{'a' * 6}"]
     for folder in (left, held, young, *other):
@@ -121,7 +121,7 @@ def test_what_killed_jobs_left_on_a_node_is_removed(records: Path) -> None:
     finally:
         os.close(holder)
     assert done.returncode == 3
-    # A lock on scratch that nodes share may count on one of them alone.
+    # Locks on a shared scratch folder may be local to a node.
     assert {*scratch.iterdir()} == {held, young, link, *other}
     assert kept.exists()
 
@@ -129,7 +129,7 @@ def test_what_killed_jobs_left_on_a_node_is_removed(records: Path) -> None:
 def test_the_domain_of_a_node_leaves_room_for_the_path_of_a_socket(
     records: Path, tmp_path: Path
 ) -> None:
-    # As on nodes whose own name is the long one.
+    # Some nodes have a long host name.
     (tmp_path / "uname").write_text(f"#!/bin/sh\necho node7.{'long.' * 20}example.org\n")
     (tmp_path / "uname").chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
@@ -168,7 +168,7 @@ def test_the_command_of_a_killed_shell_keeps_its_temporary_files(records: Path) 
 
 
 def wait_until_gone(folder: Path) -> None:
-    """The job does not wait for it, nor does this shell."""
+    """Wait for the removal, which runs in the background."""
     end = time.monotonic() + 20
     while folder.exists():
         assert time.monotonic() < end, folder

@@ -1,4 +1,4 @@
-"""The format of steps as docs/run-folder.md describes it, and how agents and commands read it."""
+"""The format of steps in docs/run-folder.md, and its readers."""
 
 import os
 import re
@@ -41,7 +41,7 @@ def opened(path: Path, *parts: bytes) -> Iterator[int]:
 
 
 def example(project: Path) -> bytes:
-    """The bytes of the file that docs/run-folder.md shows."""
+    """Return the bytes of the example in docs/run-folder.md."""
     text = (project / "docs/run-folder.md").read_text()
     lines = re.findall(r"^ *(\d+)  ((?:[0-9a-f]{2} ?){16})$", text, flags=re.MULTILINE)
     assert [int(place) for place, _ in lines] == [*range(0, 2 * ROW_BYTES, 16)]

@@ -1,6 +1,5 @@
-"""What a server bears from strangers, a client from whoever answers, and what is kept from both."""
+"""Servers and clients withstand strangers, and keep descriptors for the agent."""
 
-import http.client
 import os
 import resource
 import socket
@@ -14,39 +13,20 @@ from typing import Any
 
 import pytest
 from agent_job import ADDRESS, RECORD_A_STEP
-from test_messages_between_agents import free_port, settings
+from test_messages_between_agents import Echo, free_port, settings
 
 from argosy.runtime.agent.coordination.coordinator import Coordinator
 from argosy.runtime.agent.coordination.server import BEAT_PATH, serve_head
 from argosy.runtime.agent.transport import http_server
 from argosy.runtime.agent.transport.client import HeadClient
-from argosy.runtime.agent.transport.http_codec import MAX_BODY, Request, parse_answer, parse_head
-from argosy.runtime.agent.transport.http_server import Connection, Server, listen
+from argosy.runtime.agent.transport.http_codec import MAX_BODY, parse_answer, parse_head
+from argosy.runtime.agent.transport.http_server import Server, listen
 from argosy.runtime.agent.transport.messages import Order, Report
 from argosy.runtime.agent.transport.open_files import most_connections
-from argosy.runtime.agent.transport.peers import Endpoint, Owners
+from argosy.runtime.agent.transport.peers import Owners
 
 MOST = 10
 REQUEST = b"PUT /scope/key HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody"
-
-
-class Echo:
-    """Answers all, or nobody."""
-
-    def __init__(self, welcomes: bool = True) -> None:
-        self.welcomes = welcomes
-
-    def welcome(self, peer: Endpoint) -> bool:
-        return self.welcomes
-
-    def admit(self, connection: Connection, request: Request) -> int | None:
-        return 403 if request.path == "/refuse" else None
-
-    def handle(self, connection: Connection, request: Request) -> None:
-        connection.answer(200, request.body)
-
-    def turn(self) -> float:
-        return 1.0
 
 
 def serve(service: Echo) -> int:
@@ -89,7 +69,7 @@ def test_idle_strangers_are_few_and_close_nobody_who_is_known() -> None:
     assert all(map(answers, known))
     idle = [socket.create_connection((ADDRESS, port)) for _ in range(50)]
     assert until(lambda: sum(map(is_open, idle)) == MOST - len(known), 5)
-    # The last ones are those that stay.
+    # The newest connections stay.
     assert all(map(is_open, idle[len(known) - MOST :]))
     assert all(map(answers, known))
     with socket.create_connection((ADDRESS, port)) as another:
@@ -127,7 +107,7 @@ def test_the_head_welcomes_its_user_and_the_network_and_no_other_user(
     serve_head(told, Coordinator(2, 30, lambda: None), said.append)
     client = HeadClient(told)
     for owner, welcome in ((None, True), (65534, False)):
-        # Of its own end of a connection the head is told its own user.
+        # For its own end of a connection, the head gets its own user.
         monkeypatch.setattr(
             Owners,
             "owner",
@@ -163,9 +143,9 @@ def test_connections_leave_descriptors_to_the_agent(
     assert most_connections(told, of_the_job=3 * nodes) == most
 
 
-def test_the_limit_of_open_files_is_raised_for_the_agent_and_not_for_ranks(make_job: Any) -> None:
+def test_the_limit_of_open_files_is_raised_for_the_agent_and_not_for_ranks(job: Any) -> None:
     look = "import resource; print('limit', resource.getrlimit(resource.RLIMIT_NOFILE))\n"
-    # The agent's is raised again when its rank has begun.
+    # The agent raises its limit again after the rank's start.
     agents = """
 import os, time
 until = time.monotonic() + 20
@@ -174,7 +154,7 @@ while "4000                 4000" not in agents() and time.monotonic() < until:
     time.sleep(0.01)
 print(agents())
 """
-    job = make_job(look + agents + RECORD_A_STEP, nodes=1)
+    job = job(look + agents + RECORD_A_STEP, nodes=1)
     job.wrapper = ["prlimit", "--nofile=300:4000"]
     assert job.start().wait() == [0], job.outputs()
     assert "[0] limit (300, 4000)" in job.output(0)
@@ -198,7 +178,7 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE))
 def test_a_child_begins_with_the_limit_of_before_where_there_is_room(
     opened: int, of_child: int
 ) -> None:
-    """Whatever the machine does: a program may look at its limit before anybody changes it."""
+    """A program may read its limit before `give_back` changes it."""
     command = ["prlimit", "--nofile=300:4000", sys.executable, "-c", BEGUN, str(opened)]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert said.splitlines() == [f"({of_child}, 4000)", "(4000, 4000)"]
@@ -209,7 +189,7 @@ def test_a_child_begins_with_the_limit_of_before_where_there_is_room(
 
 @contextmanager
 def answering(answer: Callable[[socket.socket], object]) -> Iterator[int]:
-    """A port at which somebody answers each request so; it closes the connection then."""
+    """Serve a port that answers each request with `answer`, and closes the connection."""
     with socket.create_server((ADDRESS, 0)) as server:
 
         def serve() -> None:
@@ -272,8 +252,8 @@ def test_whoever_answers_is_given_little_room_and_time(
         assert client._socket is None
 
 
-def test_an_agent_does_not_give_up_because_somebody_else_answers(make_job: Any) -> None:
-    job = make_job(RECORD_A_STEP)
+def test_an_agent_does_not_give_up_because_somebody_else_answers(job: Any) -> None:
+    job = job(RECORD_A_STEP)
     refused = []
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -290,10 +270,3 @@ def test_an_agent_does_not_give_up_because_somebody_else_answers(make_job: Any) 
     job.start(0)
     assert job.wait() == [0, 0], job.outputs()
     assert len(refused) == 5
-
-
-def test_http_s_own_client_is_understood() -> None:
-    client = http.client.HTTPConnection(ADDRESS, serve(Echo()), timeout=5)
-    for _ in range(2):
-        client.request("POST", "/", b"body", {"X": "y"})
-        assert client.getresponse().read() == b"body"

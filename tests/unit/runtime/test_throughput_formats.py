@@ -1,4 +1,4 @@
-"""Formats of well-known programs, on lines that these programs printed, and what the numbers mean."""
+"""Formats of well-known programs on their real output, and the meaning of numbers."""
 
 import json
 import re
@@ -23,7 +23,7 @@ NODES, RANKS = 2, 4
 def searched(
     key: str | Mapping[str, Any], data: bytes, folder: Path, rank: int = 0
 ) -> tuple[list[float], str]:
-    """Return the rates that the agent writes of printed lines, and why it fails the run."""
+    """Return the rates that the agent records of printed lines, and the cause of a failure."""
     asked = throughput_of(Throughput.model_validate(key).model_dump())
     assert asked
     settings = SimpleNamespace(
@@ -72,7 +72,7 @@ def test_formats(lines: str, first: float, last: float, unit: str, tmp_path: Pat
 
 
 def test_bars_change_from_rates_to_times(tmp_path: Path) -> None:
-    """tqdm shows `s/it` where a step takes over a second; each bar here has steps of another time."""
+    """tqdm shows `s/it` for steps over a second; the bars here have steps of different durations."""
     rates, failure = searched("tqdm", (LINES / "tqdm.txt").read_bytes(), tmp_path)
     assert {round(rate / RANKS, 1) for rate in rates} >= {0.8, 5.0} and max(rates) > 90 * RANKS
     assert "format tqdm finds two kinds" in failure or not failure
@@ -111,7 +111,7 @@ def test_a_time_of_0_is_no_rate(tmp_path: Path) -> None:
 def test_a_rate_that_is_beyond_numbers_is_none(tmp_path: Path) -> None:
     key = {"pattern": "(?P<number>[0-9.e-]+) s of (?P<times>-?[0-9]+)", "is": "seconds"}
     _, failure = searched(key, b"1e-310 s of 9\n2 s of -1\n", tmp_path)
-    assert "2 of the 2 matches" in failure and "which makes no rate" in failure
+    assert "2 of the 2 matches" in failure and "which gives no rate" in failure
 
 
 def test_a_format_that_does_not_fit_is_named_with_a_line_that_has_a_number(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The verdict over what the nodes wrote."""
+"""The verdict from the nodes' status files."""
 
 import json
 import time
@@ -59,7 +59,7 @@ class Run:
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Of a job of Slurm's."""
+    """A run in a Slurm job."""
     monkeypatch.setenv("ARGOSY_LOG_WORDS", str(slurm.LOG_WORDS))
     return Run(tmp_path)
 
@@ -137,28 +137,22 @@ def test_no_node_wrote_anything(run: Run) -> None:
     assert (code, verdict["seconds"], verdict["hosts"]) == (1, 0.0, [None, None])
 
 
-def test_a_known_root_cause_is_better_than_a_missing_file(run: Run) -> None:
-    run.node(0, "failed", CONCRETE)
-    run.node(1, "running")
-    assert run.judge()[1]["failure"] == CONCRETE
-
-
-def test_a_missing_file_is_better_than_silence(run: Run) -> None:
-    run.node(0, "failed", VANISHED)
-    assert run.judge()[1]["failure"]["cause"] == LOST
-
-
-def test_what_the_silent_node_wrote_is_better_than_its_silence(run: Run) -> None:
-    run.node(0, "failed", VANISHED)
-    run.node(1, "failed", CONCRETE)
-    assert run.judge()[1]["failure"] == CONCRETE
-
-
-def test_silence_is_a_failure_when_nothing_else_is_known(run: Run) -> None:
-    run.node(0, "failed", VANISHED)
-    run.node(1, "completed")
+@pytest.mark.parametrize(
+    ("head", "other", "cause"),
+    [
+        (CONCRETE, ("running", None), CONCRETE["cause"]),
+        (VANISHED, None, LOST),
+        (VANISHED, ("failed", CONCRETE), CONCRETE["cause"]),
+        (VANISHED, ("completed", None), VANISHED["cause"]),
+    ],
+    ids=["known before missing", "missing before silence", "own word", "only silence"],
+)
+def test_the_root_cause(run: Run, head: Any, other: tuple[str, Any] | None, cause: str) -> None:
+    run.node(0, "failed", head)
+    if other:
+        run.node(1, *other)
     code, verdict = run.judge()
-    assert (code, verdict["failure"]) == (1, VANISHED)
+    assert (code, verdict["failure"]["cause"]) == (1, cause)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +267,7 @@ def test_a_node_that_was_waited_for_in_vain(run: Run) -> None:
     failure = run.judge()[1]["failure"]
     assert failure["node"] == 1
     assert failure["cause"].startswith(
-        "its agent vanished and the node said nothing more: it crashed"
+        "its agent vanished and the node stopped responding: it crashed"
     )
 
 
@@ -320,7 +314,7 @@ def test_what_slurm_said_of_an_earlier_attempt_does_not_count(run: Run) -> None:
 def test_the_time_that_slurm_writes_is_of_no_account(
     run: Run, monkeypatch: pytest.MonkeyPatch, zone: str, at: str
 ) -> None:
-    """It is of the node's zone and in the user's format; the reader has another."""
+    """It has the node's time zone and the user's format, unlike the reader's."""
     monkeypatch.setenv("TZ", zone)
     time.tzset()
     try:
@@ -354,7 +348,7 @@ def test_a_stale_attempt_publishes_nothing(run: Run) -> None:
 
 @pytest.mark.parametrize("planned", ["of this job", "of another command"])
 def test_a_result_is_of_what_the_run_is_planned_for(run: Run, planned: str) -> None:
-    """A job that was left to run while the study was changed has measured something else."""
+    """A job that ran on while the study changed has measured something else."""
     claim = {"schema_version": 2, "unix": 1000.0, "spec": "of this job", "continues": None}
     (run.attempt / "claim.json").write_text(json.dumps(claim))
     asked = run_content(run_id="nodes2-ranks1-repeat1", nodes=2, spec=planned)
@@ -366,13 +360,16 @@ def test_a_result_is_of_what_the_run_is_planned_for(run: Run, planned: str) -> N
     assert run.result.exists() == (planned == "of this job")
     assert (verdict["state"] == "completed") == run.result.exists()
     if not run.result.exists():
-        assert verdict["failure"]["cause"] == "superseded: it was planned anew meanwhile"
+        assert verdict["failure"]["cause"] == "superseded: it was replanned meanwhile"
 
 
 @pytest.mark.parametrize(
     ("counts", "said"),
     [
-        ([2, 0], "a process of this job was killed, since memory ran out, on node 0, though all"),
+        (
+            [2, 0],
+            "the kernel killed a process of this job for lack of memory on node 0, though all",
+        ),
         ([1, 1], " on node 0 and 1 more, though all ranks ended well"),
         ([0, 0], ""),
         ([None, "many"], ""),
@@ -382,7 +379,7 @@ def test_a_result_is_of_what_the_run_is_planned_for(run: Run, planned: str) -> N
 def test_processes_that_were_killed_for_memory_are_told(
     run: Run, capsys: pytest.CaptureFixture[str], counts: list[object], said: str
 ) -> None:
-    """A run that completed all the same stays so; of one that failed the cause says it."""
+    """A completed run gets a remark; a failed run has it in its cause."""
     for node, count in enumerate(counts):
         run.node(node, "completed", killed_for_memory=count)
     code, verdict = run.judge()
@@ -410,7 +407,7 @@ def test_processes_that_were_killed_for_memory_are_told(
 def test_metrics_without_a_value_are_told(
     run: Run, capsys: pytest.CaptureFixture[str], counts: list[Any], said: list[str]
 ) -> None:
-    """Of all searched ranks one will do; metrics that the run does not have are none."""
+    """A value from one searched rank suffices; other metrics are ignored."""
     content = json.loads((run.folder / "run.json").read_text())
     (run.folder / "run.json").write_text(json.dumps({**content, "metrics": {"loss": "(x)"}}))
     for node, count in enumerate(counts):

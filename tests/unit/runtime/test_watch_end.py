@@ -1,4 +1,4 @@
-"""A launcher that waits for a node of which nobody knows any more is ended soon after the job."""
+"""A launcher that waits for a lost node is ended soon after the job."""
 
 import json
 import signal
@@ -13,7 +13,6 @@ import pytest
 from run_files import run_content
 
 from argosy.runtime import watch_end
-from argosy.runtime.watch_start import runs
 
 VANISHED = {
     "node": 1,
@@ -48,9 +47,9 @@ class Job:
         (self.records / f"node-{number}.json").write_text(json.dumps(content))
 
     def watch(self, launcher: subprocess.Popen[bytes]) -> float:
-        """Watch until the launcher has ended; returns the seconds that it took."""
+        """Watch until the launcher has ended; return the seconds."""
         began = time.monotonic()
-        watch_end.watch_end(str(self.folder), "7.0", 3, [launcher.pid], runs)
+        watch_end.watch_end(str(self.folder), "7.0", 3, [launcher.pid])
         return time.monotonic() - began
 
 
@@ -92,7 +91,7 @@ def test_a_launcher_that_ends_with_the_job_is_left_alone(job: Job) -> None:
 def test_one_that_waits_for_a_node_that_is_gone_is_ended(
     job: Job, launcher: subprocess.Popen[bytes], heard_of: int
 ) -> None:
-    """Which node is gone makes no difference; the first one may be it."""
+    """Any node may be gone, including the first."""
     job.node(heard_of, "failed", FAILED)
     job.node(2, "failed", FAILED)
     assert job.watch(launcher) < 3

@@ -1,4 +1,4 @@
-"""Which node's agent did not start, from what the launcher and the nodes said."""
+"""Detection of nodes that did not start, from messages of the launcher and the nodes."""
 
 import json
 import subprocess
@@ -45,7 +45,7 @@ class Run:
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Of a job of Slurm's."""
+    """A run in a Slurm job."""
     monkeypatch.setenv("ARGOSY_LOG_WORDS", str(slurm.LOG_WORDS))
     return Run(tmp_path)
 

@@ -1,4 +1,4 @@
-"""In a container ranks start where they can write, and an image's own program is found all the same."""
+"""Ranks in containers start in a writable folder, and still find the image's own program."""
 
 import os
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Start = Callable[..., str | None]
 
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
-    """Say where a command starts whose image has this WORKDIR, below /app or the root."""
+    """Return where a command starts in an image with this WORKDIR, below /app or the root."""
     app = tmp_path / "app"
     (app / "mypkg").mkdir(parents=True)
     for name in ("train.py", "mypkg/fit.py", "run.sh"):

@@ -1,4 +1,4 @@
-"""Links show the project in the working directory of a run, and lead nobody out of it afterwards."""
+"""Links to the project in a run's working directory, and their removal."""
 
 import os
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_all_but_outputs_and_argosy_s_own_is_shown(output: Path, project: Path) 
     }
     (output / "runs/b/mine").write_text("")
     (output / "train.log").symlink_to("/workloads/other")
-    # An attempt that was killed left them; the next one finds them.
+    # A killed attempt leaves its links; the next attempt finds them.
     assert not [*show(str(output), str(project), "/workloads", asked)]
     hide(str(output), "/workloads", asked)
     assert [*shown(output)] == ["runs", "runs/b", "runs/b/mine", "train.log"]

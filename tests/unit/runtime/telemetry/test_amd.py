@@ -1,4 +1,4 @@
-"""GPUs of AMD's: which the job has, and what their driver's files say. The files are stand-ins."""
+"""AMD GPUs of a job, from stand-ins of their driver's files."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from argosy.runtime.agent.telemetry.source import UnreadError
 
 
 class Node:
-    """A node as LUMI's: a processor, and GPUs of which the job may open some."""
+    """A node like LUMI's: a processor, and GPUs of which the job may open some."""
 
     def __init__(self, folder: Path, gpus: int) -> None:
         self.sys, self.dev = folder / "sys", folder / "dev"
@@ -18,7 +18,7 @@ class Node:
         self.topology(0, "cpu_cores_count 64\nsimd_count 0\ndrm_render_minor 0\n")
         for gpu in range(gpus):
             minor = 128 + gpu
-            # The kernel's order is by number, and 10 comes after 2.
+            # The kernel orders them by number: 10 comes after 2.
             text = f"cpu_cores_count 0\nsimd_count 440\ndrm_render_minor {minor}\nunique_id {gpu + 1}\n"
             self.topology(gpu + 1, text)
             (self.dev / f"dri/renderD{minor}").touch()
@@ -105,7 +105,7 @@ def test_what_a_sample_says(node: Node) -> None:
     }
     unread = [line for line in opened.records if line["kind"] == "unread"]
     assert [(line["what"], line["why"]) for line in unread] == [
-        ("throttle_reasons", "AMD's driver does not tell")
+        ("throttle_reasons", "AMD's driver does not report it")
     ]
     [line] = lines_of(source)
     at, energy = line.pop("at"), line.pop("energy_j")

@@ -1,4 +1,4 @@
-"""GPUs by a stand-in for NVML that refuses as the real one does."""
+"""NVIDIA GPUs, with a stand-in for NVML that returns the same errors."""
 
 import sys
 from pathlib import Path
@@ -130,7 +130,7 @@ def test_energy_comes_from_power_where_nothing_counts_it(monkeypatch: pytest.Mon
     monkeypatch.setattr(gpu_module, "time", clock)
     gpu = full_gpu("GPU-a", PowerUsage=100_000)
     del gpu.values["TotalEnergyConsumption"]
-    # Lines about what is missing have times of their own.
+    # Lines about missing values take the time as well.
     monkeypatch.setattr(gpu_module, "unread_record", lambda *_, **__: {"kind": "unread"})
     reader = source(gpu)
     opened = reader.open()

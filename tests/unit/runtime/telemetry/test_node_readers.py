@@ -1,4 +1,4 @@
-"""The readers of a node's own numbers, on folders with what kernels write there."""
+"""Readers of a node's counters, on files as kernels write them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -266,6 +266,6 @@ def test_energy_that_only_root_may_read_is_said_to_be(
             raise PermissionError(13, "Permission denied", path)
         return Path(path).read_text()
 
-    # The tests may run as root, to whom no file is closed.
+    # The tests may run as root, who can read every file.
     monkeypatch.setattr("argosy.runtime.agent.telemetry.node.read_text", refuse)
     assert refusal(CpuEnergy(sys)) == f"permission denied: {counter}"

@@ -1,6 +1,8 @@
-"""The beat, with real time and short intervals; and what cannot be read, fails or hangs."""
+"""Sampling in real time with short intervals, sources that fail or hang, and the file."""
 
+import errno
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +19,7 @@ INTERVAL_S = 0.1
 
 
 class Number:
-    """A reader that does as it is told."""
+    """A reader that calls a function."""
 
     keys = ("number",)
 
@@ -29,7 +31,7 @@ class Number:
 
 
 class Stuck:
-    """A source like GPUs, which hangs from its `hangs_at`-th call until it is let go."""
+    """A source like GPUs that hangs at its `hangs_at`-th call until `go` is set."""
 
     name = "gpu"
 
@@ -58,7 +60,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(path: Path) -> Iterator[Callable[..., Telemetry]]:
-    """Begins telemetry of these sources, and ends it."""
+    """Starts telemetry of these sources, and stops it."""
     begun: list[Telemetry] = []
 
     def begin(*sources: Source, patience_s: float = 5.0) -> Telemetry:
@@ -129,7 +131,7 @@ def test_samples_keep_to_their_times(path: Path, run: Callable[..., Telemetry]) 
     telemetry.stop()
     start = lines(path)[0]["monotonic"]
     beats = [(line["at"] - start) / INTERVAL_S for line in of_kind(path, "node")[:11]]
-    # What a sample takes does not add up; a busy machine may well miss beats.
+    # The duration of samples does not add up; a busy machine may miss beats.
     late = sorted(beat % 1 for beat in beats)
     assert late[len(late) // 2] < 0.5
     assert beats == sorted(beats)
@@ -220,7 +222,7 @@ def test_a_source_that_hangs_from_the_start_is_named_in_the_header(
     until(has(path, "node", before + 3))
     assert stop_time(telemetry) < 0.4
     assert lines(path)[0]["unread"] == {"gpu": "no answer for 0.3 s"}
-    # No sample from before the header is lost, and none comes of GPUs that it does not know.
+    # No sample from before the header is lost, and no sample has GPUs that the header lacks.
     assert of_kind(path, "node")[0]["at"] - lines(path)[0]["monotonic"] < 0.3
     assert not of_kind(path, "gpu")
 
@@ -279,3 +281,71 @@ def stop_time(telemetry: Telemetry) -> float:
     before = time.monotonic()
     telemetry.stop()
     return time.monotonic() - before
+
+
+# ---- the file, also when the disk is full
+
+
+def test_a_sample_is_written_at_once_and_by_one_call(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: calls.append(1) or write(fd, data))
+    journal = TelemetryWriter(str(path))
+    journal.begin({"kind": "header"})
+    journal.write([{"n": 1}, {"n": 2}])
+    assert lines(path) == [{"kind": "header"}, {"n": 1}, {"n": 2}]
+    journal.write([{"n": 3}])
+    assert lines(path)[3:] == [{"n": 3}]
+    assert len(calls) == 2
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_full_disk_costs_samples_and_the_file_says_how_many(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = TelemetryWriter(str(path))
+    journal.begin({"kind": "header"})
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", refuse)
+        journal.write([{"n": 1}])
+        journal.write([{"n": 2}])
+    assert path.read_bytes() == b""
+    journal.write([{"n": 3}])
+    header, loss, sample = lines(path)
+    assert header == {"kind": "header"}
+    assert (loss["kind"], loss["what"]) == ("unread", "samples")
+    assert loss["why"] == "2 not written: no space left on device"
+    assert sample == {"n": 3}
+    journal.write([{"n": 4}])
+    assert len(lines(path)) == 4
+
+
+def test_a_disk_that_takes_half_a_sample_keeps_none_of_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = TelemetryWriter(str(path))
+    journal.write([{"n": 1}])
+    write = os.write
+    with monkeypatch.context() as nearly_full:
+        nearly_full.setattr(os, "write", lambda fd, data: write(fd, data[:5]))
+        journal.write([{"n": 2}])
+    assert lines(path) == [{"n": 1}]
+    journal.write([{"n": 3}])
+    assert [line.get("n") for line in lines(path)] == [1, None, 3]
+
+
+def test_a_folder_that_is_not_there_fails_nothing(tmp_path: Path) -> None:
+    journal = TelemetryWriter(str(tmp_path / "none/telemetry-0.jsonl"))
+    journal.write([{"n": 1}])
+    journal.close()
+    (tmp_path / "none").mkdir()
+    journal.write([{"n": 2}])
+    loss, sample = lines(tmp_path / "none/telemetry-0.jsonl")
+    assert loss["why"].startswith("1 not written: no such file or directory: ")
+    assert sample == {"n": 2}
+
+
+def refuse(descriptor: int, data: bytes) -> int:
+    raise OSError(errno.ENOSPC, "No space left on device")

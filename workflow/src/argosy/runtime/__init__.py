@@ -1,6 +1,6 @@
-"""What runs inside the container (standard library only, Python 3.8 or later), and its two helpers.
+"""Programs of compute nodes (standard library only, Python 3.8 or later).
 
 The folder is mounted at /argosy: ``python3 /argosy/agent`` starts the agent of one node, and
-/argosy/python, with the step recorder, lies on the PYTHONPATH of the ranks. `reserve_port.py`
-and `verdict.py` run on the host, before and after. Nothing here imports the rest of Argosy.
+/argosy/python, with the step recorder, is on the PYTHONPATH of the ranks. The batch script runs the
+other programs on the host. Nothing here imports the rest of Argosy.
 """

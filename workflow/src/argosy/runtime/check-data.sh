@@ -1,7 +1,7 @@
-# bash check-data.sh [TARGET MODE PATH]... -- COMMAND...: check that this node sees the data, then run the command.
+# bash check-data.sh [TARGET MODE PATH]... -- COMMAND...: check this node's access to the data, then run the command.
 #
-# TARGET is a path in the container, MODE `r`, `w` or `s` (read from a copy on the node), PATH that of the host. Agents without a container find them in
-# ARGOSY_DATA: a line each, with a tab between.
+# TARGET is a path in the container, MODE `r`, `w` or `s` (read from a copy on the node), PATH a path of the host.
+# Native agents get them in ARGOSY_DATA: a line each, separated by a tab.
 set -euo pipefail
 
 # refuse TARGET PROBLEM

@@ -1,14 +1,15 @@
-"""Make a run's results one attempt's alone: ``python3 claim.py RUN_DIR ATTEMPT SPEC WORKLOADS [NODES]``.
+"""Claim a run for one attempt: ``python3 claim.py RUN_DIR ATTEMPT SPEC WORKLOADS [NODES]``.
 
-Runs on the host at the start of job.sbatch, before anything else is written. A job that a lost node
-still runs may live on beside its successor: from this call on, what it does counts no longer. Its
-agents find another name in the file `attempt` and end; its verdict is not published. SPEC is what the
-script was rendered for: where the run was planned anew since, the script is another one, and this one ends.
-Of the files of the program in the folder WORKLOADS, digests are noted: it may change from job to job.
-NODES is how many the attempt has, where a restart may have left it fewer than were asked for.
+Runs on the host at the start of job.sbatch, before anything else is written. A job on a lost node may
+outlive its successor's start: from this call on, its agents find another name in the file `attempt` and
+end, and its verdict is not published.
 
-Where the run goes on from checkpoints, prints the folder of the one from which to go on, below
-`checkpoints/`, or nothing. It is chosen here, once, so that all ranks go on from the same one.
+SPEC is the digest for which the script was rendered: an outdated script is refused. Digests of the
+program's files in the folder WORKLOADS are recorded, since they may change from job to job. NODES is the
+attempt's number of nodes, which a restart may have reduced.
+
+For a run with checkpoints, it prints the folder of the one to resume from, below `checkpoints/`, if any:
+all ranks then resume from the same one.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _MOST_STEPS = 1 << 53
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Claim the run; 2 for an attempt that was here before, or a script of an older plan."""
+    """Claim the run; return 2 if the attempt has claimed it before, or if the script is outdated."""
     if len(arguments) not in (4, 5):
         printing.complain("usage: claim.py RUN_DIR ATTEMPT SPEC WORKLOADS [NODES]")
         return 2
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     if run.spec != spec:
         printing.complain(
-            f"argosy: {path} was planned anew after this script was submitted: submit job.sbatch beside it"
+            f"argosy: {path} was replanned after this script was submitted: submit job.sbatch beside it"
         )
         return 2
     plan = hashlib.sha256(data).hexdigest() if run.checkpoints else None
@@ -64,10 +65,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def show_project(run_dir: str, run: RunSpec, project: str) -> int:
-    """Make the working directory of the run's program, where it is the run's own; 2 if that fails."""
+    """Prepare the program's working directory; return 2 if that fails."""
     output, outputs = os.path.join(run_dir, layout.OUTPUT), run.outputs or ()
     try:
-        # They are mounted there.
+        # Absolute outputs are mounted from these folders.
         for path in outputs:
             if path.startswith("/"):
                 working_folder.make_folder(output, path)
@@ -83,14 +84,14 @@ def show_project(run_dir: str, run: RunSpec, project: str) -> int:
 def claim(
     run_dir: str, attempt: str, asked: Mapping[str, Any], plan: str | None, program: Program
 ) -> int:
-    """Make the run the attempt's alone, and print the checkpoint from which it goes on.
+    """Claim the run for the attempt, and print the checkpoint to resume from.
 
     Args:
         run_dir: the folder of the run.
-        attempt: its name.
-        asked: keys of claim.json that say what was asked.
+        attempt: the attempt's name.
+        asked: keys of claim.json about the run.
         plan: the digest of run.json; None for a run without checkpoints.
-        program: of the run.
+        program: the run's program.
     """
     attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, attempt)
     try:
@@ -112,7 +113,7 @@ def claim(
         if found and not printing.say(found[0]):
             return 2
     except FileExistsError:
-        printing.complain(f"argosy: {attempt_dir} exists: this job has been here before")
+        printing.complain(f"argosy: {attempt_dir} exists: this attempt has claimed the run before")
         return 2
     except OSError as error:
         printing.complain(f"argosy: {error.filename}: {error.strerror}")
@@ -121,11 +122,11 @@ def claim(
 
 
 def make_folders(run_dir: str, attempt: str) -> None:
-    """Make the attempt's folders: containers find mount points, and nothing of an older one.
+    """Create the attempt's folders, which are mount points of containers.
 
     Raises:
-        FileExistsError: this attempt was here before.
-        OSError: the run's folder cannot be written to.
+        FileExistsError: the attempt has claimed the run before.
+        OSError: the run's folder is not writable.
     """
     for kind in (layout.ATTEMPTS, layout.RECORDS, layout.CHECKPOINTS):
         os.makedirs(os.path.join(run_dir, kind), files.FOLDER_MODE, exist_ok=True)
@@ -136,13 +137,13 @@ def make_folders(run_dir: str, attempt: str) -> None:
 
 
 def describe_experiment(run_dir: str) -> dict[str, Any]:
-    """Return the run's experiment as it is now: the file changes when the run is planned anew."""
+    """Return the run's current experiment, which replanning may change."""
     experiment = files.try_object(os.path.join(run_dir, layout.PROVENANCE)).get("experiment")
     return {"experiment": experiment} if isinstance(experiment, dict) else {}
 
 
 def log_size(run_dir: str, attempt: str) -> int:
-    """Return how many bytes the job's log holds by now, from before the job was requeued."""
+    """Return the current size of the job's log, which has earlier attempts of a requeued job."""
     log = os.path.join(run_dir, layout.LOGS, layout.scheduler_log(layout.job_of(attempt)))
     try:
         return os.stat(log).st_size
@@ -151,7 +152,7 @@ def log_size(run_dir: str, attempt: str) -> int:
 
 
 def system_offset() -> int:
-    """Return the seconds by which this node's zone is ahead of UTC, whatever TZ the user has set."""
+    """Return the UTC offset of this node's time zone in seconds, ignoring the user's TZ."""
     own = os.environ.pop("TZ", None)
     time.tzset()
     offset = time.localtime().tm_gmtoff
@@ -164,7 +165,7 @@ def system_offset() -> int:
 def tell_changes(
     run_dir: str, found: tuple[str, dict[str, Any]] | None, programs: Mapping[str, str]
 ) -> None:
-    """Say in the job's log that the run goes on from what another program did."""
+    """Report files of the program that have changed since the checkpoint."""
     if found is None:
         return
     attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, found[0].split(os.sep)[0])
@@ -175,10 +176,10 @@ def tell_changes(
 
 
 def newest_checkpoint(run_dir: str, plan: str) -> tuple[str, dict[str, Any]] | None:
-    """Return the folder (below checkpoints/) and description of the checkpoint with the most steps done.
+    """Return the folder (below checkpoints/) and description of the checkpoint with the most steps.
 
-    Only those of the run as it is planned now count (`plan` is the digest of its run.json), and none from
-    before its last completion: a run that is measured again begins again.
+    Only checkpoints of the current plan count (`plan` is the digest of run.json), and only those after the
+    last completion: a run that is measured again starts from the beginning.
     """
     completed = last_completion(run_dir)
     found = [
@@ -190,7 +191,6 @@ def newest_checkpoint(run_dir: str, plan: str) -> tuple[str, dict[str, Any]] | N
 
 
 def checkpoints(run_dir: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield all whole checkpoints of the run."""
     top = os.path.join(run_dir, layout.CHECKPOINTS)
     for path in glob.glob(os.path.join(glob.escape(top), "*", "step-*", layout.CHECKPOINT)):
         content = files.try_object(path)
@@ -201,7 +201,7 @@ def checkpoints(run_dir: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def last_completion(run_dir: str) -> float:
-    """Return when an attempt of the run last completed (unix); 0 when none has."""
+    """Return the unix time at which an attempt last completed; 0 without one."""
     found = glob.escape(run_dir)
     paths = glob.glob(os.path.join(found, layout.ATTEMPTS, "*", layout.VERDICT))
     verdicts = [each for each in map(files.try_object, paths) if each.get("state") == "completed"]

@@ -1,8 +1,8 @@
 """Print this node's address in the job's network: ``python3 find_address.py NODES INTERFACE [SUFFIX]``.
 
-With a SUFFIX the address is that of this node's name with the suffix: some sites name a node's fast
-network so, and its interfaces differ from node to node. NODES is how many the job has: where there are
-others, an address that leads to none of them is refused.
+With a SUFFIX, the address belongs to this node's name with the suffix: some sites name their fast
+network so, and interfaces differ from node to node. NODES is the job's number of nodes: with several, a
+loopback address is refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SIOCGIFADDR = 0x8915  # netdevice(7)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the address; 2 when there is none."""
+    """Print the address; return 2 if there is none."""
     if len(arguments) not in (2, 3) or not arguments[0].isdigit():
         printing.complain("usage: find_address.py NODES INTERFACE [SUFFIX]")
         return 2
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def site_file() -> str:
-    """Return the site's file, for the user."""
+    """Return the name of the site's file for messages."""
     return os.environ.get("ARGOSY_SITE_FILE") or "the site's site.yaml"
 
 
@@ -60,7 +60,6 @@ def address_of_interface(name: str) -> str:
 
 
 def interfaces() -> list[str]:
-    """Return the names of this node's interfaces."""
     return [name for _, name in socket.if_nameindex()]
 
 
@@ -76,7 +75,7 @@ def address_of_name(suffix: str) -> str:
 
 
 def check_reach(address: str, nodes: int, key: str) -> None:
-    """Refuse an address that means each node itself, where there are others. Raises LookupError."""
+    """Refuse a loopback address for several nodes. Raises LookupError."""
     if nodes > 1 and ipaddress.ip_address(address).is_loopback:
         others = ", ".join(name for name in interfaces() if name != "lo")
         raise LookupError(

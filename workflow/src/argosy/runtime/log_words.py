@@ -1,7 +1,7 @@
-"""What a scheduler says in a job's log, and its launcher of a node that failed.
+"""Messages of a scheduler and its launcher in a job's log.
 
-`ARGOSY_LOG_WORDS` is the path of the scheduler's program file that knows it, such as
-schedulers/slurm/log_words.py; without one nothing is known.
+`ARGOSY_LOG_WORDS` is the path of the scheduler's module that parses them, such as
+schedulers/slurm/log_words.py. Without it, no messages are found.
 """
 
 from __future__ import annotations
@@ -14,39 +14,39 @@ VARIABLE = "ARGOSY_LOG_WORDS"
 
 
 class LogWords(Protocol):
-    """What such a program file has, and what goes without one."""
+    """Interface of such a module, with defaults."""
 
     NAME: str = "Argosy"
-    """Who ends jobs, as messages call it."""
+    """Name of the scheduler in messages."""
     TELLING: Sequence[Pattern[str]] = ()
-    """Lines that say why a start failed; the group is what is worth repeating."""
+    """Patterns of lines with the cause of a failed start; the group captures the cause."""
 
     def why_ended(self, text: str) -> str | None:
-        """Return why the log says that the job was ended."""
+        """Return the cause of the job's end by a log; None without one."""
         return None
 
     def ended_at(self, text: str) -> float | None:
-        """Return when the log first says that the job was ended: unix, as if the node's zone were UTC."""
+        """Return the first time of the job's end in a log: unix time, as if the node's zone were UTC."""
         return None
 
     def failed_nodes(self, line: str) -> tuple[str, Sequence[int], int] | None:
-        """Return host, numbers of nodes and exit code of a line that says that they failed."""
+        """Parse a line about failed nodes: return their host, their numbers and the exit code."""
         return None
 
     def misses_node_after(self) -> float:
-        """Return after how many seconds without an answer the scheduler gives up a node; 0: never."""
+        """Return the seconds of silence after which the scheduler gives up a node; 0: never."""
         return 0.0
 
 
 class NoWords(LogWords):
-    """Of jobs that are processes of this machine, and end by Argosy alone."""
+    """For jobs that are processes of this machine, without a scheduler."""
 
 
 def load() -> LogWords:
-    """Return the words of the job's scheduler."""
+    """Load the module of the job's scheduler."""
     path = os.environ.get(VARIABLE, "")
     spec = importlib.util.spec_from_file_location("argosy_log_words", path)
-    # A verdict without the scheduler's words is better than none.
+    # Without the module, the verdict lacks only the scheduler's messages.
     if spec is None or spec.loader is None or not os.path.isfile(path):
         return NoWords()
     module = importlib.util.module_from_spec(spec)

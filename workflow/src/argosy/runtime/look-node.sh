@@ -1,8 +1,8 @@
-# bash look-node.sh FOLDER LOOK.PY ARGUMENT... -- PYTHON...: what the launcher of a probe's job starts once
-# on each node. The first PYTHON that runs here looks at the node (node_look.py); all that run are told.
+# bash look-node.sh LOOK.PY ARGUMENT... FOLDER -- PYTHON...: the launcher of a probe's job starts this once
+# per node. The first PYTHON that runs surveys the node (node_look.py); ARGOSY_PYTHONS lists all that run.
 #
-# ARGOSY_NODE_VARIABLE names the variable in which the launcher tells the number of the node, and
-# ARGOSY_NODES_VARIABLE that in which it tells how many there are.
+# ARGOSY_NODE_VARIABLE names the launcher's variable with the number of the node, and
+# ARGOSY_NODES_VARIABLE its variable with the number of nodes.
 set -u
 umask 077
 
@@ -25,7 +25,7 @@ fi
 
 running=()
 for python in "$@"; do
-    # A command of a name may be there and not run: for another processor, or with a broken library.
+    # A command may exist and not run: for another processor, or with a broken library.
     if version="$("$python" -I -S -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>/dev/null)"; then
         running+=("$python=$version")
         chosen="${chosen:-$python}"
@@ -34,7 +34,7 @@ done
 if [ -z "${chosen:-}" ]; then
     said="$(uname -n) has no Python that runs; asked for were: $*"
     echo "argosy: $said" >&2
-    # The other nodes wait for this one no longer.
+    # With this file, the other nodes do not wait for this one.
     echo "$said" >"$folder/${number:-0}.problem"
     exit 3
 fi

@@ -1,6 +1,6 @@
-"""Whether the ranks of a run have met: the notes of all nodes on their ranks' connections, put together.
+"""Finds out whether a run's ranks have met, from the recorded connections of all nodes.
 
-The notes were written inside the container: a value of another kind than it has to be counts as missing.
+The records come from inside the container: values of a wrong type count as missing.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from .contract.run import RunSpec
 
 
 def groups_of_ranks(run: RunSpec, records: str) -> int | None:
-    """Return into how many groups the ranks fall that were connected to each other; 1: they have met.
+    """Return the number of groups of connected ranks; 1: all have met.
 
-    0: that is not known. None: nobody has to meet, as of a single rank or of `independent` ones.
+    0: unknown. None: ranks need not meet, such as a single rank or `independent` ones.
     """
     if not run.has_to_meet:
         return None
@@ -38,7 +38,7 @@ def groups_of_ranks(run: RunSpec, records: str) -> int | None:
     groups = count_groups(links) or 0
     members = [(noted, len(run.meeting_ranks(node))) for node, noted in enumerate(notes)]
     if run.lone_program and _is_alone(run.lone_program, links):
-        # The head sees all connections of its network, and knows when the program ran.
+        # The head sees all connections of its own network.
         head = notes[0].get("network")
         members = [members[0], *(one for one in members[1:] if one[0].get("network") != head)]
     clear = all(noted.get("unclear") is False for noted, _ in members)
@@ -46,7 +46,7 @@ def groups_of_ranks(run: RunSpec, records: str) -> int | None:
 
 
 def _is_alone(program: int, links: Mapping[int, list[str]]) -> bool:
-    """Return whether all but the program have met."""
+    """Return whether all members except the program have met."""
     return count_groups({rank: names for rank, names in links.items() if rank != program}) == 1
 
 
@@ -55,10 +55,10 @@ def _are_names(found: Any) -> bool:
 
 
 def _were_called(members: Sequence[tuple[Mapping[str, Any], int]]) -> bool:
-    """Return whether a connection that nobody was seen to hold has a port at which a rank listened.
+    """Return whether a connection of unknown ranks used a port on which a rank listened.
 
-    On a network of its own, such as a machine's loop, a single rank can only have called itself.
-    `members` are notes of nodes, each with the number of its ranks.
+    A single rank on a network, such as a machine's loopback, can only have called itself. `members` are
+    records of nodes, each with its number of ranks.
     """
     networks = [noted.get("network") for noted, _ in members]
     closed = {port for noted, _ in members for port in noted["closed"]}
@@ -70,9 +70,9 @@ def _were_called(members: Sequence[tuple[Mapping[str, Any], int]]) -> bool:
 
 
 def count_groups(links: Mapping[int, list[str]]) -> int | None:
-    """Return the number of groups, or None where a rank was connected to one that may be another rank.
+    """Return the number of groups of connected ranks; None if ranks of two groups may be connected.
 
-    A link is `NETWORK>LOCAL>REMOTE` as the rank that has it sees it, or any other name of what two share.
+    A link is `NETWORK>LOCAL>REMOTE`, or the name of something else that ranks share.
     """
     group = {rank: rank for rank in links}
 
@@ -94,7 +94,7 @@ def count_groups(links: Mapping[int, list[str]]) -> int | None:
 
 
 def _may_have_met(rank: int, links: Mapping[int, list[str]], top: Callable[[int], int]) -> bool:
-    """Return whether nobody held the other end of a connection that leads to where another group is."""
+    """Return whether a rank has a connection to another group's address whose other end is unknown."""
     known = {_both_ways(name) for other, names in links.items() if other != rank for name in names}
     elsewhere = {
         _address(name, 1)
@@ -122,6 +122,6 @@ def _reverse(name: str) -> str:
 
 
 def _address(name: str, end: int) -> str:
-    """Return the network and address of an end; the name itself of what is no connection."""
+    """Return the network and address of an end of a connection; other names are returned unchanged."""
     parts = name.split(">")
     return f"{parts[0]}>{parts[end].rpartition(':')[0]}" if len(parts) == 3 else name

@@ -1,14 +1,14 @@
 # bash native-node.sh LOGS PYTHON COMMAND...: run a node's agent without a container. PYTHON is Argosy's own, for
-# hosts whose python3 is older than the agent bears; what python3 the program gets is the host's matter.
-# Its output goes on and into LOGS/node-<n>.log, which outlives the signals that end the job.
+# hosts whose python3 is too old for the agent; the program still gets the host's python3.
+# The output also goes into LOGS/node-<n>.log, whose `tee` ignores the signals that end the job.
 exec > >(trap '' TERM INT HUP USR1; exec tee -a "$1/node-$ARGOSY_NODE.log") 2>&1
-# As in a container: ranks see nothing of the scheduler and of its launcher, which count nodes as tasks, nor
-# of another launcher around the driver. The ranks' own variables are set by the agent.
+# As in a container, hide the variables of the scheduler and its launcher, which count nodes as tasks, and of
+# a launcher around the driver. The agent sets the ranks' variables.
 unset -v "${!SLURM@}" "${!SBATCH_@}" "${!SRUN_@}" "${!SALLOC_@}" "${!PMI@}" "${!OMPI_@}" "${!PRTE_@}" \
     "${!MPI_LOCAL@}" "${!MV2_COMM_@}" "${!HYDRA_@}" "${!HYDI_@}" "${!PALS_@}" "${!ALPS_@}" "${!FLUX_@}" \
     "${!LSB_@}" "${!JSM_@}" "${!PBS_@}" "${!HOROVOD_@}" "${!TORCHELASTIC_@}" RANK WORLD_SIZE LOCAL_RANK \
     LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK GROUP_WORLD_SIZE ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT
-# Where relative paths of a command begin.
+# Relative paths of a command begin in the project.
 if [ -n "${ARGOSY_WORKLOADS:-}" ]; then
     cd -- "${ARGOSY_WORKLOADS%/containers/workloads}"
 fi

@@ -1,9 +1,9 @@
-"""Look at a node of a cluster from the inside, and write down what is there.
+"""Survey a node of a cluster from the inside.
 
-``python3 node_look.py QUESTIONS FOLDER``: QUESTIONS is a JSON file, FOLDER one that all nodes of the job
-share. Each node writes FOLDER/<number>.json. All listen on each of their interfaces and connect to all
-others, so that each way is tried; node 1 measures how fast node 0 is. Who does not know the job's secret is
-not answered. Runs by any Python from 3.6 on, since it is what a node has.
+``python3 node_look.py QUESTIONS FOLDER``: QUESTIONS is a JSON file, FOLDER is shared by all nodes of the
+job. Each node writes FOLDER/<number>.json. All nodes listen on each of their interfaces and connect to
+all others; node 1 measures the speed of node 0. Peers without the job's secret get no answer. Runs on
+Python 3.6 and later, since it uses the node's own Python.
 """
 
 import contextlib
@@ -33,13 +33,13 @@ if not __package__:  # started by its path, with -I
 from .contract.files import write_json
 
 PATIENCE_S = 40.0
-"""How long nodes wait for each other."""
+"""Seconds for which nodes wait for each other."""
 CONNECT_S = 4.0
 SEND_S = 1.0
-"""How long bytes are sent over each interface to see how fast it is."""
+"""Seconds of sending over each interface to measure its speed."""
 COMMAND_S = 20.0
 SHOWN_S = 10.0
-"""How long a shared file system may take to show a new file."""
+"""Seconds for a shared file system to show a new file."""
 MARK = ".argosy-look-"
 NAMES_S = 10.0
 CHUNK = b"\0" * (1 << 18)
@@ -49,7 +49,6 @@ _NEW_USER = 0x10000000  # unshare(2)
 
 
 def main(arguments: List[str]) -> int:
-    """Look, and write."""
     with open(arguments[0], encoding="utf-8") as file:
         questions = json.load(file)
     folder, number = arguments[1], int(os.environ.get("ARGOSY_NODE") or 0)
@@ -60,13 +59,12 @@ def main(arguments: List[str]) -> int:
     if nodes > 1:
         there, found["meeting"] = meet(folder, number, nodes, found, questions["secret"])
     write_json(os.path.join(folder, "%d.json" % number), found)
-    # Those that are slower still try to reach this one.
+    # Slower nodes still try to reach this one.
     wait_for_all(folder, there, "%d.json")
     return 0
 
 
 def look(questions: Dict[str, Any], number: int) -> Dict[str, Any]:
-    """Return what this node has."""
     name = socket.gethostname().partition(".")[0]
     return {
         "node": name,
@@ -94,7 +92,7 @@ def look(questions: Dict[str, Any], number: int) -> Dict[str, Any]:
 
 
 def within(seconds: float, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return what a function does; None where it takes longer, as names may that nobody answers for."""
+    """Call a function; return None after a timeout, as in name look-ups without an answer."""
     results = []  # type: List[Any]
     asking = threading.Thread(target=lambda: results.append(function(*arguments)), daemon=True)
     asking.start()
@@ -103,7 +101,7 @@ def within(seconds: float, function: Callable[..., Any], *arguments: Any) -> Any
 
 
 def first_line(path: str) -> str:
-    """Return the first line of a file; empty where there is none."""
+    """Return the first line of a file; empty if it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.readline().strip()
@@ -112,7 +110,6 @@ def first_line(path: str) -> str:
 
 
 def system_name() -> str:
-    """Return the name of the distribution."""
     try:
         with open("/etc/os-release", encoding="utf-8", errors="replace") as file:
             rows = dict(line.strip().partition("=")[::2] for line in file)
@@ -125,7 +122,7 @@ def system_name() -> str:
 
 
 def interfaces() -> List[Dict[str, Any]]:
-    """Return the interfaces that have an IPv4 address and lead elsewhere."""
+    """Return the interfaces with an IPv4 address, except loopback."""
     found = []
     for _, name in socket.if_nameindex():
         address = address_of(name)
@@ -142,7 +139,7 @@ def interfaces() -> List[Dict[str, Any]]:
 
 
 def address_of(name: str) -> Optional[str]:
-    """Return the IPv4 address of an interface."""
+    """Return the IPv4 address of an interface, or None."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         request = struct.pack("256s", name.encode()[:15])
         try:
@@ -152,7 +149,7 @@ def address_of(name: str) -> Optional[str]:
 
 
 def addresses_of_suffixes(name: str, suffixes: List[str]) -> Dict[str, str]:
-    """Return the suffixes with which this node's name has an address."""
+    """Return the addresses of this node's name with each suffix that has one."""
     found = {}
     for each in suffixes:
         with contextlib.suppress(OSError):
@@ -163,7 +160,7 @@ def addresses_of_suffixes(name: str, suffixes: List[str]) -> Dict[str, str]:
 def meet(
     folder: str, number: int, nodes: int, found: Dict[str, Any], secret: str
 ) -> Tuple[List[int], Dict[str, Any]]:
-    """Listen, and try to reach all others; return those that listen, and what came of it."""
+    """Listen, and connect to all other nodes; return the listening nodes, and the results."""
     places = listen(found["interfaces"], secret)
     write_json(
         os.path.join(folder, "listening-%d.json" % number),
@@ -179,7 +176,7 @@ def meet(
     tried = try_all(own, peers, secret)
     meeting = {"peers": {peers[other]["node"]: tried[other] for other in peers}}  # type: Dict[str, Any]
     if number == 1 and 0 in peers:
-        # One at a time, when the others have tried, so that each has the whole network.
+        # After the other attempts, and one at a time, so that each measurement has the whole network.
         meeting["interfaces"] = {
             name: try_interface(own[name], peers[0]["places"][name], secret, SEND_S)
             for name in tried[0]
@@ -194,7 +191,7 @@ def meet(
 
 
 def listen(found: List[Dict[str, Any]], secret: str) -> Dict[str, Any]:
-    """Answer on each interface from now on; return address and port of each."""
+    """Start to listen on each interface; return their addresses and ports."""
     places = {}
     for each in found:
         server = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -208,7 +205,7 @@ def listen(found: List[Dict[str, Any]], secret: str) -> Dict[str, Any]:
 def try_all(
     own: Dict[str, str], peers: Dict[int, Dict[str, Any]], secret: str
 ) -> Dict[int, Dict[str, str]]:
-    """Return by node and interface why it was not reached, or an empty text; all are tried at once."""
+    """Connect to all at once; return the error by node and interface, empty on success."""
     found = {}  # type: Dict[int, Dict[str, str]]
     trying = []
 
@@ -228,14 +225,13 @@ def try_all(
 
 
 def serve(server: socket.socket, secret: str) -> None:
-    """Answer who knows the secret."""
     while True:
         connection, _ = server.accept()
         threading.Thread(target=answer, args=(connection, secret), daemon=True).start()
 
 
 def answer(connection: socket.socket, secret: str) -> None:
-    """Send the time of this node, then bytes until the other has enough."""
+    """Check the secret, send this node's time, then bytes for `SEND_S` seconds."""
     with connection, contextlib.suppress(OSError):
         connection.settimeout(CONNECT_S)
         if read_exactly(connection, len(secret)) != secret.encode():
@@ -247,7 +243,7 @@ def answer(connection: socket.socket, secret: str) -> None:
 
 
 def read_exactly(connection: socket.socket, size: int) -> bytes:
-    """Return as many bytes; fewer where the other ends before. Raises OSError."""
+    """Read `size` bytes; fewer if the connection ends. Raises OSError."""
     content = b""
     while len(content) < size:
         more = connection.recv(size - len(content))
@@ -258,7 +254,7 @@ def read_exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def try_interface(own: str, place: List[Any], secret: str, seconds: float) -> Dict[str, Any]:
-    """Return how fast bytes come from a place, and how far its clock is ahead; or what is wrong."""
+    """Measure the speed and the clock of a peer; return the `problem` if that fails."""
     try:
         began = time.monotonic()
         with socket.create_connection((place[0], place[1]), CONNECT_S, (own, 0)) as connection:
@@ -288,10 +284,10 @@ def try_interface(own: str, place: List[Any], secret: str, seconds: float) -> Di
 
 
 def wait_for_all(folder: str, nodes: List[int], name: str) -> List[int]:
-    """Wait until each of these nodes has written its file or given up; return those that have."""
+    """Wait until each node has written its file or given up; return the nodes with a file."""
     until = time.monotonic() + PATIENCE_S
     while True:
-        # Some network file systems show a new file when its folder is read.
+        # On some network file systems, listing a folder shows its new files.
         names = os.listdir(folder)
         there = [node for node in nodes if name % node in names]
         given_up = [node for node in nodes if "%d.problem" % node in names]
@@ -304,7 +300,7 @@ def wait_for_all(folder: str, nodes: List[int], name: str) -> List[int]:
 
 
 def scratch_variables() -> List[str]:
-    """Return variables of this job that name folders for temporary files."""
+    """Return variables of this job that may name folders for temporary files."""
     words = ("SCRATCH", "TMP", "JOBFS", "LOCAL")
     return sorted(
         "$" + name
@@ -314,7 +310,7 @@ def scratch_variables() -> List[str]:
 
 
 def scratch(written: str) -> Dict[str, Any]:
-    """Return what a folder is good for; `written` may hold variables."""
+    """Return size, kind and permissions of a folder; `written` may contain variables."""
     folder = os.path.expandvars(written)
     found = {"written": written, "folder": folder}  # type: Dict[str, Any]
     if "$" in folder or not os.path.isdir(folder):
@@ -339,9 +335,9 @@ def scratch(written: str) -> Dict[str, Any]:
 
 
 def seen(folder: str, writes: bool, questions: Dict[str, Any], number: int) -> str:
-    """Return what is wrong with a folder that is needed here; empty where nothing is.
+    """Return the problem of a required folder; empty if it has none.
 
-    It is to be the one that whoever asks has, whose mark is in it, and what is written here it finds there.
+    It must contain the login node's mark; this node writes its own mark for the login node to check.
     """
     if not os.path.isdir(folder):
         return "is missing"
@@ -358,7 +354,7 @@ def seen(folder: str, writes: bool, questions: Dict[str, Any], number: int) -> s
 
 
 def shows(path: str, content: str) -> bool:
-    """Return whether a file has that content, now or soon."""
+    """Return whether a file has a content within `SHOWN_S` seconds."""
     until = time.monotonic() + SHOWN_S
     while first_line(path) != content:
         if time.monotonic() > until:
@@ -368,7 +364,7 @@ def shows(path: str, content: str) -> bool:
 
 
 def told_by(command: List[str]) -> Dict[str, Any]:
-    """Return how a program ends here, and what it says last."""
+    """Run a command; return its exit status and the end of its output."""
     try:
         done = subprocess.run(
             command,
@@ -383,7 +379,7 @@ def told_by(command: List[str]) -> Dict[str, Any]:
 
 
 def runs(folder: str) -> bool:
-    """Whether a program in this folder can be started."""
+    """Return whether a program in this folder can be executed."""
     path = os.path.join(folder, "program")
     with open(path, "w", encoding="utf-8") as file:
         file.write("#!/bin/sh\nexit 0\n")
@@ -395,7 +391,7 @@ def runs(folder: str) -> bool:
 
 
 def mount_of(folder: str) -> Tuple[str, List[str]]:
-    """Return the kind of file system that a folder lies on, and its options."""
+    """Return the type and mount options of a folder's file system."""
     real, best = os.path.realpath(folder), ("", "", "")
     with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
         for line in file:
@@ -411,7 +407,7 @@ def mount_of(folder: str) -> Tuple[str, List[str]]:
 
 
 def has_user_namespaces() -> bool:
-    """Whether an ordinary process may make a user namespace here."""
+    """Return whether unprivileged processes may create user namespaces."""
     child = os.fork()
     if child == 0:
         library = ctypes.CDLL(None, use_errno=True)
@@ -420,7 +416,7 @@ def has_user_namespaces() -> bool:
 
 
 def gpus() -> List[str]:
-    """Return the GPUs that this job sees, as their driver names them."""
+    """Return the names of the GPUs that this job sees."""
     amd = glob.glob("/sys/class/kfd/kfd/topology/nodes/*/gpu_id")
     of_amd = ["AMD GPU %s" % first_line(each) for each in amd if first_line(each) not in ("", "0")]
     program = shutil.which("nvidia-smi")
@@ -436,7 +432,7 @@ def gpus() -> List[str]:
 
 
 def outside(places: List[List[Any]]) -> Dict[str, str]:
-    """Return for each `[host, port]` an empty text where it answers, and else what is wrong."""
+    """Connect to each `[host, port]`; return the error by host, empty on success."""
     found = {}
     for host, port in places:
         try:

@@ -1,4 +1,4 @@
-"""Reports of nodes: the status files of agents, which containers could write to, checked value by value."""
+"""Reads status files of agents. Containers could have written them, so each value is checked."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any, Iterator, Mapping
 from .contract import files, layout
 
 STATES = ("completed", "failed", "interrupted", "cancelled")
-"""Of a node whose agent wrote its last word."""
+"""Final states of a node."""
 _MOST_KILLS = 1 << 31
 _MOST_LINES = 1 << 53
 _COUNTS = ("lines", "matches", "values")
-# How the agents speak of a node that they only miss; what the node itself says is better.
+# Causes by which agents report that a node is silent: the node's own cause is better.
 _ONLY_MISSED = ("its agent vanished", "its agent never started", "its agent runs on")
 
 
 @dataclass(frozen=True)
 class NodeReport:
-    """What is known of one node; `state` is ``lost`` if its agent did not write its last word."""
+    """The report on one node; `state` is ``lost`` if its agent wrote no final state."""
 
     node: int
     state: str
@@ -29,30 +29,30 @@ class NodeReport:
     ended: float | None = None
     failure: Mapping[str, Any] | None = None
     log: str | None = None
-    """What is there to be read of it, below the run's folder."""
+    """Its log, relative to the run's folder."""
     silent: bool = False
-    """Whether the launcher waited for it in vain (watch_end.py)."""
+    """Whether the launcher had to be ended because of it (watch_end.py)."""
     unheard: tuple[int, ...] = ()
-    """Its ranks that were warned and had no process that handles SIGUSR1."""
+    """Its ranks that were warned without a process that handles SIGUSR1."""
     unproven: Mapping[int, float] = field(default_factory=dict)
-    """Its ranks that ended with 0 after the warning, so many seconds later, done or not."""
+    """Seconds from the warning to exit code 0, of ranks that may be unfinished."""
     silence: str | None = None
-    """For how long the job did nothing when it was ended, and where its ranks were; of the head."""
+    """The job's silence at its end, and its ranks' places, reported by the head."""
     has_killed: bool = False
-    """Whether the kernel killed a process of the job on it for want of memory."""
+    """Whether the kernel killed a process of the job on it for lack of memory."""
     metrics: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """The `lines` that were searched for each metric of the run, its `matches` and its `values`."""
+    """Counts of each metric: searched `lines`, `matches` and `values`."""
 
     def concrete(self) -> bool:
-        """Return whether the node knows a failure that is more than another node's silence."""
+        """Return whether the node has a failure other than another node's silence."""
         return self.failure is not None and not str(self.failure.get("cause")).startswith(
             _ONLY_MISSED
         )
 
 
 def read_reports(run_dir: str, attempt: str, nodes: int) -> list[NodeReport]:
-    """Return what each node wrote."""
-    # Listing a folder makes NFS forget what it believed about the files in it.
+    """Return the reports of all nodes."""
+    # Listing a folder refreshes NFS's cache.
     with contextlib.suppress(OSError):
         os.listdir(os.path.join(run_dir, layout.RECORDS, attempt))
     attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, attempt)
@@ -70,11 +70,7 @@ def read_reports(run_dir: str, attempt: str, nodes: int) -> list[NodeReport]:
 def read_report(
     run_dir: str, attempt: str, node: int, not_started: Mapping[str, Any], nodes: int
 ) -> NodeReport:
-    """Return what one node wrote, if it is there and whole.
-
-    What stands there was written inside the container: a value that is of another kind than it has to be is
-    taken as if it were not there.
-    """
+    """Return the report of one node; values of a wrong type count as missing."""
     log = find_log(run_dir, attempt, node)
     try:
         status = files.read_object(
@@ -103,7 +99,7 @@ def read_report(
 
 
 def _metrics(said: object) -> Mapping[str, Mapping[str, int]]:
-    """Return the counts of each metric; those that are no counts are 0."""
+    """Return the counts of each metric; invalid ones are 0."""
     return {
         name: {key: files.whole(each.get(key), _MOST_LINES) or 0 for key in _COUNTS}
         for name, each in (said.items() if isinstance(said, dict) else ())
@@ -112,18 +108,18 @@ def _metrics(said: object) -> Mapping[str, Mapping[str, int]]:
 
 
 def _unheard(status: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the ranks of a node that were warned in vain."""
+    """Return the ranks that were warned without a handler."""
     return tuple(rank for rank, said in _ranks(status) if said.get("heard") is False)
 
 
 def _unproven(status: Mapping[str, Any]) -> Mapping[int, float]:
-    """Return the ranks of a node that ended with 0 so many seconds after the warning, done or not."""
+    """Return `NodeReport.unproven` of a status."""
     found = ((rank, files.number(said.get("unproven_s"))) for rank, said in _ranks(status))
     return {rank: seconds for rank, seconds in found if seconds is not None}
 
 
 def _ranks(status: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield each rank of a node with what its status says of it."""
+    """Yield each rank of a status with its entry."""
     ranks = status.get("ranks")
     for said in ranks if isinstance(ranks, list) else []:
         rank = files.whole(said.get("rank"), layout.MOST_RANKS) if isinstance(said, dict) else None
@@ -132,7 +128,7 @@ def _ranks(status: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]
 
 
 def _checked_failure(said: object, nodes: int) -> Mapping[str, Any] | None:
-    """Return a failure as a node tells it; None for what is none."""
+    """Return the failure in a status; None if it is invalid."""
     if not isinstance(said, dict):
         return None
     cause, at = files.text(said.get("cause")), files.number(said.get("at"))
@@ -145,7 +141,7 @@ def _checked_failure(said: object, nodes: int) -> Mapping[str, Any] | None:
 
 
 def _never_begun(said: Mapping[str, Any], node: int, log: str | None) -> NodeReport:
-    """Return what is known of a node without a status; watch_start.py names the first not to start."""
+    """Return the report of a node without a status; watch_start.py records the first failed start."""
     cause, at = files.text(said.get("cause")), files.number(said.get("at"))
     if said.get("node") != node or cause is None or at is None:
         return NodeReport(node, "lost", log=log)
@@ -154,7 +150,7 @@ def _never_begun(said: Mapping[str, Any], node: int, log: str | None) -> NodeRep
 
 
 def find_log(run_dir: str, attempt: str, node: int) -> str | None:
-    """Return the log that tells most of a node, of those that there are; None without any."""
+    """Return the most specific existing log of a node; None without one."""
     names = (
         f"{layout.LOGS}/{attempt}/{layout.node_log(node)}",
         f"{layout.LOGS}/{attempt}/{layout.JOB_LOG}",
@@ -173,6 +169,6 @@ def _has_content(path: str) -> bool:
 def failure_of(
     node: int | None, cause: str, at: float, kind: str | None = None
 ) -> Mapping[str, Any]:
-    """Return a failure of a node, or of none, that is not a rank's; `at` is unix."""
+    """Return a failure of a node or of the job, at a unix time."""
     known = {"kind": kind} if kind else {}
     return {"node": node, "rank": None, "cause": cause, "at": at, **known}

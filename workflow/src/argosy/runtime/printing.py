@@ -1,4 +1,4 @@
-"""Print lines of the host's programs, where nobody may read them."""
+"""Prints lines of the host's programs, even if the output is closed or full."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import TextIO
 
 
 def say(line: str) -> bool:
-    """Print a line to standard output at once, and return whether it was written."""
+    """Print a line to standard output and flush; return whether that succeeded."""
     return _print(line, sys.stdout)
 
 
 def complain(line: str) -> None:
-    """Print a line to standard error."""
     _print(line, sys.stderr)
 
 

@@ -1,15 +1,15 @@
-"""Say which files of the user's a run's program is made of, and name the content of each by a digest.
+"""Finds the user's files of a run's program, and their digests.
 
-The driver compares what it finds with what claim.py found when a run began: what was measured with another
-program is not of what is asked for. These files count:
+The driver compares them with the digests that claim.py recorded, to detect outdated results. These files
+count:
 
-* each that the command or a variable names; of a folder that they name and nothing is found in, the
-  programs and settings (`SUFFIXES`), unless it holds so much that it is data;
-* of a Python program, the files that its imports load from the user's folders (`python_imports.py`);
-* of a program or settings, others of these that it names: by their path, or beside it by their name.
+* files that the command or a variable names; in a folder that they name and that has no such file,
+  programs and settings (`SUFFIXES`), unless it has so many entries that it is data;
+* files that imports of a Python program load from the user's folders (`python_imports.py`);
+* programs and settings that another one names, by their path or by their name beside it.
 
-The user's folders are `/workloads`, and without a container the project and whatever is no system's. What a
-program may write itself, as JSON beside it, counts only where the command names it.
+The user's folders are `/workloads` in a container; in native runs the project and all folders but the
+system's. Files that programs may write, such as JSON, count only if the command names them.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ WORKLOADS = "/workloads"
 PROGRAMS = (".py", ".sh")
 SUFFIXES = (*PROGRAMS, ".yaml", ".yml", ".toml", ".cfg", ".ini")
 MOST_BYTES = 1 << 20
-"""Of a file that is read; of a longer one, the size alone is noted."""
+"""Size up to which a file is read; of larger files, the size replaces the digest."""
 MOST_FILES = 4096
 
 _FILE_NAME = re.compile(r"[\w./-]+")
 _FOLDER_OF_ITS_OWN = re.compile(r"""["']?(?:\$\([^()]*\)|\$?\{\w+\}|\$\w+)["']?/""")
-"""Before a name: where a program finds itself."""
+"""Expressions for a program's own folder, before a name."""
 _END_OF_WORD = re.compile(r"[\s:;,'\"=&|()<>]+")
 MODULE = re.compile(r"(?:^|\s)-m[ =]?([^\W\d][\w.]*)")
 _OF_THE_SYSTEM = ("/bin/", "/etc/", "/lib/", "/lib64/", "/proc/", "/sbin/", "/sys/", "/usr/")
@@ -48,15 +48,15 @@ Roots = Tuple[str, ...]
 
 
 class Program:
-    """What a run starts, and where its files are.
+    """The program of a run, and its files.
 
-    A file's name is its path as the program has it; without a container, below the project.
+    A file's name is its path in the container; in native runs, its path relative to the project.
 
     Args:
-        command: its words.
-        variables: of its environment.
-        workloads: the folder of the project that is `/workloads` in a container.
-        is_native: whether it runs without one.
+        command: the words of the command.
+        variables: its environment.
+        workloads: the project's folder that is `/workloads` in a container.
+        is_native: whether it runs without a container.
     """
 
     def __init__(
@@ -70,21 +70,21 @@ class Program:
         self.command = tuple(command)
         self.variables = tuple(variables.values())
         self.workloads = workloads
-        # The working directory of a run without a container.
+        # The working directory of native runs.
         self.project = _project_of(workloads) if is_native else ""
         self.path = tuple(each for word in self.variables for each in self._folders(word))
         """Folders that variables name, as PYTHONPATH does."""
         folders = (each for word in self.command for each in self._folders(word))
         self.bases = (*filter(None, [self.project]), *folders, *self.path)
         """Folders that may be the working directory."""
-        # In a container links show what is in /workloads in the working directory (working_folder.py).
+        # In a container, the working directory has links to the entries of /workloads (working_folder.py).
         self.shown = self.project or workloads
         self._found: Dict[str, str] = {}
         self._seen: Set[Tuple[str, Roots]] = set()
         self._waiting: List[Tuple[str, Roots]] = []
 
     def digests(self) -> dict[str, str]:
-        """Return digests of all its files by their names, in order."""
+        """Return the digests of all files, sorted by name."""
         started = tuple(dict.fromkeys((*self.bases, self.shown)))
         for word in (*self.command, *self.variables):
             self._add_started(word, started)
@@ -99,7 +99,7 @@ class Program:
         return dict(sorted(self._found.items()))
 
     def digest(self, name: str) -> Optional[str]:
-        """Return the digest of the file that has a name; None without one."""
+        """Return the digest of a file by its name; None without the file."""
         if self._is_in(name, WORKLOADS):
             path = self.workloads + name[len(WORKLOADS) :]
         else:
@@ -107,7 +107,7 @@ class Program:
         return _digest(_read(path))
 
     def name(self, path: str) -> str:
-        """Return a path as the program has it, in one line; what cannot be shown is `?`."""
+        """Return a file's name in one line; unprintable characters become `?`."""
         if self._is_in(path, self.workloads):
             path = WORKLOADS + path[len(self.workloads) :]
         elif self.project and self._is_in(path, self.project):
@@ -119,11 +119,11 @@ class Program:
         return load_module(name, self.bases)[1] is not None
 
     def named(self, text: str) -> Iterator[str]:
-        """Yield the paths in `/workloads` that a text names, there or not, as they are on the host."""
+        """Yield host paths of the paths in `/workloads` that a text names, existing or not."""
         for root in sorted({WORKLOADS, self.workloads}):
             for part in re.split(rf"(?<![\w./-]){re.escape(root)}", text)[1:]:
                 rest = _END_OF_WORD.split(part, 1)[0]
-                # A path of the host may hold anything; a word that is a path is taken whole.
+                # Paths of the host may contain any character: prefer the whole word if it is a file.
                 is_whole = part.startswith("/") and os.path.isfile(self.workloads + part)
                 whole = part if is_whole else rest
                 if whole and not whole.startswith("/"):
@@ -133,7 +133,7 @@ class Program:
                     yield path
 
     def _folders(self, word: str) -> Iterator[str]:
-        """Yield the folders that a word names."""
+        """Yield the user's folders that a word names."""
         yield from filter(os.path.isdir, self.named(word))
         if self.project:
             for part in words_of(word):
@@ -142,7 +142,7 @@ class Program:
                     yield path
 
     def is_users(self, path: str) -> bool:
-        """Return whether a path is the user's, not a system's."""
+        """Return whether a path is in the user's folders."""
         own = filter(None, (self.workloads, self.project))
         if any(self._is_in(path, folder) for folder in own):
             return True
@@ -153,21 +153,21 @@ class Program:
         return path == folder or path.startswith(folder + "/")
 
     def _add(self, path: str) -> None:
-        """Let a file count that is named; of a folder, the program that it is."""
+        """Add a named file; of a folder, its `__main__.py`."""
         if os.path.isdir(path):
             path = os.path.join(path, "__main__.py")
         if os.path.isfile(path):
             self._waiting.append((path, (self._first_root(path), *self.path)))
 
     def _first_root(self, path: str) -> str:
-        """Return the folder that Python takes as a program's, which is that of the file behind a link."""
+        """Return the first folder of Python's path: the program's, after following links."""
         real, top = os.path.realpath(path), os.path.realpath(self.workloads)
         if self._is_in(real, top):
             return _above(self.workloads + real[len(top) :])
         return _above(real if self.project else path)
 
     def _add_started(self, text: str, bases: Sequence[str]) -> None:
-        """Add what a command, a variable or a shell's program names."""
+        """Add the files that a command, a variable or a shell script names."""
         for path in self.named(text):
             self._add(path)
         for part in words_of(text):
@@ -180,7 +180,7 @@ class Program:
                 self._add_import(imported, "", tuple(bases))
 
     def _add_modules(self, text: str, bases: Sequence[str]) -> None:
-        """Add the modules that `python -m` starts."""
+        """Add modules started by `python -m`."""
         roots = tuple(bases)
         for module in MODULE.findall(text):
             self._add_import(Import(module), "", roots)
@@ -203,7 +203,7 @@ class Program:
                 self._add_named(path, content.decode("utf-8", "replace"), roots)
 
     def _add_named(self, path: str, text: str, roots: Roots) -> None:
-        """Add what a program or settings name."""
+        """Add the files that a program or settings file names."""
         texts: Sequence[str] = [text]
         if path.endswith(".py"):
             source = read_source(text, path)
@@ -231,12 +231,12 @@ class Program:
 
 
 def words_of(text: str) -> Iterator[str]:
-    """Yield a text, and what a shell or a list would divide it into."""
+    """Yield a text, and its parts between separators of shells and lists."""
     yield from filter(None, {text, *_END_OF_WORD.split(text)})
 
 
 def _project_of(workloads: str) -> str:
-    """Return the project of a folder of programs, which is its containers/workloads or itself."""
+    """Return the project of a folder of programs: its containers/workloads, or itself."""
     inside = "/containers/workloads"
     return workloads[: -len(inside)] if workloads.endswith(inside) else workloads
 
@@ -246,7 +246,7 @@ def _above(path: str) -> str:
 
 
 def _is_program(path: str) -> bool:
-    """Return whether a path is a program's or settings'; what is in an environment's `bin` is software."""
+    """Return whether a path is a program or settings; files in an environment's `bin` are software."""
     if path.endswith(SUFFIXES) or os.path.isfile(os.path.join(path, "__main__.py")):
         return True
     in_environment = os.path.basename(_above(path)) in ("bin", "sbin")
@@ -254,7 +254,7 @@ def _is_program(path: str) -> bool:
 
 
 def _settings_in(folder: str) -> List[str]:
-    """Return programs and settings in a folder, none hidden; of a folder as large as data, none."""
+    """Return the visible programs and settings in a folder; none if it has too many entries."""
     found, waiting, count = [], [folder], 0
     while waiting:
         entries = entries_of(waiting.pop())
@@ -272,9 +272,9 @@ def _settings_in(folder: str) -> List[str]:
 
 
 def _read(path: str) -> Optional[Union[bytes, str]]:
-    """Return the content of a regular file, or of a long one its size in words; None for what is none."""
+    """Return a regular file's content, or the size of a large one as text; None if unreadable."""
     try:
-        # The user's own folder: a link in it is meant.
+        # Follow links, since the folder is the user's.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             about = os.fstat(descriptor)
@@ -294,5 +294,5 @@ def _digest(content: Optional[Union[bytes, str]]) -> Optional[str]:
 
 
 def changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Return the files that differ or are gone; of what is new alone, nothing of before made use."""
+    """Return the names of files that have changed or are gone; new files do not count."""
     return sorted(name for name in before if before[name] != now.get(name))

@@ -1,7 +1,8 @@
-"""Say which files beside a Python program its imports load, by Python's own rules, without running it.
+"""Finds the files that a Python program's imports load, by Python's rules, without running it.
 
-Python looks in the program's folder first, then in what PYTHONPATH and the program add. A folder without
-`__init__.py` never wins over an installed package, so of such a folder only modules that are named count.
+Python searches the program's folder first, then folders of PYTHONPATH and folders that the program adds.
+An installed package takes precedence over a folder without `__init__.py`, so only named modules of such
+a folder count.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from itertools import islice
 from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 EVERY = "*every*"
-"""In place of a name: all modules of a package, since the program makes their names as it runs."""
+"""In place of a name: all modules of a package, since the program computes their names."""
 MOST_ENTRIES = 1000
-"""Of a folder that is listed; a larger one holds data."""
+"""Most entries of a folder that is listed; a larger one contains data."""
 
-# Python has loaded these before a program begins, or has them within.
+# Modules that Python has loaded before a program starts, or has built in.
 _LOADED = {*sys.builtin_module_names, "abc", "codecs", "encodings", "io", "os", "site", "stat"}
 _STATEMENT = re.compile(
     r"^[ \t]*((?:from[ \t]+[\w.]+[ \t]+)?import[ \t]+(?:\([^)]*\)|[^\n;#]+))", re.MULTILINE
@@ -35,22 +36,22 @@ class Import(NamedTuple):
 
 
 class Source(NamedTuple):
-    """What a Python file says of other files."""
+    """References of a Python file to other files."""
 
     imports: Sequence[Import]
     texts: Sequence[str]
-    """Its strings, but those that only describe it."""
+    """Its strings, except docstrings."""
     added: Sequence[str]
-    """Folders that it adds to Python's path."""
+    """Folders that it adds to sys.path."""
 
 
 def read_source(text: str, path: str, guess: bool = True) -> Source:
-    """Return what the Python file `path` with the content `text` says of other files.
+    """Parse the references of a Python file.
 
     Args:
-        text: the content.
-        path: of the file.
-        guess: whether a text that cannot be parsed is Python all the same, of a newer version.
+        text: its content.
+        path: its path.
+        guess: whether to search unparsable text, such as newer Python, for import statements.
     """
     tree = _tree_of(text)
     if tree is None:
@@ -71,12 +72,12 @@ def read_source(text: str, path: str, guess: bool = True) -> Source:
 
 
 def loaded_files(imported: Import, path: str, roots: Sequence[str]) -> List[str]:
-    """Return the files that an import in the file `path` loads, in Python's order.
+    """Return the files that an import loads, in Python's order.
 
     Args:
         imported: the import.
-        path: of the file that it stands in.
-        roots: the folders of Python's path that are the user's, in order.
+        path: the file with the import.
+        roots: the user's folders in Python's path, in order.
     """
     if imported.level:
         folder = path
@@ -94,9 +95,9 @@ def loaded_files(imported: Import, path: str, roots: Sequence[str]) -> List[str]
 
 
 def load_module(module: str, roots: Sequence[str]) -> Tuple[List[str], Optional[Sequence[str]]]:
-    """Return the files that a module's import loads, and the folders of its own modules.
+    """Return the files that a module's import loads, and the folders of its submodules.
 
-    These are None where it is not in `roots`; then the files are those of the packages above it.
+    If the module is not in `roots`, the folders are None and the files belong to its parent packages.
     """
     files: List[str] = []
     folders = roots
@@ -111,9 +112,9 @@ def load_module(module: str, roots: Sequence[str]) -> Tuple[List[str], Optional[
 
 
 def _find(name: str, folders: Sequence[str]) -> Optional[Tuple[Optional[str], List[str]]]:
-    """Return the file that a module's import loads, and the folders of its own modules; None without one.
+    """Return the file that a module's import loads, and the folders of its submodules; None if not found.
 
-    A package without `__init__.py` loads no file, and may be in several folders.
+    A namespace package has no file, and may have several folders.
     """
     portions = []
     for folder in folders:
@@ -128,7 +129,7 @@ def _find(name: str, folders: Sequence[str]) -> Optional[Tuple[Optional[str], Li
 
 
 def _names_of(imported: Import, files: Sequence[str], folders: Sequence[str]) -> Iterator[str]:
-    """Yield the names that may be modules of the package that was found, in `folders`."""
+    """Yield the imported names that may be modules in `folders`."""
     for name in imported.names:
         if name == EVERY:
             yield from (each for folder in folders for each in _modules_in(folder))
@@ -149,7 +150,7 @@ def _modules_in(folder: str) -> List[str]:
 
 
 def entries_of(folder: str) -> List[os.DirEntry[str]]:
-    """Return what is in a folder; nothing of one that cannot be read, or is as large as data."""
+    """Return a folder's entries; none if it is unreadable or has more than `MOST_ENTRIES`."""
     try:
         with os.scandir(folder) as entries:
             found = [*islice(entries, MOST_ENTRIES + 1)]
@@ -159,7 +160,7 @@ def entries_of(folder: str) -> List[os.DirEntry[str]]:
 
 
 def _all_of(file: str) -> List[str]:
-    """Return the names in `__all__` of a package, which `import *` imports."""
+    """Return the names in a package's `__all__`."""
     try:
         with open(file, encoding="utf-8", errors="replace") as stream:
             tree = _tree_of(stream.read())
@@ -172,7 +173,7 @@ def _all_of(file: str) -> List[str]:
 
 
 def _executed(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes but descriptions and what only type checkers read."""
+    """Yield all nodes except docstrings and code for type checkers."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()
@@ -191,10 +192,10 @@ def _parsed(statement: str) -> List[Import]:
 
 
 def _tree_of(text: str) -> Optional[ast.Module]:
-    """Return a program's syntax tree; None of what this Python cannot parse."""
+    """Return a program's syntax tree; None if this Python cannot parse it."""
     try:
         with warnings.catch_warnings():
-            # Python tells the program itself.
+            # Python shows these warnings when it runs the program.
             warnings.simplefilter("ignore")
             return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -211,7 +212,7 @@ def _imports_of(node: ast.AST, path: str) -> Iterator[Import]:
 
 
 def _by_call(call: ast.Call, path: str) -> Iterator[Import]:
-    """Yield what a call imports: one module, or all those whose names may begin so."""
+    """Yield the imports of a call: one module, or all modules whose names may begin so."""
     if not call.args:
         return
     first = call.args[0]
@@ -242,7 +243,7 @@ def _is_sys_path(node: ast.AST) -> bool:
 
 
 def _folders_in(node: ast.AST, path: str) -> Iterator[str]:
-    """Yield the folders that an expression names, from the file's own on: `dirname`, `parent`, texts."""
+    """Yield the folders of an expression relative to its file: `dirname`, `parent`, strings."""
     ups = [_name(each) for each in ast.walk(node)]
     count = sum(name in ("dirname", "parent") for name in ups)
     for each in ast.walk(node):
@@ -262,7 +263,7 @@ def _folders_in(node: ast.AST, path: str) -> Iterator[str]:
 
 
 def _strings(node: ast.AST) -> List[str]:
-    """Return the texts in an expression, in the order in which they stand."""
+    """Return the strings in an expression, in order."""
     found = [
         each
         for each in ast.walk(node)

@@ -1,9 +1,9 @@
-"""Note an attempt's data: ``python3 record_data.py RUN_DIR ATTEMPT [TARGET MODE PATH]...``.
+"""Describe an attempt's data: ``python3 record_data.py RUN_DIR ATTEMPT [TARGET MODE PATH]...``.
 
-TARGET is a path in the container, MODE `r`, `w` or `s`, PATH that of the host. Writes the attempt's
-data.json on the job's first node before the ranks start. It counts up to `MOST_FILES` files of each folder,
-for `LONGEST` seconds. For data with a digest it reads everything, and it counts all that nodes copy (`s`):
-each compares its copy. Data that is not there is left out: check-data.sh refuses it on each node.
+TARGET is a path in the container, MODE is `r`, `w` or `s`, PATH is a path of the host. Writes the
+attempt's data.json on the job's first node before the ranks start. Counts up to `MOST_FILES` files of
+each folder, for `LONGEST` seconds. Data with a digest is read completely, and copied data (`s`) counted
+completely, since nodes compare their copies. Missing data is skipped: check-data.sh refuses it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from .contract.run import read_run
 
 MOST_FILES = 100_000
 LONGEST = 60.0
-"""Seconds that counting may take."""
+"""Most seconds of counting."""
 _CHUNK = 1 << 20
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write data.json; 2 if that is not possible."""
+    """Write data.json; return 2 if that fails."""
     if len(arguments) < 2 or len(arguments) % 3 != 2:
         printing.complain("usage: record_data.py RUN_DIR ATTEMPT [TARGET MODE PATH]...")
         return 2
@@ -49,20 +49,20 @@ def main(arguments: Sequence[str]) -> int:
         content = {"schema_version": layout.SCHEMA_VERSION, "data": data}
         files.write_json(os.path.join(run_dir, layout.ATTEMPTS, attempt, layout.DATA), content)
     except (OSError, ValueError) as error:
-        printing.complain(f"argosy: the data of this run cannot be noted: {error}")
+        printing.complain(f"argosy: the data of this run cannot be recorded: {error}")
         return 2
     return 0
 
 
 @dataclass(frozen=True)
 class Places:
-    """The path of some data in a container, and those of all data of the job."""
+    """The path of some data in a container, and the paths of all data of the job."""
 
     own: str
     shown: Sequence[str]
 
     def lack(self, link: str, leads: str, top: str) -> bool:
-        """Return whether a link of the data `top` leads to nothing that the container has of the host."""
+        """Return whether a link in the data `top` leads out of the data that the container has."""
         folder = os.path.relpath(os.path.dirname(link), top)
         leads = os.path.normpath(os.path.join(self.own, folder, leads))
         return not any(f"{leads}/".startswith(f"{place}/") for place in self.shown)
@@ -71,10 +71,10 @@ class Places:
 def describe(
     path: str, digest: bool = False, is_copied: bool = False, places: Places | None = None
 ) -> dict[str, Any]:
-    """Return where a path leads, the number, bytes and newest change of its files, and a digest.
+    """Return the real path, and number, bytes, newest mtime and digest of its files.
 
-    Of data that nodes copy also the newest ctime, which tells a change whose time was set back. For a
-    container (`places`), it says in the job's log which links lead out.
+    Copied data also has the newest ctime, which reveals changes with a reset mtime. For a container
+    (`places`), links that lead out are reported in the job's log.
     """
     top = os.path.realpath(path)
     began = said = time.monotonic()
@@ -87,7 +87,7 @@ def describe(
             is_whole = False
             printing.complain(
                 f"data: {path}: only {count:,} files were counted, in {now - began:.0f} s: changes of "
-                "the rest go unnoticed; pack its files into fewer ones"
+                "the rest stay undetected; pack its files into fewer ones"
             )
             break
         if now - said > LONGEST:
@@ -124,7 +124,7 @@ def describe(
 
 
 def files_in(top: str) -> Iterator[tuple[str, bool]]:
-    """Yield all that is no folder at and below a path, and whether it is a link, perhaps to a folder."""
+    """Yield all entries below a path except folders, and whether each is a link (also to a folder)."""
     if not os.path.isdir(top):
         yield top, False
         return
@@ -142,7 +142,7 @@ def files_in(top: str) -> Iterator[tuple[str, bool]]:
 
 
 def digest_of(top: str, found: Sequence[str]) -> str | None:
-    """Return the SHA-256 of a list of SHA-256 and name of each file; None if one is unreadable."""
+    """Return the SHA-256 of the list of all files' SHA-256 and names; None if one is unreadable."""
     printing.say(f"reading {top} for its digest")
     lines = []
     for file in sorted(found):
@@ -151,7 +151,7 @@ def digest_of(top: str, found: Sequence[str]) -> str | None:
             with open(file, "rb") as content:
                 for part in iter(lambda: content.read(_CHUNK), b""):
                     own.update(part)
-                # The program is to find its files as cold as without a digest.
+                # Drop the files from the page cache, so that the digest does not change the measurement.
                 os.posix_fadvise(content.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         except OSError as error:
             printing.complain(f"no digest of {top}: {file}: {error.strerror}")

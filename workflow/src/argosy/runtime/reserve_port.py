@@ -1,7 +1,7 @@
 """Hold a free TCP port until the head listens on it: ``python3 reserve_port.py ADDRESS``.
 
-Prints the port, and keeps it from being given to anybody else until a process of the same user
-listens on it (with SO_REUSEPORT), however long images take to be unpacked, or the parent process ends.
+Prints the port, and holds it until a process of the same user listens on it (with SO_REUSEPORT) or the
+parent process ends, however long images are unpacked.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _PAUSE = 0.2  # seconds
 
 
 def main(arguments: list[str]) -> int:
-    """Reserve a port at the address given; 2 when it is not an address of this machine."""
+    """Reserve a port at an address; return 2 if it is not an address of this machine."""
     if len(arguments) != 1:
         printing.complain("usage: reserve_port.py ADDRESS")
         return 2
-    # A parent that ends before this line leaves nobody to whom the port could be printed.
+    # Get the parent first: if it ends now, printing the port fails.
     parent = os.getppid()
     try:
         holder = bind(arguments[0])
@@ -41,24 +41,24 @@ def main(arguments: list[str]) -> int:
 
 
 def bind(address: str) -> socket.socket:
-    """Return a socket at a free port, bound and not listening. Raises ValueError or OSError."""
+    """Return a socket bound to a free port, not listening. Raises ValueError or OSError."""
     version = ipaddress.ip_address(address).version
     holder = socket.socket(socket.AF_INET6 if version == 6 else socket.AF_INET)
-    # Before bind: the kernel lets sockets of one user share a port only if each of them asked.
+    # Before bind: all sockets that share a port need the option.
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     holder.bind((address, 0))
     return holder
 
 
 def hold(holder: socket.socket, parent: int) -> None:
-    """Wait until the port is in use, or the parent is gone."""
+    """Wait until a process listens on the port, or the parent has ended."""
     address = holder.getsockname()[:2]
     while os.getppid() == parent and not listening(address):
         time.sleep(_PAUSE)
 
 
 def listening(address: tuple[str, int]) -> bool:
-    """Return whether somebody accepts connections there."""
+    """Return whether a process accepts connections at an address."""
     try:
         socket.create_connection(address, timeout=1.0).close()
     except OSError:

@@ -1,11 +1,11 @@
-# bash start-node.sh COMMAND...: what the launcher of a job (srun, ibrun) starts once on each node.
+# bash start-node.sh COMMAND...: the launcher of a job (srun, ibrun) starts this once per node.
 #
-# ARGOSY_NODE_VARIABLE names the variable in which the launcher tells the number of the node. Other launchers
-# may hand on the first node's number to all; where ARGOSY_NODE_NAMES holds the nodes' names, in order, the number is the place of this one's name,
-# or the task's MPI rank, as there is one task a node.
+# ARGOSY_NODE_VARIABLE names the launcher's variable with the number of the node. Some launchers set the first
+# node's number everywhere. For them, ARGOSY_NODE_NAMES lists the nodes' names in order: the number is the place
+# of this node's name, or else the task's MPI rank, as there is one task per node.
 #
-# Whatever keeps this node's agent from starting is said in one line, `argosy: node N on HOST did not
-# start: CAUSE`, which watch_start.py finds in the job's log and passes on to the other nodes.
+# If this node's agent cannot start, the script prints `argosy: node N on HOST did not start: CAUSE`.
+# watch_start.py finds this line in the job's log, and reports it to the other nodes.
 set -euo pipefail
 
 if [ -n "${ARGOSY_NODE_NAMES:-}" ]; then
@@ -51,8 +51,8 @@ if ! command -v -- "$1" >/dev/null; then
     refuse "it cannot run $1, by which Argosy was started where the job was planned: Argosy's environment (.venv) and the Python that it was made with have to lie where compute nodes see them"
 fi
 
-# sweep PREFIX: removes what jobs left on this node whose processes were all killed: nobody holds its lock.
-# What is younger than a minute may be of a job that is just starting.
+# sweep PREFIX: remove folders of killed jobs on this node, whose lock is free. Folders younger than a minute
+# may belong to a job that is starting.
 sweep() {
     for left in "$1".??????; do
         if [ -d "$left" ] && [ -O "$left" ] && ! [ -L "$left" ] && [ -n "$(find "$left" -maxdepth 0 -mmin +1)" ]; then
@@ -61,21 +61,21 @@ sweep() {
     done
 }
 
-# Temporary files of this job on this node, gone when it ends. A signal that ends the job ends the
-# command first, and then this shell.
+# Temporary files of this job on this node, removed when the job ends. A signal ends the command first, and
+# then this shell.
 scratch="${ARGOSY_TMPDIR:-/tmp}"
-# Scratch may be shared by nodes, and a lock there may count on one of them alone. The node's domain is left
-# out: the path of a socket has 107 characters at most.
+# Nodes may share the scratch folder, and locks there may be local. The name omits the node's domain: the path
+# of a socket has at most 107 characters.
 node_name="$(uname -n)"
 folder="$scratch/argosy-node.${node_name%%.*}"
 if ! TMPDIR="$(mktemp -d "$folder.XXXXXX" 2>/dev/null)"; then
-    # Tried again for its error message alone: a library of LD_PRELOAD may print, too, and that is no folder.
+    # Try again only for the error message: libraries in LD_PRELOAD may print as well.
     why="$(mktemp -d "$folder.XXXXXX" 2>&1 >/dev/null)" || true
     refuse "no folder for temporary files can be made in $scratch: ${why##*: }; \`tmpdir\` in $site_file names it"
 fi
 export TMPDIR
 if { exec 9<"$TMPDIR" && flock -n 9; } 2>/dev/null; then
-    # Beside the job, which does not wait for large folders to go.
+    # In the background: large folders must not delay the job.
     sweep "$folder" >/dev/null 2>&1 &
 fi
 trap 'rm -rf -- "$TMPDIR"' EXIT

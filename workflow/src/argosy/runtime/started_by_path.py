@@ -1,7 +1,7 @@
 """Make this folder a package, for programs that are started by their path.
 
-Such a program belongs to no package and could not import the modules beside it. It takes `PACKAGE` as its
-`__package__` (PEP 366). Python 3.6, as some nodes have it.
+Such a program belongs to no package and cannot import the modules beside it. It sets its `__package__`
+to `PACKAGE` (PEP 366). Python 3.6, since some nodes have it.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""What `argosy doctor --train` has its ranks do: add up numbers by Horovod, and wait for the warning.
+"""Program of `argosy doctor --train`: add up numbers with Horovod, and wait for the warning.
 
-Rank 0 writes what came of it into `trial.json` in the run's folder for the program's own files. Runs in the
-image of the site's user, by its Python; 3.8 or newer.
+Rank 0 writes the result to `trial.json` in the run's `output`. Runs in the user's image, with its Python
+3.8 or newer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ PATIENCE_S = 170.0
 
 
 def main() -> int:
-    """Add up, wait, and write."""
     began = time.time()
     warned: list[float] = []
     signal.signal(signal.SIGUSR1, lambda number, frame: warned.append(time.time()))
@@ -39,7 +38,7 @@ def main() -> int:
 
 
 def added_up() -> dict[str, Any]:
-    """Return the sum of all ranks' numbers, each one more than its rank, and by what it was made."""
+    """Return the sum over all ranks of rank + 1, and the framework."""
     try:
         import horovod.torch as hvd
         import torch
@@ -57,7 +56,6 @@ def added_up() -> dict[str, Any]:
 
 
 def report(found: dict[str, Any]) -> None:
-    """Write the file; rank 0 alone."""
     if os.environ.get("HOROVOD_RANK", "0") == "0":
         with open("/job/output/trial.json", "w", encoding="utf-8") as file:
             json.dump(found, file)

@@ -1,12 +1,11 @@
-"""Say how a run ended, from what its agents wrote: ``python3 verdict.py RUN_DIR ATTEMPT [REASON]``.
+"""Decide how a run ended, from its agents' files: ``python3 verdict.py RUN_DIR ATTEMPT [REASON]``.
 
-Runs on the host at the end of job.sbatch; where that did not come to its end the driver does it, and
-gives the REASON that it knows from the queue (`cancelled job`: by somebody). Writes
-attempts/<attempt>/verdict.json and, when the run completed, result.json. Exit code: 0 completed,
-1 failed, 75 interrupted, 130 cancelled; 76: failed, and the script is to begin again (restart.py) as
-attempts/<attempt>/restart says. A second call repeats the first one's verdict. What the scheduler
-said of the job's end, in its log file `logs/scheduler-<job>.log`, is the cause of a job that was ended from
-outside.
+Runs on the host at the end of job.sbatch. If the script did not get there, the driver runs it, with the
+REASON from the queue (`cancelled job`: by a user). Writes attempts/<attempt>/verdict.json and, if the
+run completed, result.json. Exit codes: 0 completed, 1 failed, 75 interrupted, 130 cancelled, 76 failed
+and to be restarted (restart.py) as in attempts/<attempt>/restart. A second call repeats the first
+verdict. For a job that was ended from outside, the cause is the scheduler's message in its log,
+`logs/scheduler-<job>.log`.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ RESTART = 76
 EXIT_CODES = {"completed": 0, "failed": 1, "interrupted": 75, "cancelled": 130}
 _ADVICE = {"time limit": "raise resources.time, or let the program save checkpoints"}
 NODE_FAILURE = "node failure"
-# An end that the scheduler brings about shows in the agents' words within this time, in seconds.
+# Seconds in which an end by the scheduler shows in the agents' files.
 _AT_ONCE = 2.0
-_CRASHED = "it crashed, or was started again"
+_CRASHED = "it crashed or rebooted"
 _UNSEEN = (
     "it is unknown whether {} met: their connections were too short to be seen, or their processes "
     "could not be observed"
@@ -45,7 +44,7 @@ _UNSEEN = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the verdict and print it; 2 when the run's folder cannot be read."""
+    """Write and print the verdict; return 2 if the run's folder cannot be read."""
     if len(arguments) not in (2, 3):
         printing.complain("usage: verdict.py RUN_DIR ATTEMPT [REASON]")
         return 2
@@ -67,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
         if superseded and verdict["state"] in ("completed", "interrupted", "cancelled"):
             verdict = overruled(verdict, superseded)
         restart: Restart | str = ""
-        # Its own script alone can begin again.
+        # Only the attempt's own script can restart.
         is_its_script = os.environ.get("ARGOSY_ATTEMPT") == attempt
         if is_new and is_its_script and verdict["state"] == "failed" and not superseded:
             restart = restart_of(run_dir, run, attempt, verdict["failure"], reports)
@@ -91,17 +90,17 @@ def main(arguments: Sequence[str]) -> int:
 def verdict_of(
     run_dir: str, run: RunSpec, attempt: str, reports: Sequence[NodeReport], reason: str
 ) -> dict[str, Any]:
-    """Return the verdict of an attempt by its nodes' reports, and by what the scheduler said of its job."""
+    """Return the verdict of an attempt from its nodes' reports and the scheduler's messages."""
     attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, attempt)
     words = log_words.load()
     log, offset = read_scheduler_log(run_dir, attempt)
     said = reason or words.why_ended(log) or read_time_limit(attempt_dir)
     if said == NODE_FAILURE and run.least_nodes and not reason:
-        # The job goes on without the node (--no-kill), and the agents say which it was.
+        # The job continues without the node (--no-kill), and the agents report which it was.
         said = None
     ended = words.ended_at(log)
     if said != NODE_FAILURE and ended is not None and offset is not None:
-        # What agents knew before is no consequence of the scheduler's end.
+        # A failure that agents reported earlier is no consequence of the scheduler's action.
         said = None if known_since(reports) + _AT_ONCE < ended - offset else said
     verdict = decide(
         files.text(run.run_id) or "", attempt, reports, time.time(), said, scheduler=words.NAME
@@ -121,7 +120,7 @@ def verdict_of(
 
 
 def hide_project(run_dir: str, run: RunSpec) -> None:
-    """Take the links to the project out of the program's working directory."""
+    """Remove the links to the project from the program's working directory."""
     # results/<site>/<experiment>/<run>
     project = run_dir
     for _ in range(4):
@@ -133,10 +132,10 @@ def hide_project(run_dir: str, run: RunSpec) -> None:
 
 
 def read_scheduler_log(run_dir: str, attempt: str) -> tuple[str, float | None]:
-    """Return what the job's log holds of this attempt, and by how many seconds its times are ahead of UTC.
+    """Return this attempt's part of the job's log, and the UTC offset of its times in seconds.
 
-    The log is the job's, through all of its restarts. The attempt's claim notes where in it the attempt
-    begins, and the zone of the node: the reader's may be another.
+    The log covers all restarts of the job. The attempt's claim has the offset at which the attempt begins,
+    and the node's time zone, which may differ from the reader's.
     """
     claim = files.try_object(os.path.join(run_dir, layout.ATTEMPTS, attempt, layout.CLAIM))
     begin = files.whole(claim.get("log_begin"), _MOST_BYTES) or 0
@@ -149,29 +148,29 @@ def read_scheduler_log(run_dir: str, attempt: str) -> tuple[str, float | None]:
 
 
 def known_since(reports: Sequence[NodeReport]) -> float:
-    """Return when agents first knew of a failure (unix); infinite where none did."""
+    """Return the unix time of the first failure; infinity without one."""
     return min((report.failure["at"] for report in reports if report.failure), default=math.inf)
 
 
 def read_time_limit(attempt_dir: str) -> str | None:
-    """Return whether the job was ended for its time limit by one who does not say so in its log."""
+    """Return "time limit" if Argosy's own scheduler ended the job for it; None otherwise."""
     return "time limit" if os.path.lexists(os.path.join(attempt_dir, layout.TIME_LIMIT)) else None
 
 
 def measured(attempt_dir: str) -> dict[str, Any]:
-    """Return what the attempt is a measurement of, as it noted when it began."""
+    """Return the digests of the run and its program from the attempt's claim."""
     claim = files.try_object(os.path.join(attempt_dir, layout.CLAIM))
     programs = {"programs": claim["programs"]} if "programs" in claim else {}
     return {"spec": claim.get("spec"), **programs}
 
 
 def planned_anew(run: RunSpec, verdict: Mapping[str, Any]) -> str | None:
-    """Say that the run was planned for something else while this attempt ran, if it was."""
-    return None if run.spec == verdict.get("spec") else "it was planned anew meanwhile"
+    """Return a cause if the run was replanned while this attempt ran; None otherwise."""
+    return None if run.spec == verdict.get("spec") else "it was replanned meanwhile"
 
 
 def superseded_by(run_dir: str, attempt: str) -> str | None:
-    """Say which attempt has claimed the run since, if there is one (claim.py)."""
+    """Return a cause if another attempt has claimed the run since; None otherwise."""
     try:
         content = files.read_bytes(os.path.join(run_dir, layout.OWNER), 4096)
     except OSError:
@@ -181,7 +180,7 @@ def superseded_by(run_dir: str, attempt: str) -> str | None:
 
 
 def overruled(verdict: Mapping[str, Any], why: str) -> dict[str, Any]:
-    """Return the verdict of an attempt that counts for nothing: its run has gone to another, say."""
+    """Return the verdict of an attempt that does not count, such as of a run claimed by another one."""
     cause = f"superseded: {why}"
     failure = failure_of(None, cause, verdict["ended"])
     return {**verdict, "state": "failed", "failure": failure}
@@ -196,9 +195,9 @@ def decide(
     *,
     scheduler: str = log_words.NoWords.NAME,
 ) -> dict[str, Any]:
-    """Return the verdict over all nodes; `now` (unix) stands in for times that no node wrote down.
+    """Return the verdict over all nodes; `now` (unix) replaces missing times.
 
-    `said` is why the `scheduler` ended the job, if it did.
+    `said` is the reason why the `scheduler` ended the job, if it did.
     """
     failure = findfailure_of(reports, now)
     cancelled = [report.ended or now for report in reports if report.state == "cancelled"]
@@ -230,26 +229,26 @@ def decide(
 
 
 def _in_vain(reports: Sequence[NodeReport], said: str) -> str:
-    """Say that the warning before a time limit was in vain, if it was."""
+    """Return a remark if the warning before a time limit had no handler; empty otherwise."""
     unheard = sorted(rank for report in reports for rank in report.unheard)
     if said != "time limit" or not unheard:
         return ""
     ranks = _first([f"rank {rank}" for rank in unheard])
-    return f"the warning was heard by no process of {ranks}: the program has to handle SIGUSR1"
+    return f"no process of {ranks} handles the warning: the program has to handle SIGUSR1"
 
 
 def findfailure_of(reports: Sequence[NodeReport], now: float) -> Mapping[str, Any] | None:
-    """Return the root cause: what a node knows before what is missing, what is missing before silence."""
+    """Return the root cause: a node's own failure, else a lost node, else a report of silence."""
     for report in reports:
         if report.state == "failed" and report.concrete():
             return report.failure
     for report in reports:
         if report.state == "lost":
-            # Without a status nobody knows which; with one, the agent had begun.
+            # With a status, the agent had started; without one, that is unknown.
             what = "was killed" if report.started else "was killed or never started"
             cause = f"the agent of node {report.node} {what}"
             if report.silent:
-                cause = f"its agent vanished and the node said nothing more: {_CRASHED}"
+                cause = f"its agent vanished and the node stopped responding: {_CRASHED}"
             kind = "vanished" if report.started else None
             return failure_of(report.node, f"{cause}; {_see(report)}", now, kind)
     for report in reports:
@@ -266,9 +265,9 @@ def _ended_from_outside(
     said: str,
     ended: Mapping[str, Any],
 ) -> tuple[str, Mapping[str, Any] | None]:
-    """State and failure of a job that its scheduler ended: its word is the cause, not what followed."""
+    """Return state and failure of a job that its scheduler ended: its reason is the cause."""
     if said == "cancelled job":
-        # The queue's own word: silence then means nothing, but a failure that came first is one.
+        # The queue reports a cancellation: then silence means nothing, but an earlier failure counts.
         known = any(report.concrete() for report in reports)
         return (state, failure) if known else ("cancelled", None)
     if said == "cancelled":
@@ -291,7 +290,7 @@ def _came_first(reports: Sequence[NodeReport], cancelled: float) -> bool:
 
 
 def earlier_verdict(attempt_dir: str, attempt: str) -> dict[str, Any] | None:
-    """Return the verdict of an earlier call."""
+    """Return the verdict of an earlier call; None without a valid one."""
     verdict = files.try_object(os.path.join(attempt_dir, layout.VERDICT))
     failure = verdict.get("failure")
     known = (
@@ -308,9 +307,9 @@ def earlier_verdict(attempt_dir: str, attempt: str) -> dict[str, Any] | None:
 
 
 def publish(verdict: Mapping[str, Any], run_dir: str, attempt_dir: str) -> None:
-    """Write the verdict, and last the result, if there is one. Raises OSError."""
+    """Write the verdict, and last the result of a completed run. Raises OSError."""
     os.makedirs(attempt_dir, files.FOLDER_MODE, exist_ok=True)
-    # Agents that were killed leave behind the space that they kept back for this moment.
+    # Remove the disk space that killed agents had reserved.
     records = os.path.join(run_dir, layout.RECORDS, str(verdict["attempt"]))
     for reserve in glob.glob(os.path.join(glob.escape(records), ".reserve-*")):
         with contextlib.suppress(OSError):
@@ -321,7 +320,6 @@ def publish(verdict: Mapping[str, Any], run_dir: str, attempt_dir: str) -> None:
 
 
 def sentence(verdict: Mapping[str, Any], run: RunSpec) -> str:
-    """Return the verdict in one line."""
     text = f"argosy: run {verdict['run_id']} {verdict['state']}"
     failure = verdict["failure"]
     if failure is None:
@@ -339,12 +337,12 @@ def sentence(verdict: Mapping[str, Any], run: RunSpec) -> str:
 
 
 def remarks_on(reports: Sequence[NodeReport]) -> list[str]:
-    """Return what is doubtful of a completed run, by what its nodes say."""
+    """Return doubts about a completed run from its nodes' reports."""
     remarks = []
     killed = [f"node {report.node}" for report in reports if report.has_killed]
     if killed:
         remarks.append(
-            f"a process of this job was killed, since memory ran out, on {_first(killed)}, though all "
+            f"the kernel killed a process of this job for lack of memory on {_first(killed)}, though all "
             "ranks ended well: check its work or raise resources.memory_per_rank"
         )
     left = {f"rank {rank}": s for report in reports for rank, s in report.unproven.items()}
@@ -357,7 +355,7 @@ def remarks_on(reports: Sequence[NodeReport]) -> list[str]:
 
 
 def unmatched(run: RunSpec, reports: Sequence[NodeReport]) -> Iterator[str]:
-    """Yield which metrics have no value, though their patterns were looked for."""
+    """Yield remarks on metrics without a value."""
     for name in run.metrics or ():
         found = [report.metrics[name] for report in reports if name in report.metrics]
         lines, matches, values = (

@@ -1,7 +1,7 @@
-"""End the launcher of a job that is over: a node that crashed may keep it waiting until the time limit.
+"""Ends the launcher of a finished job: a crashed node may keep it waiting until the time limit.
 
-Agents end together, since the head tells all of them how the job ended. But launchers also wait
-for tasks of a node that crashed and came back, of which nobody knows any more.
+Agents end together, since the head sends the outcome to all. But launchers also wait for lost tasks of
+a node that crashed and rebooted.
 """
 
 from __future__ import annotations
@@ -11,39 +11,33 @@ import itertools
 import os
 import signal
 import time
-from typing import Any, Callable, Sequence
+from typing import Any, Sequence
 
 from . import log_words
 from .contract import files, layout
 
 ENDED = ("completed", "failed", "interrupted", "cancelled")
 INTERVAL = 2.0
-"""Seconds between two looks."""
+"""Seconds between checks."""
 LATE = 15.0
-"""Seconds after the first agent in which the others end."""
+"""Seconds for the other agents to end after the first."""
 SOON = 2.0
-"""The same, and the time from SIGTERM to SIGKILL, where the run goes on without the others."""
+"""The same, and the time from SIGTERM to SIGKILL, if the run continues without the others."""
 CLEARING_UP = 600.0
-"""Seconds for nodes to clear up, such as unpacked images, when all agents have ended."""
+"""Seconds for nodes to clean up, such as unpacked images, after all agents have ended."""
 SOON_CLEARED_UP = 60.0
-"""The same: a launcher may wait without end for a task of which it has lost sight."""
+"""The same, if the run continues: a launcher may wait for ever for a lost task."""
 KILL_TIME = 10.0
 """Seconds from SIGTERM to SIGKILL."""
 VANISHED = "its agent vanished"
 
 
 def watch_end(
-    run_dir: str,
-    attempt: str,
-    nodes: int,
-    pids: Sequence[int],
-    runs: Callable[[int], bool],
-    *,
-    is_urgent: bool = False,
+    run_dir: str, attempt: str, nodes: int, pids: Sequence[int], *, is_urgent: bool = False
 ) -> None:
-    """Wait for the launcher, whose processes are `pids`; end it when the job has been over for long.
+    """Wait for the launcher, whose processes are `pids`; end it if it outlives the job for too long.
 
-    It is urgent where the run goes on without the nodes that are lost.
+    `is_urgent`: whether the run continues without lost nodes.
     """
     records = os.path.join(run_dir, layout.RECORDS, attempt)
     turns = itertools.cycle(range(nodes))
@@ -52,7 +46,7 @@ def watch_end(
     clearing_up = SOON_CLEARED_UP if is_urgent else CLEARING_UP
     while any(map(runs, pids)):
         time.sleep(SOON / 4 if is_urgent else INTERVAL)
-        # One node ends as all do: of a large job two are looked at each time.
+        # All nodes end together: check two of them each time.
         if not over_since and any(_ended(records, node) for node in (0, next(turns))):
             over_since = time.monotonic()
             if not is_urgent:
@@ -60,13 +54,13 @@ def watch_end(
             elif any(_status(records, node).get("state") == "failed" for node in range(nodes)):
                 late = patience = SOON
         if over_since and time.monotonic() > over_since + late:
-            # Listing a folder makes NFS forget what it believed about the files in it.
+            # Listing a folder refreshes NFS's cache.
             with contextlib.suppress(OSError):
                 os.listdir(records)
             lost = [node for node in range(nodes) if not _ended(records, node)]
             if time.monotonic() > over_since + (patience if lost else clearing_up):
                 _say(run_dir, attempt, lost, time.monotonic() - over_since)
-                end_launcher(pids, runs, SOON if is_urgent else KILL_TIME)
+                end_launcher(pids, SOON if is_urgent else KILL_TIME)
                 return
 
 
@@ -79,7 +73,7 @@ def _ended(records: str, node: int) -> bool:
 
 
 def _patience_of_scheduler(records: str, nodes: int) -> float:
-    """Return how long the scheduler may take to miss a node, in seconds: it then starts the job again."""
+    """Return the seconds in which the scheduler detects a lost node, and requeues the job."""
     for node in range(nodes):
         failure = _status(records, node).get("failure")
         cause = failure.get("cause") if isinstance(failure, dict) else None
@@ -90,7 +84,7 @@ def _patience_of_scheduler(records: str, nodes: int) -> float:
 
 def _say(run_dir: str, attempt: str, lost: Sequence[int], waited: float) -> None:
     named = f"node{'s' if len(lost) > 1 else ''} {', '.join(map(str, lost[:8]))}"
-    whom = f"{named} said nothing more" if lost else "the nodes have not cleared up"
+    whom = f"{named} stopped responding" if lost else "the nodes have not cleaned up"
     print(
         f"argosy: {whom}, {waited:.0f} s after the end of the job: the launcher is ended",
         flush=True,
@@ -100,10 +94,8 @@ def _say(run_dir: str, attempt: str, lost: Sequence[int], waited: float) -> None
         files.write_json(os.path.join(run_dir, layout.ATTEMPTS, attempt, layout.LOST), content)
 
 
-def end_launcher(
-    pids: Sequence[int], runs: Callable[[int], bool], kill_time: float = KILL_TIME
-) -> None:
-    """Ask the launcher to end, and kill it where it does not within `kill_time` seconds."""
+def end_launcher(pids: Sequence[int], kill_time: float = KILL_TIME) -> None:
+    """Send SIGTERM to the launcher, and SIGKILL after `kill_time` seconds."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         for pid in filter(runs, pids):
             with contextlib.suppress(OSError):
@@ -111,3 +103,16 @@ def end_launcher(
         deadline = time.monotonic() + kill_time
         while any(map(runs, pids)) and time.monotonic() < deadline:
             time.sleep(0.1)
+
+
+def runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return not file.read().rpartition(b")")[2].strip().startswith((b"Z", b"X"))
+    except OSError:
+        # /proc may hide processes (hidepid).
+        return True

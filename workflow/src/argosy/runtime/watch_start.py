@@ -1,11 +1,10 @@
-"""Find out which node did not start, and why: ``python3 watch_start.py RUN_DIR ATTEMPT [PID…]``.
+"""Detect nodes that do not start, and the cause: ``python3 watch_start.py RUN_DIR ATTEMPT [PID…]``.
 
 Runs on the host beside the launcher, whose processes are PID…, until all agents have started or those
-processes have ended; without any, it looks once. What the launcher and the nodes say arrives in the
-job's log even from a node that sees nothing else of the project. The first node that failed is written to
-attempts/<attempt>/not-started.json, where the agents that wait for it, and the verdict, find it. Nodes
-that still prepare themselves `GRACE` seconds later are ended with the launcher. When all have started, it
-sees to it that the launcher ends with the job (watch_end.py).
+processes have ended; without any PID, it checks once. Messages of the launcher and the nodes arrive in
+the job's log even if a node sees none of the project. The first failed node is written to
+attempts/<attempt>/not-started.json, for the waiting agents and the verdict. If nodes are still starting
+`GRACE` seconds later, the launcher is ended. Once all agents have started, watch_end.py takes over.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ if not __package__:  # started by its path
 from . import log_words, printing
 from .contract import files, layout
 from .contract.run import read_run
-from .watch_end import end_launcher, watch_end
+from .watch_end import end_launcher, runs, watch_end
 
 INTERVAL = 0.5  # seconds
 GRACE = 15.0
 _OWN_WORD_TIME = 1.0
-"""Seconds in which the node's own line may come after the launcher's."""
+"""Seconds for the node's own line to follow the launcher's."""
 _LONGEST_CAUSE = 2000
 
 _SAID_BY_NODE = re.compile(r"argosy: node (\d+) on (\S+) did not start: (.+)")
-_BY_SIGNAL = 128  # exit codes above it mean a signal, and so that somebody ended the node
+_BY_SIGNAL = 128  # exit codes above mean a signal: the node was ended from outside
 _ESCAPES = re.compile(
     r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f]"
 )
-# What says why something failed, the most telling first; the group is what is worth repeating.
+# Patterns of lines with the cause of a failure, the most specific first; the group captures the cause.
 _TELLING = tuple(
     re.compile(pattern)
     for pattern in (
@@ -50,7 +49,7 @@ _TELLING = tuple(
         r"command not found|not found|unbound variable|cannot execute.*|Exec format error))",
     )
 )
-# After what the scheduler's own words are.
+# Patterns that come after the scheduler's own.
 _LESS_TELLING = (
     re.compile(r"(?:.*: line \d+: |\S*bash: )(.+)"),
     re.compile(r"(.+: (?:cannot|failed to) .+)"),
@@ -58,7 +57,7 @@ _LESS_TELLING = (
 
 
 def main(arguments: Sequence[str], *, to_the_end: bool = False) -> int:
-    """Watch the start, and the job to its end where asked; 2 when the run's folder cannot be read."""
+    """Watch the start, and optionally the job's end; return 2 if the run's folder cannot be read."""
     if len(arguments) < 2:
         printing.complain("usage: watch_start.py RUN_DIR ATTEMPT [PID...]")
         return 2
@@ -71,13 +70,13 @@ def main(arguments: Sequence[str], *, to_the_end: bool = False) -> int:
     pids = [int(name) for name in names]
     watch(Start(run_dir, attempt, run.nodes), pids)
     if to_the_end:
-        # Without a node that is lost the next attempt begins at once.
-        watch_end(run_dir, attempt, run.nodes, pids, runs, is_urgent=run.least_nodes is not None)
+        # If the run can continue without lost nodes, the next attempt starts at once.
+        watch_end(run_dir, attempt, run.nodes, pids, is_urgent=run.least_nodes is not None)
     return 0
 
 
 def watch(start: Start, pids: Sequence[int]) -> None:
-    """Look until all have started or a failure is known, then see to the end of the launcher."""
+    """Check until all nodes have started; after a failed start, end the launcher."""
     while any(map(runs, pids)):
         if not start.missing():
             return
@@ -90,7 +89,7 @@ def watch(start: Start, pids: Sequence[int]) -> None:
 
 
 class Start:
-    """What is known of the start of one attempt of a job."""
+    """The start of one attempt: missing nodes and their failures."""
 
     def __init__(self, run_dir: str, attempt: str, nodes: int) -> None:
         self._nodes = range(nodes)
@@ -105,7 +104,7 @@ class Start:
         self._ended_first: float | None = None
 
     def missing(self) -> list[int]:
-        """Return the nodes whose agents have written no status yet."""
+        """Return the nodes without a status file."""
         try:
             there = set(os.listdir(self._records))
         except OSError:
@@ -113,7 +112,7 @@ class Start:
         return [node for node in self._nodes if layout.node_status(node) not in there]
 
     def failure(self, pids: Sequence[int]) -> dict[str, Any] | None:
-        """Return what is known to have kept a node from starting, if anything is."""
+        """Return the failure of a node that did not start, if a message reports one."""
         lines = self._lines(layout.JOB_LOG)
         missing = self.missing()
         found = self._said_by_node(lines, missing)
@@ -124,18 +123,18 @@ class Start:
                 return None
         if found or len(pids) != len(self._nodes):
             return found
-        # Without a cluster each process is a node.
+        # On the site `local`, each process is a node.
         ended = [node for node in missing if not runs(pids[node])]
         return self._failure(ended[0], None, self._telling(ended[0])) if ended else None
 
     def guess(self) -> dict[str, Any] | None:
-        """Return what kept the job from starting any node, when all is over; None if no line tells."""
+        """Return the likely failure after the launcher's end; None without a telling line."""
         node = self.missing()[0]
         cause = self._telling(node)
         return self._failure(node, None, cause) if cause else None
 
     def note(self, failure: dict[str, Any] | None) -> bool:
-        """Write the failure down, if it is one."""
+        """Write a failure; return whether there is one."""
         if failure is None:
             return False
         with contextlib.suppress(OSError):
@@ -162,11 +161,11 @@ class Start:
             for node in nodes:
                 if node in missing:
                     why = telling_line(lines, self._words) or f"exit code {code}"
-                    return self._failure(node, host, f"what starts it there failed: {why}")
+                    return self._failure(node, host, f"its start command failed: {why}")
         return None
 
     def _telling(self, node: int) -> str:
-        """Return what the node's own log says, or else the job's, or else the scheduler's."""
+        """Return the cause in the node's log, else in the job's, else in the scheduler's."""
         for name in (layout.node_log(node), layout.JOB_LOG, self._scheduler_log):
             if found := telling_line(self._lines(name), self._words):
                 return found
@@ -190,9 +189,9 @@ class Start:
 
 
 def telling_line(lines: Sequence[str], words: log_words.LogWords) -> str:
-    """Return the first of the most telling kind of lines that say why something failed; "" without one.
+    """Return the first line of the most specific pattern that matches any; empty without one.
 
-    Ranks' own lines, which begin with their number in brackets, are not asked.
+    Lines of ranks never match: they begin with the rank's number in brackets.
     """
     for pattern in (*_TELLING, *words.TELLING, *_LESS_TELLING):
         for line in lines:
@@ -203,36 +202,22 @@ def telling_line(lines: Sequence[str], words: log_words.LogWords) -> str:
 
 
 def plain(line: str) -> str:
-    """Return a line without colours and what else only a terminal understands."""
+    """Remove colours and other control sequences from a line."""
     return _ESCAPES.sub("", line).strip()
 
 
-def runs(pid: int) -> bool:
-    """Return whether the process lives."""
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return not file.read().rpartition(b")")[2].strip().startswith((b"Z", b"X"))
-    except OSError:
-        # Where /proc hides what one may not read (hidepid), agents are hidden as well.
-        return True
-
-
 def _end(pids: Sequence[int]) -> None:
-    """End the launcher, if the agents that there are do not end the job by themselves."""
+    """End the launcher unless the running agents end the job within `GRACE` seconds."""
     deadline = time.monotonic() + GRACE
     while any(map(runs, pids)):
         if time.monotonic() > deadline:
-            end_launcher(pids, runs)
+            end_launcher(pids)
             return
         time.sleep(INTERVAL)
 
 
 if __name__ == "__main__":
-    # It ends when the launcher has ended, whoever ended that.
+    # Ignore signals: this program ends after the launcher.
     for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(each, signal.SIG_IGN)
     sys.exit(main(sys.argv[1:], to_the_end=True))

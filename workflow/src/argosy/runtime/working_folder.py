@@ -1,10 +1,10 @@
-"""The working directory of a program: the run's `output`, in which links show the files of the project.
+"""Working directory of a program: the run's `output` with links to the project's files.
 
-A program then reads `configs/base.yaml` as if it ran in its project, and what it writes is the run's. A
-link stands for each entry of the project, except those that the experiment names as `outputs`. Links are
-there while an attempt runs: whoever copies the folder afterwards must not copy the project.
+A program reads `configs/base.yaml` as in its project, and its output stays in the run's folder. Each
+entry of the project has a link, except the experiment's `outputs`. Links exist only while an attempt
+runs, so that copies of the folder do not include the project.
 
-Programs of earlier attempts may have put anything there, so no link is followed on the way to a name.
+Programs of earlier attempts may have created anything there, so links are not followed.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from typing import FrozenSet, Iterable, Iterator, Sequence, Tuple
 from .contract.files import FOLDER_MODE
 
 MOST_ENTRIES = 1000
-"""Of a folder whose entries are shown."""
+"""Most entries of a folder that gets links."""
 _OF_ARGOSY = (".snakemake", "__pycache__", "logs", "results")
-"""In a project: what is written there is no input of programs, and programs often write to such names."""
+"""Entries of a project without links: Argosy's output, and names to which programs often write."""
 
 _Paths = FrozenSet[Tuple[str, ...]]
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def show(output: str, project: str, seen: str, outputs: Iterable[str]) -> Iterator[str]:
-    """Make links to the entries of a project; yield what is to be said of folders that are too large.
+    """Create links to the entries of a project; yield messages about folders that are too large.
 
     Args:
         output: the working directory.
         project: the folder of the project.
         seen: its path for the program.
-        outputs: relative paths of what the program writes; others count for nothing here.
+        outputs: the program's outputs; absolute paths are ignored.
 
     Raises:
-        OSError: a folder cannot be read, or a link not be made.
+        OSError: a folder cannot be read, or a link cannot be created.
     """
     with _opened(output) as folder:
         yield from _show(folder, project, seen, _parts(outputs), _OF_ARGOSY)
 
 
 def make_folder(output: str, path: str) -> None:
-    """Make a folder below the working directory. Raises OSError, also where a link is on the way."""
+    """Create a folder below the working directory. Raises OSError, also if its path has a link."""
     with contextlib.ExitStack() as opened:
         folder = opened.enter_context(_opened(output))
         for name in filter(None, path.split("/")):
@@ -51,7 +51,7 @@ def make_folder(output: str, path: str) -> None:
 
 
 def hide(output: str, seen: str, outputs: Iterable[str]) -> None:
-    """Remove the links that `show` makes, and no others. Raises OSError."""
+    """Remove the links that `show` creates. Raises OSError."""
     with _opened(output) as folder:
         _hide(folder, seen, _parts(outputs))
 
@@ -72,7 +72,7 @@ def _show(
             elif entry.is_dir():
                 os.mkdir(entry.name, FOLDER_MODE, dir_fd=folder)
         if inner and () not in inner and entry.is_dir():
-            # A program of an earlier attempt may have put something else there.
+            # A program of an earlier attempt may have created another kind of entry.
             with contextlib.suppress(NotADirectoryError), _opened(entry.name, folder) as below:
                 yield from _show(below, entry.path, f"{seen}/{entry.name}", inner)
 

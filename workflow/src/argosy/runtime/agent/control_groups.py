@@ -8,9 +8,9 @@ from typing import Iterator
 
 
 def groups_of(proc: str, root: str, controller: str = "") -> Iterator[str]:
-    """Yield this process's group below `root` and those around it but the root, the innermost first.
+    """Yield the folders of this process's group and its parents below `root`, the innermost first.
 
-    None where the kernel does not say. `controller` is that of a hierarchy of version 1.
+    `controller` selects a hierarchy of version 1; empty: version 2.
     """
     with contextlib.suppress(OSError), open(f"{proc}/self/cgroup", errors="replace") as file:
         for line in file:

@@ -1,4 +1,4 @@
-"""What the supervisor hears of, in the order in which it happens."""
+"""The supervisor's events, in the order of their arrival."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from .transport.messages import Order
 
 @dataclass(frozen=True)
 class SignalEvent:
-    """A signal reached the agent."""
+    """A signal that the agent received."""
 
     number: int
 
 
 Event = Union[SignalEvent, Failure, Sighting, Order, Finding]
-"""A sighting is that of a head that is given up."""
+"""A `Sighting` means that the head was given up."""
 
 
 class EventQueue:
-    """Events of other threads and of signal handlers, for one thread.
+    """Queue of events from other threads and signal handlers, for one reading thread.
 
-    No queue of Python's will do: queue.SimpleQueue, the only one that handlers may put to, waits for ever
-    when a signal comes just as its timeout ends (CPython 3.11: it goes on with a negative one).
+    Signal handlers may put only into `queue.SimpleQueue`, which can block for ever: CPython 3.11 waits
+    with a negative timeout if a signal arrives just as the timeout ends.
     """
 
     def __init__(self) -> None:
@@ -41,14 +41,14 @@ class EventQueue:
         self._poll.register(self._woken, select.POLLIN)
 
     def put(self, event: Event) -> None:
-        """Add an event. Never waits."""
+        """Add an event without blocking."""
         self._events.append(event)
-        # A pipe that is full wakes as well.
+        # A full pipe wakes the reader as well.
         with contextlib.suppress(BlockingIOError):
             os.write(self._wake, b"\0")
 
     def get(self, timeout: float) -> Event | None:
-        """Return the oldest event, or None when `timeout` seconds have brought none."""
+        """Return the oldest event; None if none arrives within `timeout` seconds."""
         if not self._events:
             self._poll.poll(timeout * 1000)
         with contextlib.suppress(BlockingIOError):

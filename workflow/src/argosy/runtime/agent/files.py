@@ -1,4 +1,4 @@
-"""The agent's own files: opened for appending, and written on a full disk as well."""
+"""The agent's own files: opened for appending, and written even if the disk is full."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def write_cause(error: OSError, path: str) -> str:
-    """Return why a file could not be written, and what to do, in one line."""
+    """Return the error of a failed write and its remedy, in one line."""
     reason = os.strerror(error.errno).lower() if error.errno else str(error)
     if error.errno in _FULL:
         return f"{reason} while writing {path}: free space and run again"
@@ -21,16 +21,13 @@ def write_cause(error: OSError, path: str) -> str:
 
 
 def open_for_append(path: str) -> int:
-    """Return a descriptor of a file that only the user, or whom ARGOSY_UMASK allows to, can read.
-
-    Raises OSError, also for a link.
-    """
+    """Open a file for appending, with the mode of ARGOSY_UMASK. Raises OSError, also for a link."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     return check_regular(os.open(path, flags, FILE_MODE), path)
 
 
 class Reserve:
-    """Space kept back on the disk, so that the last word can be written when it is full."""
+    """Disk space kept in reserve, so that the final status can be written to a full disk."""
 
     SIZE = 64 * 1024
 
@@ -38,23 +35,23 @@ class Reserve:
         self._path = path
 
     def take(self) -> None:
-        """Occupy the space. Raises OSError."""
+        """Allocate the space. Raises OSError."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(self._path, flags, 0o600)
         try:
-            # Random, because some file systems store zeros in no space at all.
+            # Random, because some file systems allocate nothing for zeros.
             write_all(descriptor, os.urandom(self.SIZE))
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
 
     def drop(self) -> None:
-        """Give the space back; more than once does no harm."""
+        """Free the space; may be called more than once."""
         with contextlib.suppress(OSError):
             os.unlink(self._path)
 
     def write_json(self, path: str, value: Mapping[str, Any]) -> None:
-        """`write_json`, with the reserve to fall back on. Raises OSError."""
+        """Write a JSON file, freeing the reserve if the disk is full. Raises OSError."""
         try:
             write_json(path, value)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""The agent's settings: of the job from the environment, of the run from run.json as it was claimed."""
+"""The agent's settings: the job's from the environment, the run's from run.json as it was claimed."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _REQUIRED = (
 )
 
 AGENT_STORE = "agent_store"
-"""The field that says whether a process of the head serves torch's store, and the name of its port."""
+"""Field of launchers: whether a process of the head serves torch's store. Also the name of its port."""
 
 
 class SettingsError(Exception):
-    """The agent cannot start; the text is one line for the user."""
+    """The agent cannot start; the text is one line for users."""
 
 
 @dataclass(frozen=True)
 class NodePlace:
-    """Where the processes of a node are reached; a port for each of its ranks, if they need one."""
+    """Address of a node, and a port for each of its ranks if the launcher uses them."""
 
     address: str
     ports: tuple[int, ...] = ()
@@ -47,21 +47,21 @@ class NodePlace:
 
 @dataclass(frozen=True)
 class MeetingPoint:
-    """Where the ranks of a node find those of the others."""
+    """Addresses at which the ranks of a node find the ranks of other nodes."""
 
     rendezvous: tuple[str, int] = ("", 0)
     """Address and port of this node's rendezvous."""
     ports: Mapping[str, int] = field(default_factory=dict)
-    """Ports that are reserved at the head's address, by the fields that name them."""
+    """Reserved ports of the head, by their field."""
     nodes: Sequence[NodePlace] = ()
-    """Of each node, where the launcher asks for that."""
+    """All nodes, if the launcher uses their addresses."""
     pmi: tuple[str, int] = ("", 0)
-    """Address and port of this node's PMI server; none where the launcher does not name it."""
+    """Address and port of this node's PMI server, if the launcher uses it."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything the agent of one node is told; `start_timeout` is in seconds."""
+    """Settings of one node's agent; `start_timeout` is in seconds."""
 
     run_dir: str
     attempt: str
@@ -75,15 +75,15 @@ class Settings:
     start_timeout: float
     run: RunSpec
     throughput: Pattern[str] | None = None
-    """Its one group, or the one that is named `number`, is the number that `printed` explains."""
+    """The group `number`, or the only group, captures the number that `printed` explains."""
     metrics: Mapping[str, Pattern[str]] = field(default_factory=dict)
-    """Other numbers that are printed, by name; a pattern's one group is the number."""
+    """Patterns of other printed numbers, by name; their only group captures the number."""
     resume: str = ""
-    """The checkpoint to go on from, a folder below `checkpoints`; empty at a fresh start."""
+    """The checkpoint to resume from, a folder below `checkpoints`; empty for a fresh start."""
     nvml: str = ""
-    """The file of the module pynvml; empty: wherever Python finds it."""
+    """Path of pynvml.py; empty: import it from Python's path."""
     site_file: str = "site.yaml"
-    """What messages call the site's file."""
+    """Name of the site's file in messages."""
     visible_gpus: str | None = None
     """The value of CUDA_VISIBLE_DEVICES; None: not set."""
     visible_amd_gpus: str | None = None
@@ -92,23 +92,22 @@ class Settings:
     user_ids: Sequence[int] = ()
     """The ids of user and group that ranks need; empty: those of the container."""
     address: str = ""
-    """Of this node, at which the others reach it."""
+    """This node's address for the other nodes."""
     echo: bool = False
-    """Whether what ranks print is also said by the agent: somebody looks at the terminal."""
+    """Whether the agent also prints the ranks' output, for a user at the terminal."""
 
     @property
     def ranks(self) -> int:
-        """The processes of the whole job."""
         return 1 if self.run.per == "job" else self.nodes * self.ranks_per_node
 
     @property
     def printed(self) -> Throughput | None:
-        """What the numbers are that ranks print."""
+        """The meaning of the printed throughput."""
         return throughput_of(self.run.throughput)
 
     @property
     def searched_ranks(self) -> Sequence[int]:
-        """The ranks of this node whose lines are searched for numbers."""
+        """The ranks of this node whose output is searched for numbers."""
         begin = self.node * self.ranks_per_node
         own = range(begin, begin + self.ranks_per_node)
         return [rank for rank in (self.printed or Throughput("")).ranks(self.ranks) if rank in own]
@@ -119,47 +118,46 @@ class Settings:
 
     @property
     def head_ports(self) -> Sequence[str]:
-        """The fields of ports that the head reserves for the program, such as rank 0's `master_port`."""
+        """Fields of ports that the head reserves for the program, such as `master_port`."""
         return sorted(name for name in self._fields - {*FIELDS} if PORT.fullmatch(name))
 
     @property
     def needs_store(self) -> bool:
-        """Whether ranks are told of torch's store; a single one meets nobody."""
+        """Whether the launcher uses torch's store; a single rank needs none."""
         return AGENT_STORE in self._fields and self.ranks > 1
 
     @property
     def needs_places(self) -> bool:
-        """Whether ranks are told where all nodes are."""
+        """Whether the launcher uses the addresses of all nodes."""
         return "node_addresses" in self._fields or self.needs_rank_ports
 
     @property
     def needs_rank_ports(self) -> bool:
-        """Whether each rank has a port of its own."""
+        """Whether the launcher uses a port for each rank."""
         return bool(self._fields & {"rank_port", "rank_endpoints", "rank_endpoints_json"})
 
     @property
     def local_ranks(self) -> Sequence[int]:
-        """The processes that this node starts, by their number on it."""
+        """The local ranks that this node starts."""
         return range(self.ranks_per_node if self.node == 0 or self.run.per != "job" else 0)
 
     @property
     def needs_pmi(self) -> bool:
-        """Whether ranks are told of a PMI server, by which MPI starts."""
+        """Whether the launcher uses the PMI server of MPI."""
         return "pmi" in self._fields
 
     @property
     def records(self) -> str:
-        """The folder of this attempt's records."""
         return os.path.join(self.run_dir, layout.RECORDS, self.attempt)
 
     @property
     def logs(self) -> str:
-        """The folder of what this attempt's ranks print; the logs beside it are the host's."""
+        """The folder of the ranks' logs; the host writes the logs beside it."""
         return os.path.join(self.run_dir, layout.LOGS, self.attempt, layout.RANK_LOGS)
 
     @property
     def attempt_dir(self) -> str:
-        """The folder of what the host writes of this attempt, read-only in containers."""
+        """The folder of the host's files about this attempt, read-only in containers."""
         return os.path.join(self.run_dir, layout.ATTEMPTS, self.attempt)
 
     def record(self, name: str) -> str:
@@ -168,21 +166,21 @@ class Settings:
 
     @property
     def warning(self) -> str:
-        """The file whose presence says that the job will be ended soon."""
+        """The file that warns of the job's end by its presence."""
         return os.path.join(self.attempt_dir, layout.WARNING)
 
     @property
     def checkpoints(self) -> str:
-        """The folder of all attempts' checkpoints."""
+        """The folder of the checkpoints of all attempts."""
         return os.path.join(self.run_dir, layout.CHECKPOINTS)
 
     @property
     def output(self) -> str:
-        """The folder of the program's own files, the same for all attempts."""
+        """The folder of the program's output, shared by all attempts."""
         return os.path.join(self.run_dir, layout.OUTPUT)
 
     def rank_fields(self, local_rank: int, meeting: MeetingPoint) -> dict[str, object]:
-        """Return what a launcher's texts may speak of, for one rank of this node."""
+        """Return the values of a launcher's fields for one rank of this node."""
         own = meeting.nodes[self.node].ports if meeting.nodes else ()
         endpoints = [
             f"{shown_address(each.address)}:{port}" for each in meeting.nodes for port in each.ports
@@ -217,7 +215,7 @@ class Settings:
 
 
 def read_settings(environ: Mapping[str, str]) -> Settings:
-    """Read and check everything, so that later nothing can be missing.
+    """Read and check all settings.
 
     Raises:
         SettingsError: a variable or a key of run.json is missing or wrong.
@@ -272,7 +270,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
 
 
 def own_address(head: str) -> str:
-    """Return the address of this node at which the head's node reaches it."""
+    """Return this node's address on the route to the head; empty without a route."""
     family = socket.AF_INET6 if ":" in head else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
@@ -283,16 +281,12 @@ def own_address(head: str) -> str:
 
 
 def shown_address(address: str) -> str:
-    """Return an address as it stands before a port."""
+    """Return an address as it is written before a port."""
     return f"[{address}]" if ":" in address else address
 
 
 def rank_environment(settings: Settings, local_rank: int, meeting: MeetingPoint) -> dict[str, str]:
-    """Return the launcher's variables of one rank.
-
-    Raises:
-        SettingsError: a template names an unknown field.
-    """
+    """Return the launcher's variables of one rank; raises SettingsError for an unknown field."""
     fields = settings.rank_fields(local_rank, meeting)
     return {
         name: _fill(settings, f"rank_environment: {name}", template, fields)
@@ -303,7 +297,7 @@ def rank_environment(settings: Settings, local_rank: int, meeting: MeetingPoint)
 def filled_words(
     settings: Settings, words: Sequence[str], local_rank: int, meeting: MeetingPoint
 ) -> list[str]:
-    """Return the words of a launcher's command; raises as `rank_environment`."""
+    """Return a launcher's command with its fields filled in; raises SettingsError as well."""
     fields = settings.rank_fields(local_rank, meeting)
     return [_fill(settings, "launcher", word, fields) for word in words]
 
@@ -320,7 +314,7 @@ def _fill(settings: Settings, where: str, template: str, fields: Mapping[str, ob
 
 
 def _on_this_host(run: RunSpec, environ: Mapping[str, str]) -> RunSpec:
-    """Return the run with the paths of a container put right where there is none."""
+    """Replace paths of the container by paths of the host in a native run."""
     workloads = environ.get("ARGOSY_WORKLOADS")
     if not workloads:
         return run
@@ -328,7 +322,7 @@ def _on_this_host(run: RunSpec, environ: Mapping[str, str]) -> RunSpec:
     for line in environ.get("ARGOSY_DATA", "").splitlines():
         target, _, path = line.partition("\t")
         places[target] = path
-    # As the whole of a path or its beginning.
+    # Whole paths and beginnings of paths.
     container_path = re.compile(rf"(?<![\w./-])(?:{'|'.join(map(re.escape, places))})(?![\w.-])")
 
     def on_host(text: str, doubled: bool = False) -> str:

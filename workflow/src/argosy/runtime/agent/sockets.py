@@ -1,4 +1,4 @@
-"""TCP connections of processes, as /proc shows them (proc_pid_net(5), proc_pid_fd(5))."""
+"""TCP connections of processes, from /proc (proc_pid_net(5), proc_pid_fd(5))."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LISTEN = 10
 
 @dataclass(frozen=True)
 class Connection:
-    """A socket; `local` and `remote` are `ADDRESS:PORT`, `queued` bytes are on their way out and in."""
+    """A TCP socket; endpoints are `ADDRESS:PORT`, `queued` the bytes in its send and receive queues."""
 
     local: str
     remote: str
@@ -26,7 +26,7 @@ class Connection:
 
 
 def connections(pid: int) -> list[Connection]:
-    """Return all TCP sockets of the network in which a process lives; none where it has ended."""
+    """Return all TCP sockets in a process's network namespace; none if it has ended."""
     found: list[Connection] = []
     for name in ("tcp", "tcp6"):
         path = f"/proc/{pid}/net/{name}"
@@ -36,7 +36,7 @@ def connections(pid: int) -> list[Connection]:
 
 
 def connections_in(table: Iterable[str]) -> Iterator[Connection]:
-    """Yield the sockets of a table; its first line, the header, is none."""
+    """Parse a table of sockets, skipping its header."""
     for line in table:
         fields = line.split()
         with contextlib.suppress(ValueError, IndexError):
@@ -52,7 +52,7 @@ def connections_in(table: Iterable[str]) -> Iterator[Connection]:
 
 
 def sockets_of(pids: Iterable[int]) -> set[int]:
-    """Return the inodes of the sockets that processes hold. Raises PermissionError."""
+    """Return the inodes of the processes' open sockets. Raises PermissionError."""
     found = set()
     for pid in pids:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -66,7 +66,7 @@ def sockets_of(pids: Iterable[int]) -> set[int]:
 
 @lru_cache(maxsize=4096)
 def _endpoint(text: str) -> str:
-    """Return `10.0.0.1:80` of the kernel's `0100000A:0050`; an IPv4 address within IPv6 as IPv4."""
+    """Convert the kernel's `0100000A:0050` to `10.0.0.1:80`; mapped IPv6 addresses become IPv4."""
     address, _, port = text.partition(":")
     words = [int(address[n : n + 8], 16) for n in range(0, len(address), 8)]
     packed = b"".join(struct.pack("=I", word) for word in words)

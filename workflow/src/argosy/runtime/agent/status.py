@@ -1,4 +1,4 @@
-"""node-<n>.json: what the agent says of its node."""
+"""node-<n>.json: the agent's status of its node."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ CANCELLED = "cancelled"
 
 @dataclass
 class RankStatus:
-    """How one rank ended; everything is None while it runs. `ended` is unix seconds.
+    """The status of one rank; all values are None while it runs. `ended` is unix time.
 
-    `heard`: whether a process of it handled the warning before the end of the job; None: there was none.
-    `unproven_s`: seconds from then to its end with 0, where nothing shows whether it was done.
-    `cpus`: the CPUs that it was bound to; None: it was not bound.
-    `not_finite` has the `text` of the first loss that the rank printed as NaN or infinite, and when (`at`).
+    `heard`: whether a process of the rank handled the warning before the job's end; None: no warning.
+    `unproven_s`: seconds from the warning to exit code 0, if the program may be unfinished.
+    `cpus`: the CPUs that the rank is bound to; None: not bound.
+    `not_finite`: the `text` and time (`at`) of the first printed loss that is NaN or infinite.
     """
 
     rank: int
@@ -45,7 +45,7 @@ class RankStatus:
 
 
 class StatusFile:
-    """Writes the status, from the first state to the last."""
+    """Writes the node's status file."""
 
     def __init__(self, settings: Settings) -> None:
         self._node = settings.node
@@ -56,24 +56,23 @@ class StatusFile:
         self._ranks_started: float | None = None
 
     def begin(self) -> None:
-        """Keep space back for the last word and say that the node is running. Raises OSError."""
+        """Reserve disk space for the final status and write the state `running`. Raises OSError."""
         self._reserve.take()
         self.update([])
 
     def note_start_of_ranks(self) -> None:
-        """Note that all nodes are there and the ranks start now."""
         self._ranks_started = time.time()
 
     def update(self, ranks: Sequence[RankStatus]) -> None:
-        """Say how the ranks are; the reserve is left for the end. Raises OSError."""
+        """Write the ranks' status, without using the reserve. Raises OSError."""
         write_json(self.path, self._content(RUNNING, ranks))
 
     def end(
         self, state: str, ranks: Sequence[RankStatus], failure: Failure | None, **more: object
     ) -> None:
-        """Say how it ended, if need be in the space kept back. Raises OSError.
+        """Write the final status, using the reserve on a full disk. Raises OSError.
 
-        `more` are keys that a node has when it has ended (docs/run-folder.md).
+        `more` has the other keys of a node that has ended (docs/run-folder.md).
         """
         content = self._content(state, ranks)
         content.update(ended=time.time(), failure=failure and asdict(failure), **more)
@@ -97,16 +96,13 @@ class StatusFile:
 
 
 def _staged_data() -> dict[str, Any]:
-    """Return how the node came by copies of the job's data, if it has any."""
+    """Return the record of copied data that stage_data.py left in ARGOSY_STAGED."""
     staged = os.environ.get("ARGOSY_STAGED")
     return {"staged": json.loads(staged)} if staged else {}
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return what the agent sees of its node.
-
-    `cpus` are those that it may use; `engine` is what started its container, None without one.
-    """
+    """Describe this machine: `cpus` counts the usable CPUs, `engine` names the container's engine."""
     return {
         "cpu_model": _cpu_model(),
         "cpus": len(os.sched_getaffinity(0)),
@@ -124,5 +120,5 @@ def _cpu_model() -> str:
                     return line.split(":", 1)[1].strip()
     except OSError:
         pass
-    # ARM and POWER kernels name no model in this place.
+    # ARM and POWER kernels have no such line.
     return platform.machine()

@@ -43,11 +43,11 @@ from .user_ids import take_ids
 
 _EXIT_CODES = {COMPLETED: 0, FAILED: 1, INTERRUPTED: 75, CANCELLED: 130}
 _CANCELLING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-# Seconds; events come at once, only deadlines wait for the tick, and while ranks train there are none.
+# Seconds between checks of deadlines: at most, and while ranks train. Events are handled at once.
 _TICK, _TICK_IN_TRAINING = 0.25, 1.0
-# Seconds after a warning until it is said that nobody listens.
+# Seconds after a warning until unhandled warnings are reported.
 _HEARING_S = 5.0
-# Seconds in which a signal that asks for an end is the same one once more.
+# Seconds in which a second termination signal counts as a repetition of the first.
 _REPEAT_S = 2.0
 
 
@@ -68,10 +68,8 @@ class Supervisor:
         self._channel = Channel(
             settings,
             self._console.say,
-            heard=self._events.put,
-            lost=self._events.put,
+            put=self._events.put,
             trouble=self._trouble,
-            failed=self._events.put,
             accept=self._ranks.left_unfinished,
         )
         self._telemetry = telemetry_of(settings, self._console.say)
@@ -93,7 +91,7 @@ class Supervisor:
         self._outcome: Outcome | None = None
 
     def run(self) -> int:
-        """Do it all; returns the exit code."""
+        """Run the node's part of the job and return the exit code."""
         self._handle_signals()
         node, nodes = self._settings.node, self._settings.nodes
         self._console.say(f"node {node} of {nodes}: agent started")
@@ -105,7 +103,7 @@ class Supervisor:
         self._finish(self._outcome)
         if not self._alone:
             self._channel.take_leave()
-        # It is over: while Python ends, which gives up the handlers, a signal would spoil the exit code.
+        # Python removes handlers while it exits: a late signal would change the exit code.
         for number in _CANCELLING:
             signal.signal(number, signal.SIG_IGN)
         return self._say_outcome(self._outcome)
@@ -115,7 +113,7 @@ class Supervisor:
     def _handle_signals(self) -> None:
         for number in _CANCELLING:
             signal.signal(number, lambda number, _: self._events.put(SignalEvent(number)))
-        # Not ignored: what ranks inherit so, no shell of theirs could handle.
+        # Handled, not ignored: ranks inherit an ignored signal, and their shells could not trap it.
         signal.signal(signal.SIGUSR1, lambda number, _: None)
         # Any event makes the loop look for ended children.
         signal.signal(signal.SIGCHLD, lambda number, _: self._events.put(SignalEvent(number)))
@@ -171,7 +169,7 @@ class Supervisor:
             self._tell()
 
     def _is_repeated(self) -> bool:
-        """Return whether it is the signal of a moment ago, passed on by what started this agent."""
+        """Return whether this signal repeats the last one: the launcher may forward it as well."""
         now = time.monotonic()
         if self._signalled is not None and now < self._signalled + _REPEAT_S:
             return True
@@ -181,8 +179,7 @@ class Supervisor:
     def _can_wait(self) -> bool:
         """Return whether the ranks get time to save a checkpoint before a signal ends them.
 
-        A job that has to make room for another gets SIGTERM, as a cancelled one does: if it is meant
-        to end at once, a second signal says so.
+        Schedulers send SIGTERM to preempted and to cancelled jobs. A second signal ends the job at once.
         """
         saves = self._settings.run.warning_s is not None
         if not saves or self._saving_since is not None or not self._started:
@@ -194,7 +191,7 @@ class Supervisor:
         if not self._warned:
             self._warned = True
             self._console.say(f"node {self._settings.node}: time to save a checkpoint and end")
-            # A rank that does not listen yet finds the file.
+            # Ranks without a handler yet find this file later.
             with contextlib.suppress(OSError):
                 os.close(open_for_append(self._settings.record(layout.WARNED)))
             self._nobody_heard_at = time.monotonic() + _HEARING_S
@@ -203,7 +200,7 @@ class Supervisor:
         if self._nobody_heard_at is not None and time.monotonic() > self._nobody_heard_at:
             self._nobody_heard_at = None
             for rank in self._ranks.unheard:
-                self._console.say(f"the warning was heard by no process of rank {rank}")
+                self._console.say(f"no process of rank {rank} handles the warning (SIGUSR1)")
 
     def _advance(self) -> None:
         self._collect()
@@ -266,7 +263,7 @@ class Supervisor:
 
     @property
     def _programs_ports(self) -> set[int]:
-        """Ports of the head at which the program is to listen itself."""
+        """Ports of the head on which the program itself listens."""
         ports = self._order.ports
         return {*ports.values()} - {ports.get(AGENT_STORE, 0)}
 
@@ -280,7 +277,7 @@ class Supervisor:
         ports = {*servers, self._order.ports.get(AGENT_STORE, 0), *self._ranks.scheduler_ports}
         ranks, beside = self._ranks.watched, self._beside.pids
         processes: dict[int, Sequence[int]] = {rank.number: [rank.pid] for rank in ranks}
-        # What runs beside the program connects for the first of its node.
+        # Connections of commands beside the program count for the node's first rank.
         first = settings.node if run.lone_program else settings.node * settings.ranks_per_node
         program = None
         if run.lone_program:
@@ -294,8 +291,7 @@ class Supervisor:
         self._links.start()
 
     def _collect(self) -> None:
-        # Ranks that end after the first failure end because of it, or because we stopped them;
-        # those that are found together with it may be its cause.
+        # Ranks that end after the first failure follow from it; those found with it may be its cause.
         stopping = self._stopping()
         ended = self._ranks.collect_ended(self._beside.collectors)
         lost = None if stopping else self._beside.failure() or self._ranks.lost_task()
@@ -315,7 +311,7 @@ class Supervisor:
         self._ranks.drain()
         for printed in self._printed.values():
             printed.end()
-        # Output that could not be written must be known before the node counts as ended well.
+        # Failed writes of output must be known before the node counts as completed.
         while (event := self._events.get(0)) is not None:
             self._take(event)
         self._unmeasured = next(
@@ -360,7 +356,7 @@ class Supervisor:
             self._console.say(f"node {self._settings.node}: {outcome.state}")
         return _EXIT_CODES[outcome.state]
 
-    # ---- what is known
+    # ---- failures and reports
 
     def _own_failure(self, cause: str) -> Failure:
         return Failure(self._settings.node, None, cause, time.time())
@@ -396,13 +392,13 @@ class Supervisor:
         )
 
     def _update_status(self) -> None:
-        # On a full disk only the last word counts: it has space kept back for it.
+        # On a full disk only the final status is needed: it has a reserve.
         with contextlib.suppress(OSError):
             self._status.update(self._ranks.statuses)
 
 
 def main() -> int:
-    """Run the agent with the settings in the environment; returns its exit code."""
+    """Run the agent with the settings of the environment and return its exit code."""
     try:
         settings = read_settings(take_secrets(os.environ))
         if settings.user_ids:

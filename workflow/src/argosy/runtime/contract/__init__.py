@@ -1,4 +1,4 @@
-"""What the agent, the host's programs, the ranks and the readers of results share about a run's folder.
+"""The format of a run's folder, shared by the agent, the host's programs, the ranks and readers of results.
 
 `layout` names the files and their limits. `files` reads untrusted files and replaces files atomically.
 `run` types and checks run.json. `steps` packs and reads rows of steps. Standard library only, Python 3.8;

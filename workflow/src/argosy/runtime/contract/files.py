@@ -1,7 +1,7 @@
-"""Read files that a program of the run may have replaced, and write files atomically.
+"""Read untrusted files of a run, and write files atomically.
 
-A link is not followed, a FIFO or device not waited for, a file read only up to a size, and JSON only where
-it holds numbers and texts that can be trusted. A written file is a new one, moved into place. Python 3.6.
+Readers follow no link, do not wait for FIFOs or devices, and read up to a limit; they accept only JSON
+with sane numbers and texts. Writers create a new file and rename it. Python 3.6.
 """
 
 import contextlib
@@ -18,14 +18,14 @@ from .layout import SCHEMA_VERSION
 
 MOST_JSON = 1 << 20  # bytes
 MOST_LOG = 4 << 20
-# A container engine may set an umask of its own: this is the job's.
+# The job's umask: a container engine may set another one.
 UMASK = int(os.environ.get("ARGOSY_UMASK", "077"), 8)
 FOLDER_MODE, FILE_MODE = 0o777 & ~UMASK, 0o666 & ~UMASK
-_LONGEST_NUMBER = 40  # digits; Python takes the square of their count to read more
+_LONGEST_NUMBER = 40  # digits; Python's parser takes quadratic time
 
 
 def open_regular(path: str) -> int:
-    """Return a descriptor for reading. Raises OSError, also for what is not a regular file."""
+    """Open a regular file for reading and return its descriptor. Raises OSError, also for other files."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     return check_regular(os.open(path, flags), path)
 
@@ -39,7 +39,7 @@ def check_regular(descriptor: int, path: str) -> int:
 
 
 def read_bytes(path: str, most: int = MOST_JSON) -> bytes:
-    """Return a file's content. Raises OSError, also for one that is longer than `most` bytes."""
+    """Return a file's content. Raises OSError, also for a file of more than `most` bytes."""
     with open(open_regular(path), "rb") as file:
         content = file.read(most + 1)
     if len(content) > most:
@@ -48,9 +48,9 @@ def read_bytes(path: str, most: int = MOST_JSON) -> bytes:
 
 
 def read_log(path: str, first: int = 0) -> str:
-    """Return the text of a log from the byte `first` on; of a long one its beginning and its end.
+    """Return the text of a log from the byte `first` on. Raises OSError.
 
-    Both together are `MOST_LOG`. Raises OSError.
+    Of a log longer than `MOST_LOG`, return the first and the last half of that.
     """
     with open(open_regular(path), "rb") as file:
         file.seek(first)
@@ -61,17 +61,12 @@ def read_log(path: str, first: int = 0) -> str:
 
 
 def read_object(path: str) -> Dict[str, Any]:
-    """Return the JSON object in a file, of the known schema version.
-
-    Raises:
-        OSError: as `read_bytes`.
-        ValueError: as `object_of`.
-    """
+    """Return the JSON object in a file; raises as `read_bytes` and `object_of`."""
     return object_of(read_bytes(path))
 
 
 def object_of(data: bytes) -> Dict[str, Any]:
-    """Return the JSON object in a file's content; raises ValueError for a damaged or other one."""
+    """Parse a JSON object of the known schema version. Raises ValueError."""
     try:
         content = json.loads(
             data.decode("utf-8"),
@@ -88,7 +83,7 @@ def object_of(data: bytes) -> Dict[str, Any]:
 
 
 def try_object(path: str) -> Dict[str, Any]:
-    """Return the same as `read_object`; an empty object where that raises."""
+    """Return the same as `read_object`; an empty object if that raises."""
     try:
         return read_object(path)
     except (OSError, ValueError):
@@ -96,26 +91,26 @@ def try_object(path: str) -> Dict[str, Any]:
 
 
 def number(value: object) -> Optional[float]:
-    """Return a JSON number; None for anything else."""
+    """Return a value that is a JSON number; None for anything else."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return value if is_number else None  # type: ignore[return-value]
 
 
 def whole(value: object, below: int) -> Optional[int]:
-    """Return a whole number from 0; None for anything else."""
+    """Return a value that is a whole number from 0 to `below`; None for anything else."""
     good = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < below
     return value if good else None  # type: ignore[return-value]
 
 
 def text(value: object, longest: int = 2000) -> Optional[str]:
-    """Return a text as one line without control characters; None for anything else."""
+    """Return a text in one line without control characters; None for anything else."""
     if not isinstance(value, str):
         return None
     return "".join(each if each.isprintable() else " " for each in value[:longest])
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write every byte, also to a pipe or terminal that someone made non-blocking."""
+    """Write all bytes, also to a non-blocking pipe or terminal."""
     view = memoryview(data)
     while view:
         try:
@@ -125,11 +120,11 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def write_text(path: str, content: str) -> None:
-    """Make or replace a file atomically, never through a link. Raises OSError."""
+    """Create or replace a file atomically, without following links. Raises OSError."""
     folder, name = os.path.split(path)
     temporary = ""
     try:
-        # O_EXCL and O_NOFOLLOW, by a name that nobody can guess.
+        # mkstemp uses O_EXCL, O_NOFOLLOW and a random name.
         descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
         try:
             os.fchmod(descriptor, FILE_MODE)
@@ -146,7 +141,7 @@ def write_text(path: str, content: str) -> None:
 
 
 def write_json(path: str, content: Mapping[str, Any]) -> None:
-    """Make or replace a JSON file atomically. Raises OSError."""
+    """Create or replace a JSON file atomically. Raises OSError."""
     write_text(path, json.dumps(content, indent=1) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""What an agent and the MPI tasks of its node share: addresses and proofs, both made of the job's token."""
+"""The socket between an agent and the scheduler's MPI tasks on its node, protected by the job's token."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ DESCRIPTION = "PALS_APINFO"
 
 
 def address(token: str, node: int) -> str:
-    """Return the socket at which a node's agent listens: an abstract name, which leaves no file."""
+    """Return the name of an agent's socket: an abstract name, which leaves no file."""
     return f"\0argosy-{_secret(token, f'address of node {node}')}"
 
 
 def proof(token: str, node: int) -> str:
-    """Return what tells a task from other programs: names of sockets can be seen by all users."""
+    """Return a task's proof that it knows the token: other users can see the socket's name."""
     return _secret(token, f"task of node {node}")
 
 

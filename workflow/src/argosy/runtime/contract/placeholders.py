@@ -1,6 +1,6 @@
 """Placeholders in commands, values of variables and launchers: `{nodes}` is the run's number of nodes.
 
-Only names that are known are replaced, so braces of JSON, awk, Python and shells stay as they are.
+Only known names are replaced, so other braces, as in JSON, awk, Python and shells, stay unchanged.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Iterable, Iterator, Mapping
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_.-]*"
 _PLACEHOLDER = re.compile(rf"\{{\{{({_NAME})\}}\}}|(?<!\$)\{{({_NAME})\}}")
-"""A name in doubled braces, which is a literal, or a placeholder; `${name}` is a variable of a shell."""
+"""A literal name in doubled braces, or a placeholder; `${name}` is a shell variable."""
 
 
 def filled(words: Iterable[str], values: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the words with each `{name}` of `values` replaced, and `{{name}}` of one as `{name}`.
+    """Return the words with each `{name}` of `values` replaced, and each `{{name}}` as `{name}`.
 
-    All else is left alone, also a name that is not in `values`.
+    Names that are not in `values` stay unchanged.
     """
 
     def value(found: re.Match[str]) -> str:
@@ -31,7 +31,7 @@ def filled(words: Iterable[str], values: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def names_in(words: Iterable[str]) -> Iterator[str]:
-    """Yield the names of all that `filled` would look up."""
+    """Yield the names of all placeholders."""
     for word in words:
         yield from (name for _, name in _PLACEHOLDER.findall(word) if name)
 
@@ -42,9 +42,9 @@ FIELDS = (
     *("rank_port", "rank_endpoints", "rank_endpoints_json"),
     *("rendezvous_address", "rendezvous_port", "pmi", "agent_store", "timeline", "secret", "tmp"),
 )
-"""Placeholders in a launcher's texts, which the agent fills in."""
+"""Placeholders in a launcher's texts that the agent fills in."""
 PORT = re.compile(r"([a-z][a-z0-9_]*)_port")
-"""One more of them: a port that the head reserves under this name."""
+"""Another such placeholder: a port that the head reserves under this name."""
 
 
 def as_format(text: str) -> str:
@@ -52,7 +52,7 @@ def as_format(text: str) -> str:
     parts, place = [], 0
     for found in _PLACEHOLDER.finditer(text):
         literal, name = found.groups()
-        # Of a field, braces are in a format string as they are here.
+        # Fields have the same syntax in a format string.
         part = found[0] if is_field(literal or name) else _doubled(found[0])
         parts += [_doubled(text[place : found.start()]), part]
         place = found.end()
@@ -69,7 +69,7 @@ def _doubled(text: str) -> str:
 
 
 def fields_in(formats: Iterable[str]) -> set[str]:
-    """Return the fields of format strings; none of one that is malformed."""
+    """Return the fields of format strings; malformed ones are skipped."""
     found = set()
     for text in formats:
         with contextlib.suppress(ValueError):

@@ -1,4 +1,4 @@
-"""run.json, the run that a job executes: its type, and its checks for all readers."""
+"""run.json, the description of a run: its type and its validation."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from . import layout
 from .files import read_object, try_object
 from .throughput import throughput_of
 
-RANKS_MEET = "its ranks", "where they need not meet, write independent: true"
-"""As `RunSpec.meeting_names`, of a run whose ranks have to meet."""
+RANKS_MEET = "its ranks", "if they need not meet, set independent: true"
+"""`RunSpec.meeting_names` of a run whose ranks have to meet."""
 _DIGEST = re.compile("sha256:[0-9a-f]{64}")
 _BELOW = 1 << 31
-"""Of numbers: tables hold whole numbers of 32 bits."""
+"""Limit of numbers: tables have 32-bit integers."""
 _LONGEST_SHOWN = 200
 
 
@@ -30,7 +30,7 @@ class Image:
 
 @dataclass(frozen=True)
 class Variant:
-    """The experiment that a run repeats with other data, `synthetic` or `warm`."""
+    """The experiment that a run repeats with `synthetic` or `warm` data."""
 
     of: str
     data: str
@@ -38,7 +38,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class CheckpointPlan:
-    """The warning before the time limit, in seconds, and the number of jobs that may continue the run."""
+    """Seconds of the warning before the time limit, and number of jobs that may continue the run."""
 
     warning_s: float
     requeues: int
@@ -46,83 +46,82 @@ class CheckpointPlan:
 
 @dataclass(frozen=True)
 class Data:
-    """A folder or file of the host; `path` may hold variables of the job."""
+    """A folder or file of the host; `path` may contain variables of the job."""
 
     path: str
     write: bool
     """Whether the program may write to it."""
     digest: bool
-    """Whether a digest of its content is noted."""
+    """Whether to record a digest of its content."""
     stage: str | None = None
-    """`node`: each node copies it to its own disk; None: it is used where it lies."""
+    """`node`: each node copies it to its own disk; None: it is used in place."""
 
 
 @dataclass(frozen=True)
 class RunSpec:
     """The content of run.json, in the order of its keys.
 
-    A key with a default is left out where it has that: a new key must not look like a changed run.
+    Keys with their default value are omitted, so that a new key does not change existing runs.
     """
 
     spec: str | None
-    """A digest of all that decides the outcome."""
+    """Digest of all settings that affect the outcome."""
     run_id: str
     experiment: str
     site: str
     hardware: str | None
-    """The entry of the site's file; None: of a site that has one kind of nodes."""
+    """Entry of `hardware` in site.yaml; None: the site has one kind of nodes."""
     queue: str | None
     nodes: int
     ranks_per_node: int
     repeat: int
     scaling: str
     image: Image | None
-    """None for a run of the host's own software."""
+    """None for a run with the host's software."""
     runtime: str | None
-    """None of an older version: `native` where there is no image."""
+    """`container` or `native`; None, from older versions: `native` if there is no image."""
     command: tuple[str, ...]
     launcher: str | None
     rank_environment: Mapping[str, str]
     """Variables of the ranks, as format strings."""
     throughput: str | Mapping[str, Any] | None
-    """A regular expression; its one group is the samples per second of the job. Or a `Throughput`."""
+    """A regular expression whose only group captures the job's samples per second; or a `Throughput`."""
     time_limit_s: float | None
     checkpoints: CheckpointPlan | None
     variant: Variant | None = None
     timeline: bool = False
     """Whether rank 0 writes Horovod's timeline."""
     hang_timeout_s: float | None = None
-    """Seconds of silence that count as a hang; 0: none do; None: as the ranks' own steps suggest."""
+    """Seconds of silence that count as a hang; 0: never; None: derived from the ranks' steps."""
     independent: bool = False
-    """Whether the ranks are separate programs, which need not meet."""
+    """Whether the ranks are separate programs that need not meet."""
     gpus_per_rank: int | None = None
     allocation: str | None = None
-    """The folder of the job that the run shares, below that of the site."""
+    """Folder of the job that the run shares with others, below the site's."""
     outputs: tuple[str, ...] | None = None
-    """Paths that the program writes: relative ones of the working directory, others are mounted."""
+    """The program's outputs: relative to the working directory, or absolute and mounted."""
     data: Mapping[str, Data] | None = None
-    """Data of the host by its path in the container."""
+    """Data of the host, by path in the container."""
     metrics: Mapping[str, str] | None = None
-    """Other numbers that the program prints: regular expressions, each with one group, by name."""
+    """Regular expressions of other printed numbers, each with one group, by name."""
     per: str | None = None
-    """`node` or `job`: the command is started once a node, or once on the head; None: once a rank."""
+    """`node` or `job`: start the command once per node, or once on the head; None: once per rank."""
     start: tuple[str, ...] | None = None
     """Words before the command, as format strings."""
     beside: Mapping[str, Sequence[tuple[str, ...]]] | None = None
     """Commands beside the program, on the `head` or on `each` node, as format strings."""
     bind: str | None = None
-    """`core` or `numa`: the CPUs that a rank is bound to; None: it is not bound."""
+    """`core` or `numa`: the CPUs that a rank is bound to; None: not bound."""
     cpus_per_rank: int | None = None
-    """Cores of a rank that is bound."""
+    """Cores of a bound rank."""
     restarts: int | None = None
-    """How often it begins again within its job when a rank or node is lost; None: never."""
+    """Most restarts within the job after the loss of a rank or node; None: none."""
     least_nodes: int | None = None
-    """The fewest nodes with which it then goes on; None: all."""
+    """Fewest nodes for such a restart; None: all."""
     mpi: str | None = None
-    """The type of MPI for which the scheduler starts a task for each rank; None: it starts none."""
+    """Type of MPI for which the scheduler starts a task per rank; None: no tasks."""
 
     def content(self) -> dict[str, Any]:
-        """Return the JSON object of the file."""
         keys: dict[str, Any] = {
             key: [*value] if isinstance(value, tuple) else value
             for key, value in asdict(self).items()
@@ -136,42 +135,41 @@ class RunSpec:
 
     @property
     def ranks(self) -> int:
-        """The ranks of the whole job."""
         return self.nodes * self.ranks_per_node
 
     @property
     def processes_per_node(self) -> int:
-        """The processes that are started on each node, or on the head alone."""
+        """Number of processes started on each node; with `per: job`, on the head only."""
         return 1 if self.per else self.ranks_per_node
 
     @property
     def processes(self) -> int:
-        """All processes of the job; those of a launcher for ranks are the ranks."""
         return 1 if self.per == "job" else self.nodes * self.processes_per_node
 
     @property
     def lone_program(self) -> int | None:
-        """The number, among those that have to meet, of a program that only the head has.
+        """Number of the program that runs only on the head, among the members that have to meet.
 
-        Nodes' commands beside it are the others, by the number of their node; None: ranks are all.
+        The other members are the commands beside it, by their node's number. None: the members are the
+        ranks.
         """
         return self.nodes if self.per == "job" and self.beside else None
 
     @property
     def meeting_names(self) -> tuple[str, str]:
-        """What messages call those that have to meet, and the remedy where they do not."""
+        """Name of the members that have to meet, and the remedy, for messages."""
         if self.lone_program:
             return "its program and the commands beside it", "let the program connect to them"
         return RANKS_MEET
 
     @property
     def has_to_meet(self) -> bool:
-        """Whether ranks have to be connected to each other; those of separate programs do not."""
+        """Whether the members have to be connected to each other."""
         alone = self.ranks if self.lone_program else self.processes
         return alone > 1 and not self.independent
 
     def meeting_ranks(self, node: int) -> Sequence[int]:
-        """Return those of a node that have to be connected to the others."""
+        """Return a node's members that have to be connected to the others."""
         if self.lone_program:
             return (node, self.lone_program) if node == 0 else (node,)
         begin = node * self.processes_per_node
@@ -179,7 +177,7 @@ class RunSpec:
 
     @property
     def formats(self) -> Sequence[str]:
-        """All texts that the agent fills in."""
+        """All format strings that the agent fills in."""
         commands = (words for group in (self.beside or {}).values() for words in group)
         return [
             *self.rank_environment.values(),
@@ -193,33 +191,32 @@ class RunSpec:
         return self.runtime == "native" if self.runtime else self.image is None
 
     def shown_project(self, project: str) -> str | None:
-        """Return the path under which the working directory shows the project; None: it is the project."""
+        """Return the target of links to the project in the working directory; None: no links."""
         if not self.is_native:
             return "/workloads"
         return None if self.outputs is None else project
 
     @property
     def warning_s(self) -> float | None:
-        """Seconds that the ranks have to save a checkpoint once they are warned; None: they save none."""
+        """Seconds from the warning to the job's end, for a checkpoint; None: no checkpoints."""
         return self.checkpoints.warning_s if self.checkpoints else None
 
     @property
     def horovod_cycle_s(self) -> float | None:
-        """How often Horovod was to look for gradients; None: its default."""
+        """Horovod's cycle time in seconds; None: its default."""
         milliseconds = _positive(self.rank_environment.get("HOROVOD_CYCLE_TIME"))
         return None if milliseconds is None else milliseconds / 1000
 
     @property
     def horovod_fusion_bytes(self) -> float | None:
-        """How many bytes Horovod was to exchange at once; None: its default."""
+        """Horovod's fusion threshold in bytes; None: its default."""
         return _positive(self.rank_environment.get("HOROVOD_FUSION_THRESHOLD"))
 
 
 def read_run(run_dir: str, attempt: str) -> RunSpec:
-    """Return the run as the attempt claimed it, or run.json where the attempt left no claim.
+    """Return the run as the attempt claimed it, or run.json without a claim.
 
-    The run may have been planned anew since the attempt began.
-
+    The run may have been replanned since then.
     Raises:
         OSError: run.json cannot be read.
         ValueError: as `run_of`.
@@ -232,10 +229,10 @@ def read_run(run_dir: str, attempt: str) -> RunSpec:
 
 
 def run_of(content: Mapping[str, Any]) -> RunSpec:
-    """Return the run that a JSON object describes; a key of a newer version is left alone.
+    """Parse a run; keys of newer versions are ignored.
 
     Raises:
-        ValueError: naming the key, and what is wrong.
+        ValueError: the text names the key and the problem.
     """
     run = RunSpec(**{each.name: _value(content, each.name) for each in fields(RunSpec)})
     if run.ranks > layout.MOST_RANKS:
@@ -393,7 +390,7 @@ _DEFAULTS: dict[str, Any] = {"rank_environment": {}, "timeline": False, "indepen
 
 
 def _positive(text: str | None) -> float | None:
-    """Return a positive number, as libraries read it from a variable; None where it is none."""
+    """Parse a number from 0, as libraries read it from a variable; None if it is none."""
     try:
         value = float(text or "nan")
     except ValueError:

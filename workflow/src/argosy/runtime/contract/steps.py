@@ -1,6 +1,6 @@
-"""The rows of a file of steps, packed and read (docs/run-folder.md).
+"""Packing and reading of rows in a file of steps (docs/run-folder.md).
 
-A rank may have written anything: each row is checked before it is believed, and few are held at a time.
+The file is untrusted: each row is checked, and few rows are in memory at a time.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ VERSION = 1
 MAGIC = b"\x89STEPS\r\n"
 BYTE_ORDER = 0x01020304
 CHECK_BASE = 0x5354455053544550
-"""What the check of a row is counted from: a row of zeros is none."""
+"""Start value of a row's checksum, so that a row of zeros is invalid."""
 ROW_BYTES = 96
-"""Of a row, and of the header."""
+"""Size of a row, and of the header."""
 
 MOST_STEP = 2**31 - 1
-"""Of steps and epochs: far beyond any training, and its square is a number of 64 bits."""
+"""Limit of steps and epochs; its square fits into 64 bits."""
 UNKNOWN_EPOCH = -1
 MOST_SAMPLES = 10**15 - 1
-"""Of a step of a rank."""
+"""Limit of samples of one step of a rank."""
 MOST_SECONDS = 1e300
-"""What is above is no time, nor is what is below 0."""
+"""Limit of times."""
 
 HEADER = struct.Struct("<8s6I2d40x")
 ROW = struct.Struct("<3q8d")
@@ -40,11 +40,11 @@ _BLOCK_ROWS = 1000
 
 
 class NoStepsError(ValueError):
-    """The file is none of steps, or not one that can be read; the text says why."""
+    """The file is no readable file of steps; the text is the cause."""
 
 
 class Header(NamedTuple):
-    """Whose steps a file has, and one instant by both clocks (seconds)."""
+    """Rank and node of a file, and one instant by both clocks in seconds."""
 
     rank: int
     node: int
@@ -53,7 +53,7 @@ class Header(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A step: `start` by the monotonic clock; `phases` only has those that were recorded (seconds)."""
+    """A step in seconds: `start` by the monotonic clock; `phases` has only recorded ones."""
 
     step: int
     epoch: Optional[int]
@@ -72,8 +72,8 @@ def row(
     seconds: float,
     phases: Mapping[str, float],
 ) -> bytes:
-    """Return the row of a step; times in seconds, those of phases by name where recorded."""
-    # NaN says that a phase was not recorded. A loop over PHASES would take longer than all else.
+    """Pack a row; times are in seconds, `phases` by name."""
+    # NaN marks an unrecorded phase. A loop over PHASES would dominate the cost.
     get = phases.get
     return with_check(
         ROW.pack(
@@ -93,22 +93,19 @@ def row(
 
 
 def with_check(body: bytes) -> bytes:
-    """Return the eleven words of a row, or of a header, followed by their check."""
+    """Append the checksum to the eleven words of a row or header."""
     check = (CHECK_BASE + sum(_BODY.unpack(body))) & _WORD_MASK
     return body + _CHECK.pack(check)
 
 
 def row_header(rank: int, node: int, unix: float, monotonic: float) -> bytes:
-    """Return the header of a file of steps: rank, node, and one instant by both clocks (seconds)."""
+    """Pack the header: rank, node, and one instant by both clocks in seconds."""
     sizes = (ROW_BYTES, ROW_BYTES)
     return with_check(HEADER.pack(MAGIC, BYTE_ORDER, VERSION, *sizes, rank, node, unix, monotonic))
 
 
 def header_of(begin: bytes) -> Optional[Header]:
-    """Return the header in the first bytes of a file; None where it was not yet, or never, written whole.
-
-    Raises NoStepsError.
-    """
+    """Parse the header in the first bytes of a file; None if it is incomplete. Raises NoStepsError."""
     if len(begin) < ROW_BYTES:
         return None
     magic, byte_order, version = _BEGIN.unpack_from(begin)
@@ -125,9 +122,9 @@ def header_of(begin: bytes) -> Optional[Header]:
 
 
 def read_steps(file: int) -> Iterator[Optional[Step]]:
-    """Go through the steps of an open file, with None for each row that is damaged or cut off.
+    """Yield the steps of an open file, and None for each damaged or truncated row.
 
-    What is written meanwhile may or may not be among them. Raises NoStepsError, OSError.
+    Rows written meanwhile may be missing. Raises NoStepsError, OSError.
     """
     begin = os.pread(file, ROW_BYTES, 0)
     if header_of(begin) is None:
@@ -148,9 +145,9 @@ def read_steps(file: int) -> Iterator[Optional[Step]]:
 
 
 def last_steps(file: int, most: int) -> List[Step]:
-    """Return the good steps among the last `most` whole rows of an open file, the newest first.
+    """Return the valid steps among the last `most` rows of an open file, the newest first.
 
-    None of a file that is not one of steps. Raises OSError.
+    Returns an empty list for other files. Raises OSError.
     """
     try:
         if header_of(os.pread(file, ROW_BYTES, 0)) is None:
@@ -169,7 +166,7 @@ def _step_of(row: bytes) -> Optional[Step]:
     if not _has_good_check(row):
         return None
     step, epoch, samples, start, seconds, *phases = ROW.unpack_from(row)
-    # NaN stands for a phase that was not recorded.
+    # NaN marks an unrecorded phase.
     recorded = {PHASES[n]: time for n, time in enumerate(phases) if not math.isnan(time)}
     if not (0 <= step <= MOST_STEP and 0 <= samples <= MOST_SAMPLES):
         return None

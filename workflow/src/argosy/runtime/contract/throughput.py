@@ -1,4 +1,4 @@
-"""Throughput that a program prints: `throughput` of run.json, and the meaning of its numbers."""
+"""Printed throughput: `throughput` of run.json, and the meaning of the numbers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
 IN_A_SECOND = {"seconds": 1.0, "milliseconds": 1e3, "microseconds": 1e6}
-"""Times, by how many of them are a second."""
+"""Units of time, and their number in a second."""
 NUMBER, TIMES = "number", "times"
 GROUPS = (NUMBER, TIMES, *IN_A_SECOND)
-"""The groups that a pattern of several groups may have, by name."""
+"""Names of groups in a pattern with several groups."""
 SAMPLES = "samples"
 FIRST, LAST, ALL = "first", "last", "all"
 _OF = ("job", "rank", "node")
@@ -19,11 +19,11 @@ _UNIT = re.compile("[A-Za-z-]{1,24}")
 
 @dataclass(frozen=True)
 class Throughput:
-    """A pattern, and what the numbers are that it finds (config/README.md)."""
+    """A pattern, and the meaning of the numbers that it captures (config/README.md)."""
 
     pattern: str
     format: str | None = None
-    """The name by which the experiment asks for all this."""
+    """Name of the predefined format, if the experiment uses one."""
     of: str = "job"
     says: str = "rate"
     """The key `is`: `rate`, or the unit of a time."""
@@ -33,13 +33,13 @@ class Throughput:
 
     @property
     def unit(self) -> str:
-        """What is counted a second, in the plural. With `times`, steps are counted in samples."""
+        """Counted unit in the plural; steps with `times` count as samples."""
         if self.per == "step" and self.times is not None:
             return SAMPLES
         return self.per + ("es" if self.per.endswith(("s", "x", "ch", "sh")) else "s")
 
     def ranks(self, ranks: int) -> Sequence[int]:
-        """Return the ranks whose lines are searched, of so many. Raises ValueError if there is none."""
+        """Return the ranks whose output is searched, for a number of ranks. Raises ValueError if none."""
         if self.rank == ALL:
             return range(ranks)
         one = {FIRST: 0, LAST: ranks - 1}.get(str(self.rank), self.rank)
@@ -48,28 +48,28 @@ class Throughput:
         return range(one, one + 1)
 
     def per_second(self, number: float, named: Mapping[str, str | None], times: float) -> float:
-        """Return the rate of a rank, a node or the job, as `of` says, that a number is.
+        """Convert a number to a rate per second of a rank, a node or the job, as in `of`.
 
         Args:
-            number: as printed.
-            named: the named groups of its match, some of which decide what it is.
-            times: those that the line itself tells; else 1.
+            number: the printed number.
+            named: the named groups of its match, which may set the unit.
+            times: the factor in the line, or 1.
 
         Raises:
-            ZeroDivisionError: it is a time of 0.
+            ZeroDivisionError: the number is a time of 0.
         """
         unit = next((one for one in IN_A_SECOND if named.get(one)), self.says)
         rate = IN_A_SECOND[unit] / number if unit in IN_A_SECOND else number
         return rate * times * (1.0 if self.times is None else self.times)
 
     def share(self, nodes: int, ranks: int) -> float:
-        """Return the factor by which the rates of all searched ranks add up to the rate of the job."""
+        """Return the factor from the sum of the searched ranks' rates to the job's rate."""
         whole = {"job": 1, "node": nodes, "rank": ranks}[self.of]
         return whole / len(self.ranks(ranks))
 
 
 def throughput_of(value: Any) -> Throughput | None:
-    """Return the meaning of `throughput` in a run's description. Raises ValueError."""
+    """Parse `throughput` of a run's description. Raises ValueError."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -88,5 +88,5 @@ def throughput_of(value: Any) -> Throughput | None:
         or not (found.times is None or (is_number and 0 < found.times < float("inf")))
         or not (is_rank or found.rank in (FIRST, LAST, ALL))
     ):
-        raise ValueError("a value is not one that it may have")
+        raise ValueError("a key has a value that is not allowed")
     return found

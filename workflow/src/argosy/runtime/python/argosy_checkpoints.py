@@ -1,7 +1,7 @@
-"""Checkpoints of a run, and the warning that it is time for one; used through argosy_steps.
+"""Checkpoints of a run, and the warning before the job's end; used through argosy_steps.
 
-Each job of a run writes below a folder of its own, `checkpoints/<attempt>/`, so that one that
-was given up and lives on can spoil nothing of its successor's.
+Each attempt of a run writes to its own folder, `checkpoints/<attempt>/`, so that a lost job that still
+runs cannot damage its successor's checkpoints.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from argosy_contract import layout
 FOLDER = "ARGOSY_CHECKPOINTS"
 RESTORED = "ARGOSY_RESTORED"
 WARNED = "ARGOSY_WARNED"
-"""Set where the experiment says that its program heeds warnings."""
+"""Set if the experiment has checkpoints."""
 
 KEPT = 2
-"""Checkpoints of one job that are kept: the newest may be the one that is being written."""
+"""Number of checkpoints of one attempt to keep, while another may be written."""
 
 
 _LOOK_INTERVAL = 1.0  # seconds
@@ -33,10 +33,10 @@ _SIGNALS = (signal.SIGUSR1, signal.SIGTERM)
 
 
 class Warning:
-    """SIGUSR1 from the agent, or the scheduler's SIGTERM to all processes: the job will be ended soon.
+    """Watches for the warning: SIGUSR1 from the agent, or the scheduler's SIGTERM to all processes.
 
-    The program's own handlers stay, also those that it sets later. The agent leaves a file as well, which
-    is looked for once a second.
+    The program's own handlers stay, also later ones. The agent writes a file as well, which is checked once
+    a second.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Warning:
 
     @property
     def seen(self) -> bool:
-        """Whether the warning has come."""
+        """Whether the warning has arrived."""
         now = time.monotonic()
         if not self._seen and now >= self._looked + _LOOK_INTERVAL:
             self._looked = now
@@ -66,22 +66,22 @@ class Warning:
         self._seen = True
 
     def _ignore(self) -> None:
-        """Let a program that ends come to its end, in which Python gives up its handlers."""
+        """Ignore the signals at exit, when Python removes handlers."""
         for number in self._handled:
             if signal.getsignal(number) == self._take:
                 signal.signal(number, signal.SIG_IGN)
 
     @classmethod
     def of_this_process(cls) -> Warning | None:
-        """Return the watch for a warning, in a rank whose run keeps checkpoints."""
+        """Return a watch for the warning, if the run has checkpoints."""
         return cls() if os.environ.get(WARNED) else None
 
 
 def _is_free(number: int) -> bool:
-    """Return whether a signal has its default effect, and this thread may change that."""
+    """Return whether a signal has its default action, and this thread may set a handler."""
     if threading.current_thread() is not threading.main_thread():
         return False
-    # Python does not know what a library has set by itself.
+    # Libraries may have set a handler without Python.
     return signal.getsignal(number) is signal.SIG_DFL and not _is_set(number)
 
 
@@ -95,7 +95,7 @@ def _is_set(number: int) -> bool:
 
 
 class Checkpoint:
-    """A folder that takes its place among the checkpoints when all in it has been written."""
+    """A folder that becomes a checkpoint when its `with` block ends."""
 
     def __init__(self, step: int) -> None:
         self._step = step
@@ -109,13 +109,13 @@ class Checkpoint:
         return self._folder
 
     def __exit__(self, kind: object, *error: object) -> None:
-        # Outside Argosy nobody looks for it.
+        # Outside Argosy, discard the folder.
         if kind is not None or not self._top:
             shutil.rmtree(self._folder, ignore_errors=True)
             return
         self._describe()
         _sync_tree(self._folder)
-        # Made for us alone until it is whole. By an open file, as every proot lets modes change.
+        # The folder was private until now. All versions of proot allow fchmod.
         descriptor = os.open(self._folder, os.O_RDONLY)
         try:
             os.fchmod(descriptor, 0o777 & ~int(os.environ.get("ARGOSY_UMASK", "077"), 8))
@@ -144,7 +144,7 @@ class Checkpoint:
 
 
 def _sync_tree(folder: str) -> None:
-    """Write all to the disk: what is not there when the node dies was not saved."""
+    """Flush all files to the disk, so that the checkpoint survives a crash of the node."""
     for path, _, names in os.walk(folder):
         for name in names:
             descriptor = os.open(os.path.join(path, name), os.O_RDONLY)
@@ -155,12 +155,12 @@ def _sync_tree(folder: str) -> None:
 
 
 def restored_folder() -> str | None:
-    """Return the checkpoint from which this job goes on; None at a fresh start."""
+    """Return the folder of the checkpoint to resume from; None for a fresh start."""
     return os.environ.get(RESTORED) or None
 
 
 def restored_step() -> int:
-    """Return how many steps were done when it was saved."""
+    """Return the number of steps in that checkpoint; 0 for a fresh start."""
     folder = restored_folder()
     if folder is None:
         return 0

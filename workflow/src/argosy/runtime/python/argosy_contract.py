@@ -1,4 +1,4 @@
-"""The folder `contract` as a package of the ranks, which have this folder alone in PYTHONPATH."""
+"""Package alias of the folder `contract` for ranks, whose PYTHONPATH has only this folder."""
 
 import os
 

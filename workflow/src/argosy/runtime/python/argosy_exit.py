@@ -1,13 +1,12 @@
-"""End a rank's Python so that neither the rank nor the others hang or crash.
+"""Ends a rank's Python so that neither this rank nor the others hang or crash.
 
-The threads of PyTorch's Gloo give their tensors back before the interpreter ends. Such a thread holds the
-tensors of a collective a moment longer than its caller waits for them. One that needs the interpreter to
-give them back while that ends already aborts the process ("terminate called without an active exception"),
-and a training that has done all counts as failed. `destroy_process_group` does not prevent it where a model
-holds the group.
+Threads of PyTorch's Gloo hold the tensors of a collective a moment longer than its caller waits. A thread
+that needs the interpreter to release them while Python exits aborts the process ("terminate called
+without an active exception"), so a finished training would count as failed. `destroy_process_group` does
+not prevent this if a model holds the group.
 
-After an exception that nobody caught, mpi4py calls MPI_Finalize, which waits for the other ranks, and they
-wait for this one. MPI_Abort ends the job.
+After an uncaught exception, mpi4py calls MPI_Finalize, which waits for the other ranks, which wait for
+this one. MPI_Abort ends the job instead.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ _AT_MOST_S = 5.0
 
 
 def register() -> None:
-    """Do it when this process ends, after all that its program has registered."""
-    # The one that is registered last comes first.
+    """Register handlers that run at exit, after all handlers of the program."""
+    # Handlers run in reverse order.
     atexit.register(_abort)
     atexit.register(_wait)
 
@@ -44,7 +43,7 @@ def _wait() -> None:
 
 
 def _wait_until_idle() -> None:
-    """Return when no such thread has run for a pause in which it could have had the interpreter."""
+    """Wait until no such thread has run for a pause, in which it could have got the interpreter."""
     end = time.monotonic() + _AT_MOST_S
     before: dict[str, tuple[str, str]] | None = None
     while time.monotonic() < end:
@@ -56,7 +55,7 @@ def _wait_until_idle() -> None:
 
 
 def _threads() -> dict[str, tuple[str, str]]:
-    """Return the state of each, and how often it has waited so far, by its number."""
+    """Return state and number of context switches of each such thread, by id."""
     found = {}
     for number in os.listdir("/proc/self/task"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -65,7 +64,7 @@ def _threads() -> dict[str, tuple[str, str]]:
                 lines = [line.partition(":") for line in status]
             values = {key: value.strip() for key, _, value in lines}
             if values.get("Name") == _NAME:
-                # Some kernels of containers do not count.
+                # Sandboxed kernels such as gVisor lack this count.
                 waits = values.get("voluntary_ctxt_switches", "")
                 found[number] = (values.get("State", "")[:1], waits)
     return found

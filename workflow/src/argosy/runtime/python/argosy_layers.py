@@ -1,4 +1,4 @@
-"""When each gradient of a PyTorch model is ready, so that Argosy can say what communication will cost.
+"""Measures when each gradient of a PyTorch model is ready, to predict the cost of communication.
 
 ::
 
@@ -8,11 +8,10 @@
     with step.phase("backward"), layers.backward():
         loss.backward()
 
-Of the backward passes after the first few it watches some, on every rank by itself, records the
-medians with `Recorder.layers`, and then does nothing any more. On a GPU it waits for the device at each
-gradient of the watched passes, which are slower for that.
+Each rank skips `SKIPPED` backward passes, measures the next `WATCHED`, and records the medians with
+`Recorder.layers`. On a GPU, each gradient of a measured pass synchronizes the device, which slows the pass.
 
-Outside Argosy nothing is watched.
+Outside Argosy nothing is measured.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ WATCHED = 5
 
 
 class LayerTimes:
-    """Watches the gradients of `parameters`, pairs of name and parameter, of one process."""
+    """Measures the gradients of `parameters`, pairs of name and parameter."""
 
     def __init__(self, steps: argosy_steps.Recorder, parameters: Iterable[tuple[str, Any]]) -> None:
         self._steps = steps

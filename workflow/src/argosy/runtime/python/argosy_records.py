@@ -1,6 +1,6 @@
-"""The files of a rank's records, written for `argosy_steps`: JSON Lines, and steps as rows of fixed width.
+"""Writes a rank's records for `argosy_steps`: JSON Lines, and steps as rows of fixed width.
 
-docs/run-folder.md describes both. What is recorded is collected, and written about once a second.
+docs/run-folder.md describes both formats. Records are buffered and written about once a second.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from argosy_contract.steps import ROW_BYTES, row_header
 DISK_FULL_EXIT = 74  # EX_IOERR of sysexits.h
 
 _FLUSH_SECONDS = 1.0
-# Whom records are kept from.
 _FILE_MODE = 0o666 & ~int(os.environ.get("ARGOSY_UMASK", "077"), 8)
 _FILE = "ARGOSY_STEPS_FILE"
 _OWNER = "ARGOSY_STEPS_OWNER"
@@ -28,7 +27,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Log:
-    """The files of one rank: `path`, of steps, and the lines beside it."""
+    """The files of one rank: steps in `path`, and other records beside it."""
 
     def __init__(self, path: str) -> None:
         self._pid = os.getpid()
@@ -46,7 +45,7 @@ class Log:
 
     @classmethod
     def of_this_process(cls) -> Log | None:
-        """Return the log to write, if Argosy asks for one and this is the rank's own process."""
+        """Return the log, if Argosy set its path and this is the rank's own process."""
         path = os.environ.get(_FILE)
         if not path:
             return None
@@ -55,26 +54,23 @@ class Log:
             raise RuntimeError("argosy_steps: this process has a Recorder already; share it")
         if owner:
             return None
-        # Processes that this one starts inherit the mark and leave the files alone.
+        # Child processes inherit the mark and do not write.
         os.environ[_OWNER] = str(os.getpid())
         return cls(path)
 
     def add(self, record: dict[str, Any]) -> None:
-        """Add a line."""
         self._lines.append(json.dumps(record))
         self._flush_in_time()
 
     def add_step(self, row: bytes) -> None:
-        """Add a `row`."""
         self._rows.append(row)
         self._flush_in_time()
 
     def flush(self) -> None:
-        """Write what was collected."""
         self._flushed = time.monotonic()
         lines, self._lines = self._lines, []
         rows, self._rows = self._rows, []
-        # A forked child has inherited records that are its parent's to write.
+        # A forked child must not write its parent's records.
         if os.getpid() != self._pid:
             return
         if lines:
@@ -90,13 +86,13 @@ class Log:
         try:
             self.flush()
         except SystemExit:
-            # Here Python no longer heeds an exit code.
+            # At exit, Python ignores the exit code of an exception.
             sys.stdout.flush()
             os._exit(DISK_FULL_EXIT)
 
 
 class _File:
-    """A file of records that are `width` bytes each; 1: of any length."""
+    """A file of records of `width` bytes each; 1: of any length."""
 
     def __init__(self, path: str, width: int) -> None:
         self._path = path
@@ -113,7 +109,7 @@ class _File:
             self._give_up(error)
 
     def write(self, data: bytes) -> None:
-        """Write at the end; after a full disk, over what was written of a row then."""
+        """Append data; after a full disk, overwrite the partial row."""
         rest, end = memoryview(data), self._end
         try:
             while rest:

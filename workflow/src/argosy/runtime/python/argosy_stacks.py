@@ -1,7 +1,7 @@
-"""Python's stacks of this process, on demand: a signal writes them to a file of the agent's folder.
+"""Dumps Python stacks on a signal from the agent, into a file in the agent's folder.
 
-The file is `<pid>.<descriptor>`: by both, the agent knows that the process still has it open, and
-signals nobody else. The program's own signals, handlers and output are left alone.
+The file's name is `<pid>.<descriptor>`, with which the agent checks that the process has it open before
+it sends the signal. The program's signals, handlers and output are unaffected.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import os
 import signal
 
 FOLDER = "ARGOSY_STACKS"
-# Real-time signals have no meaning to anybody; the last few of them are some debuggers'.
+# Programs rarely use real-time signals; debuggers use the last few.
 SIGNAL = signal.SIGRTMAX - 5
-# Programs that count on the lowest free descriptors find them as they are used to.
+# Leave the lowest descriptors to the program.
 _LEAST_DESCRIPTOR = 200
 
 
 def register() -> None:
-    """Do it for this process, if an agent asks for it. Raises OSError or RuntimeError."""
+    """Register this process, if the agent set `FOLDER`. Raises OSError or RuntimeError."""
     folder = os.environ.get(FOLDER)
     if not folder or signal.getsignal(SIGNAL) is not signal.SIG_DFL:
         return
@@ -39,7 +39,7 @@ def register() -> None:
 
 
 def _remove(path: str, pid: int) -> None:
-    # A forked child that ends must not take its parent's.
+    # A forked child must not remove its parent's file.
     if os.getpid() == pid:
         with contextlib.suppress(OSError):
             os.unlink(path)

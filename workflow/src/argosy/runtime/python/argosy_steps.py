@@ -17,7 +17,7 @@
     steps.metric("test_accuracy", 0.97)
 
 **Steps.** A step lasts from `with steps.step(…)` to the end of that block; after
-`steps.loading(…)` it begins where the wait for its batch began. `samples` counts those of this rank. A
+`steps.loading(…)` it begins where the wait for its batch began. `samples` counts this rank's samples. A
 step that ends with an exception is not recorded. Steps do not nest, and one thread records.
 
 **Phases** are `data`, `h2d` (host to device), `forward`, `backward`, `communication` and
@@ -75,16 +75,16 @@ _MOST_SAMPLES = 10**15 - 1
 
 Batch = TypeVar("Batch")
 LayerTime = Tuple[str, int, Optional[float]]
-"""A layer's name, the bytes of its gradient, and the seconds from the begin of the backward pass until
-it is ready; None where that is not known."""
+"""A layer's name, the bytes of its gradient, and the seconds from the start of the backward pass until
+it is ready; None: unknown."""
 
 
 class Recorder:
-    """Records the steps of one rank; there is one in each process.
+    """Records the steps of one rank. Create one per process.
 
     Raises:
-        RuntimeError: this process, or an earlier one of this rank, has a recorder already.
-        OSError: the file cannot be written, for another reason than a full disk.
+        RuntimeError: this process, or an earlier one of this rank, already has a recorder.
+        OSError: the file cannot be written, except on a full disk.
     """
 
     def __init__(self) -> None:
@@ -98,48 +98,47 @@ class Recorder:
 
     @property
     def interrupted(self) -> bool:
-        """Whether this job was warned: it should save a checkpoint soon and end."""
+        """Whether the job will end soon: save a checkpoint and exit."""
         return self._warning is not None and self._warning.seen
 
     @property
     def records(self) -> bool:
-        """Whether anything is recorded: not outside Argosy, nor in processes that a rank starts."""
+        """Whether this process records: not outside Argosy, and not in child processes of a rank."""
         return self._log is not None
 
     @property
     def restored(self) -> str | None:
-        """The folder of the checkpoint to go on from, None at a fresh start."""
+        """Folder of the checkpoint to resume from; None for a fresh start."""
         folder: str | None = argosy_checkpoints.restored_folder()
         return folder
 
     def checkpoint(self) -> argosy_checkpoints.Checkpoint:
-        """Return a checkpoint, for a `with` statement on one rank; it gives the folder to write to."""
+        """Return a checkpoint for a `with` statement on one rank, which yields the folder to write to."""
         if self._log is not None:
-            # Steps that are not done again must not be lost with a rank that is killed.
+            # The steps before a checkpoint are not repeated, so write them first.
             self._log.flush()
         return argosy_checkpoints.Checkpoint(self._count)
 
     def step(self, *, samples: int, epoch: int = 0) -> Step:
-        """Return a step, to be used in a `with` statement.
+        """Return a step for a `with` statement.
 
         Args:
-            samples: how many samples this rank works on; may be corrected inside the step by
-                setting its `samples`. What is no whole number from 0 below 10^15 when the step
-                ends raises ValueError.
-            epoch: counted from 0; what is no whole number below 2^31 is recorded as not known.
+            samples: the number of this rank's samples, which the step may correct by setting its `samples`.
+                Anything but a whole number from 0 below 10^15 raises ValueError at the step's end.
+            epoch: counted from 0; anything but a whole number below 2^31 is recorded as unknown.
         """
         return Step(self, samples, epoch)
 
     def loading(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """Go through `batches`; the wait for each becomes the `data` phase of the next step."""
+        """Iterate over `batches`; the wait for each becomes the `data` phase of the next step."""
         if self._log is None:
             return iter(batches)
         return self._timed(batches)
 
     def metric(self, name: str, value: Any) -> None:
-        """Record a result: a number, a bool or a text; a 0-dimensional tensor will do as well.
+        """Record a result: a number, a bool, a text or a 0-dimensional tensor.
 
-        What JSON has no number for (NaN, infinity) is recorded as the text ``nan`` or ``inf``.
+        NaN and infinity, which JSON lacks, are recorded as the texts ``nan`` and ``inf``.
         """
         if self._log is not None:
             at = time.monotonic()
@@ -147,15 +146,14 @@ class Recorder:
             self._log.flush()
 
     def collective(self, name: str, size: int, seconds: float) -> None:
-        """Record a time of an operation of all ranks, alone and not in a step.
+        """Record the time of a collective operation outside steps.
 
-        Ranks that record the same operations in the same order are compared: the slowest of them
-        says how long the operation took.
+        All ranks must record the same operations in the same order; the slowest rank's time counts.
 
         Args:
-            name: `allreduce` is what predictions know.
-            size: bytes of each rank's data.
-            seconds: of one operation on this rank.
+            name: the operation; predictions use `allreduce`.
+            size: the bytes of each rank's data.
+            seconds: the time of one operation on this rank.
         """
         repetition = self._repetitions.get((name, size), 0)
         self._repetitions[name, size] = repetition + 1
@@ -171,7 +169,7 @@ class Recorder:
             self._log.add(record)
 
     def layers(self, layers: Iterable[LayerTime]) -> None:
-        """Record once what is known of the gradients, in the order of back-propagation."""
+        """Record the gradients once, in the order of back-propagation."""
         if self._log is not None:
             named = [
                 {"name": name, "bytes": int(size), "ready_s": ready_s}
@@ -233,7 +231,7 @@ class Step:
         self._since = 0.0
 
     def phase(self, name: str) -> _Phase:
-        """Return a phase of this step, to be used in a `with` statement.
+        """Return a phase of this step for a `with` statement.
 
         Raises:
             ValueError: `name` is not one of `PHASES`.

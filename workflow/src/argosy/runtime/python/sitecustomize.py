@@ -1,9 +1,7 @@
-"""Prepare this process, and give way.
+"""Prepares a rank's Python: stacks for the agent (argosy_stacks.py), and its exit (argosy_exit.py).
 
-Its Python stacks are at hand for the agent (argosy_stacks.py), and it ends well (argosy_exit.py).
-
-Python imports the first `sitecustomize` of its path by itself, in every process of a rank. This one
-leaves no trace: it is replaced by the one that Python would have found without it, or by none.
+Python imports the first `sitecustomize` of its path in every process. This one then replaces itself by
+the module that Python would have found otherwise, or by none.
 """
 
 import importlib.machinery
@@ -16,16 +14,16 @@ try:
 
     argosy_exit.register()
     argosy_stacks.register()
-except Exception:  # of any Python, however old: what a program says and does must not change
+except Exception:  # in any Python, even an old one: the program must not be affected
     pass
 
 _here = os.path.dirname(os.path.abspath(__file__))
 _path = [entry for entry in sys.path if os.path.abspath(entry) != _here]
 _spec = importlib.machinery.PathFinder.find_spec(__name__, _path)
 if _spec is None or _spec.loader is None:
-    # As site.py expects it where there is no such module.
+    # site.py handles this error as a missing module.
     raise ImportError("No module named " + repr(__name__), name=__name__)
-import importlib.util  # noqa: E402 - it takes a millisecond that most processes need not spend
+import importlib.util  # noqa: E402 - takes a millisecond, and most processes do not need it
 
 _module = importlib.util.module_from_spec(_spec)
 sys.modules[__name__] = _module

@@ -1,1 +1,1 @@
-"""What the nodes of a job decide together: when to start, when to stop, and how the job ended."""
+"""Coordination of a job's nodes: when to start, when to stop, and how the job ended."""

@@ -1,7 +1,7 @@
-"""This node's connections with the head, its rendezvous, and two files that the head looks at.
+"""This node's connections to the head, its rendezvous, and two files that the head watches.
 
-The batch script makes the file of the warning when the scheduler warns it; claim.py names the run's owner
-when the run is started again. Files reach the agents through every launcher and container; signals do not.
+The batch script creates the warning file on the scheduler's signal; claim.py writes the run's owner
+when the run is started again. Files reach agents in all launchers and containers; signals do not.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ...contract import layout
 from ...contract.files import number, try_object
 from ..rendezvous.local_server import KvReplica, serve_ranks
 from ..rendezvous.pmi import PmiServer
-from ..rendezvous.reserved_ports import reserve_port
+from ..rendezvous.reserved_ports import listen_alone, reserve_port
 from ..rendezvous.store import Outbox, Rendezvous
-from ..rendezvous.torch_store import listen_for_store
+from ..rendezvous.torch_store import can_serve
 from ..settings import AGENT_STORE, NodePlace, Settings
 from ..transport.messages import Order, Report
 from ..transport.peers import Endpoint
@@ -35,11 +35,12 @@ _INTERVAL = 1.0  # seconds; one agent of the job looks at two files
 
 
 class Watch(threading.Thread):
-    """Looks until the process ends.
+    """Watches the warning file and the owner file.
 
     Args:
+        settings: the node's settings.
         warned: called once, in this thread, when the job should save its state and end.
-        superseded: called once when the run belongs to another attempt.
+        superseded: called once, with the failure, when another attempt has claimed the run.
     """
 
     def __init__(
@@ -50,14 +51,13 @@ class Watch(threading.Thread):
     ) -> None:
         super().__init__(name="watch", daemon=True)
         self._attempt = settings.attempt
-        # The job's script makes the one, an agent that was sent SIGTERM the other.
+        # The job's script creates the first, an agent that receives SIGTERM the second.
         self._warnings = (settings.warning, settings.record(layout.WARNED))
         self._owner = os.path.join(settings.run_dir, layout.OWNER)
         self._warned: Callable[[], None] | None = warned
         self._superseded = superseded
 
     def run(self) -> None:
-        """Run the thread."""
         while True:
             if self._warned and any(map(os.path.exists, self._warnings)):
                 self._warned()
@@ -78,14 +78,15 @@ class Watch(threading.Thread):
 
 
 class Channel:
-    """Reports and orders; on node 0 also the head's side of them, for all nodes.
+    """Exchange of reports and orders with the head; on node 0 also the head's server.
 
     Args:
-        heard: called with each order, from another thread.
-        lost: called when the head is given up, as `Heartbeat` describes it.
-        trouble: called with the cause when the ranks' rendezvous cannot go on.
-        failed: called with the failure of a rank that its PMI server knows of.
-        accept: asked on node 0 when every rank ended well; a failure from it fails the job.
+        settings: the node's settings.
+        say: prints a line.
+        put: called from other threads with each order, with the `Sighting` of a lost head, and with
+            failures that the PMI server detects.
+        trouble: called with the cause if the rendezvous fails.
+        accept: called on node 0 when every rank ended well; may return a failure of the job.
     """
 
     def __init__(
@@ -93,19 +94,15 @@ class Channel:
         settings: Settings,
         say: Callable[[str], None],
         *,
-        heard: Callable[[Order], None],
-        lost: Callable[[Sighting], None],
+        put: Callable[[Order | Sighting | Failure], None],
         trouble: Callable[[str], None],
-        failed: Callable[[Failure], None],
         accept: Callable[[], Failure | None],
     ) -> None:
         self._settings = settings
         self._accept = accept
         self._say = say
-        self._heard = heard
-        self._lost = lost
+        self._put = put
         self._trouble = trouble
-        self._failed = failed
         self._pmi: PmiServer | None = None
         self._link: Link | None = None
         self._heartbeat: Heartbeat | None = None
@@ -113,37 +110,32 @@ class Channel:
         self._coordinator: Coordinator | None = None
         self._reserved: dict[str, socket.socket] = {}
         self.store: socket.socket | None = None
-        """Where torch's store is to be served: on the head, if the launcher asks for that and it can be."""
+        """The head's listening socket for torch's store; None: no process serves it."""
         self._rank_ports: list[socket.socket] = []
         self._rendezvous: Rendezvous | None = None
         self.rendezvous: Endpoint = ("", 0)
-        """Where this node's ranks find the others; known from `open` on."""
+        """Address of this node's rendezvous, set by `open`."""
 
     def open(self, report: Report) -> None:
-        """Begin to report, and to serve. Raises OSError when it cannot listen."""
+        """Start reporting and serving. Raises OSError if listening fails."""
         self._link = self._serve() if self._settings.node == 0 else RemoteLink(self._settings)
-        self._heartbeat = Heartbeat(
-            self._link,
-            report,
-            self._heard,
-            self._lost,
-            Search(self._settings, self._say),
-        )
+        search = Search(self._settings, self._say)
+        self._heartbeat = Heartbeat(self._link, report, self._put, search)
         self._serve_ranks()
         self._heartbeat.start()
 
     def tell(self, report: Report, *, now: bool) -> None:
-        """Report this, now or with the next beat."""
+        """Send a report, now or with the next heartbeat."""
         if self._heartbeat:
             self._heartbeat.tell(report, now=now)
 
     @property
     def met(self) -> Collection[int]:
-        """The ranks of this node that have found all others at its rendezvous."""
+        """The ranks of this node that have met all others at the rendezvous."""
         return self._rendezvous.met if self._rendezvous else ()
 
     def places(self) -> Sequence[NodePlace] | None:
-        """Return where all nodes are, if the launcher asks for that; None: not all have said so."""
+        """Return the addresses of all nodes, if the launcher uses them; None: some are missing yet."""
         settings = self._settings
         if not settings.needs_places or not self._rendezvous:
             return ()
@@ -155,27 +147,27 @@ class Channel:
 
     @property
     def pmi(self) -> Endpoint:
-        """Where this node's ranks of MPI ask for their places; known from `open` on."""
+        """Address of this node's PMI server, set by `open`."""
         return self._pmi.endpoint if self._pmi else ("", 0)
 
     def failure(self, ended: Finished) -> Failure | None:
-        """Return what is wrong with a rank of MPI although it ended with exit code 0."""
+        """Return the failure of an MPI rank that ended with exit code 0, if any."""
         return self._pmi.failure(ended) if self._pmi else None
 
     @property
     def silence(self) -> str:
-        """How long the job is silent, and where, as the head knows; empty on other nodes."""
+        """Duration and place of the job's silence; empty on nodes other than the head."""
         return self._coordinator.silence if self._coordinator else ""
 
     def close(self) -> None:
-        """Report no more, after the ranks' end; the head still answers the others."""
+        """Stop reporting after the ranks' end; the head still answers other nodes."""
         if self._pmi:
             self._pmi.clean()
         if self._heartbeat:
             self._heartbeat.close()
 
     def take_leave(self) -> None:
-        """Tell the head that it is needed no longer; the head waits for all to say so."""
+        """Tell the head that this node is done; the head returns after the last node."""
         informed = Report(self._settings.node, ended=True, informed=True)
         with contextlib.suppress(*NO_ANSWER):
             if self._link:
@@ -186,9 +178,6 @@ class Channel:
     def _serve(self) -> Link:
         settings = self._settings
         self._reserved = {name: reserve_port() for name in settings.head_ports}
-        self.store = listen_for_store(settings) if settings.needs_store else None
-        if self.store:
-            self._reserved.update({"master_port": self.store, AGENT_STORE: self.store})
         self._coordinator = Coordinator(
             settings.nodes,
             settings.start_timeout,
@@ -196,12 +185,26 @@ class Channel:
             changed=self._changed,
             hang_timeout=settings.run.hang_timeout_s,
             time_limit=_time_limit(settings),
-            ports=_numbers(self._reserved),
+            ports=None if settings.needs_store else _numbers(self._reserved),
         )
         self._call_agents = serve_head(settings, self._coordinator, self._say)
         Watch(settings, self._coordinator.warn, self._coordinator.fail).start()
         Roll(settings, self._coordinator, self._say).start()
+        if settings.needs_store:
+            offer = threading.Thread(
+                target=self._offer_store, args=[self._coordinator], daemon=True
+            )
+            offer.start()
         return LocalLink(self._coordinator)
+
+    def _offer_store(self, coordinator: Coordinator) -> None:
+        """Listen for torch's store if the image can serve it, and set the ports of the program."""
+        # Without a free port, rank 0 serves its store itself.
+        with contextlib.suppress(OSError):
+            self.store = listen_alone() if can_serve(self._settings) else None
+        if self.store:
+            self._reserved.update({"master_port": self.store, AGENT_STORE: self.store})
+        coordinator.set_ports(_numbers(self._reserved))
 
     def _serve_ranks(self) -> None:
         settings = self._settings
@@ -214,7 +217,7 @@ class Channel:
             place = [settings.address, *(each.getsockname()[1] for each in self._rank_ports)]
             rendezvous.put(_PLACE.format(settings.node), json.dumps(place).encode())
         if settings.needs_pmi:
-            self._pmi = PmiServer(settings, rendezvous, self._say, self._failed)
+            self._pmi = PmiServer(settings, rendezvous, self._say, self._put)
             self._pmi.start()
         if outbox:
             KvReplica(
@@ -235,10 +238,7 @@ def _numbers(reserved: Mapping[str, socket.socket]) -> Mapping[str, int]:
 
 
 def _time_limit(settings: Settings) -> float | None:
-    """Return when the job will be ended (monotonic); None where that is not known.
-
-    Its script claims the run on this node as soon as it starts.
-    """
+    """Return the monotonic time of the job's time limit, counted from its claim; None if unknown."""
     if settings.run.time_limit_s is None:
         return None
     claim = try_object(os.path.join(settings.attempt_dir, layout.CLAIM))

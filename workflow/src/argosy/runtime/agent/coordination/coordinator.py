@@ -22,11 +22,11 @@ from .failure import (
     window,
 )
 
-# A node that says nothing for so long is lost (seconds).
+# Seconds of silence after which a node counts as lost.
 HEARTBEAT_TIMEOUT_S = 5.0
-# The head itself may be stopped for a while; no node is to be blamed for that time (seconds).
+# Most seconds of silence that one step adds: the head itself may have been stopped.
 _LONGEST_STEP = 1.0
-# Looking at each node at each beat of each node would cost the head of a thousand nodes a core.
+# Seconds between checks of all nodes: with a thousand nodes, a check at each heartbeat would cost a core.
 _SHORTEST_STEP = 0.05
 
 
@@ -47,15 +47,16 @@ class _Node:
 
 
 class Coordinator:
-    """Takes the reports of all nodes and gives them orders. Safe to call from several threads.
+    """Receives the reports of all nodes and returns orders. Thread-safe.
 
     Args:
-        start_timeout: how long to wait for all of them to appear, in seconds.
-        accept: asked when every rank ended well; a failure from it fails the job.
+        nodes: the number of nodes.
+        start_timeout: seconds to wait for the first report of each node.
+        accept: called when every rank ended well; may return a failure of the job.
         changed: called when there are new orders.
-        hang_timeout: what the experiment says of it, as `HangJudge` takes it.
-        time_limit: when the job will be ended (monotonic), as far as that is known.
-        ports: as in `Order`.
+        hang_timeout: the experiment's, as in `HangJudge`.
+        time_limit: the monotonic time of the job's end; None: unknown.
+        ports: as in `Order`; None: the start waits for `set_ports`.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class Coordinator:
         *,
         hang_timeout: float | None = None,
         time_limit: float | None = None,
-        ports: Mapping[str, int] = {},
+        ports: Mapping[str, int] | None = {},
     ) -> None:
         self._hangs = HangJudge(nodes, hang_timeout, time_limit)
         self._nodes = [_Node() for _ in range(nodes)]
@@ -88,32 +89,40 @@ class Coordinator:
         self._outcome: Outcome | None = None
 
     def beat(self, report: Report) -> Order:
-        """Take a node's report. Raises ValueError for a node that the job does not have."""
+        """Process a node's report. Raises ValueError for an unknown node."""
         if not 0 <= report.node < len(self._nodes):
             raise ValueError(f"there is no node {report.node}")
         return self._take(lambda: self._note(report))
 
+    def set_ports(self, ports: Mapping[str, int]) -> None:
+        """Set the ports in `Order`."""
+
+        def news() -> None:
+            self._ports = ports
+
+        self._take(news)
+
     def warn(self) -> None:
-        """Note that the job will be ended soon."""
+        """Record that the job will end soon."""
         self._take(self._be_warned)
 
     def fail(self, failure: Failure) -> None:
-        """Something that is no node's report has ended the job."""
+        """End the job for a failure that is in no report."""
         self._take(lambda: self._see(failure, self._clock))
 
     def give_up(self, failure: Failure) -> None:
-        """Wait no longer for a node that has not been heard of and is known never to come."""
+        """End the job for a node that will never report."""
         if failure.node is not None and 0 <= failure.node < len(self._nodes):
             self._nodes[failure.node].gone = True
         self.fail(failure)
 
     @property
     def silence(self) -> str:
-        """How long the job is silent, and where, as `HangJudge` says it."""
+        """Duration and place of the job's silence, as in `HangJudge`."""
         return self._hangs.silence
 
     def missing(self) -> list[int]:
-        """Return the nodes that have not been heard of yet, unless that does not matter any more."""
+        """Return the nodes without a report so far; empty once the job has ended."""
         with self._lock:
             if self._outcome or not self._missing:
                 return []
@@ -142,7 +151,7 @@ class Coordinator:
         self._warned = True
 
     def all_informed(self) -> bool:
-        """Return whether no node needs the head any longer; late ones get a moment to appear."""
+        """Return whether no node needs the head any longer; silent nodes count after a timeout."""
         with self._lock:
             self._advance()
             return all(
@@ -203,7 +212,7 @@ class Coordinator:
         ):
             return
         if self._cancelled is not None or self._sightings:
-            # A failure gets time to be overtaken by its cause, or by the signal that cancels.
+            # Wait for an earlier cause, or for a cancelling signal, that arrives after the failure.
             first = min((each.seen for each in self._sightings), default=0.0)
             patience = WINDOW if self._finished else window(self._sightings)
             if self._cancelled is not None or self._clock >= first + patience:
@@ -218,13 +227,13 @@ class Coordinator:
 
     def _order(self) -> Order:
         return Order(
-            start=not self._missing,
+            start=not self._missing and self._ports is not None,
             stop=self._cancelled is not None or ends_the_job(self._sightings, self._clock),
             warn=self._warned,
             failure=root_cause(self._sightings, self._finished) if self._sightings else None,
             outcome=self._outcome,
             look=self._hangs.look,
-            ports=self._ports,
+            ports=self._ports or {},
         )
 
 
@@ -234,15 +243,15 @@ def judge(
     signalled: float | None = None,
     finished: Sequence[Finished] = (),
 ) -> Outcome:
-    """Return the outcome of a job that was cancelled or failed or both.
+    """Return the outcome of a job that was cancelled, failed, or both.
 
-    A signal from outside reaches ranks and agents in any order, so a failure just before it is its
-    consequence. A rank that fails for a signal that leaves time to save is interrupted.
+    Signals reach ranks and agents in any order, so a failure just before one is its consequence. If the
+    signal left time to save, such a failure means that the job was interrupted.
 
     Args:
         sightings: the failures.
-        cancelled: when it was (monotonic); None: it was not.
-        signalled: when an agent got the signal that left the ranks time to save; None: none did.
+        cancelled: the monotonic time of the cancellation; None: not cancelled.
+        signalled: the monotonic time of a signal that left time to save; None: none came.
         finished: the ranks that ended well.
     """
     first = min((each.seen for each in sightings), default=float("inf"))

@@ -1,4 +1,4 @@
-"""What went wrong, and which of several failures is the root cause."""
+"""Failures of ranks and nodes, and the root cause among several."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any, Mapping, Sequence
 
 from ...contract.files import open_regular
 
-# Within this time of the first failure a later one may still turn out to be its cause (seconds).
+# Seconds after the first failure in which its cause may be reported.
 WINDOW = 1.0
-# Of ranks that only lost another one the cause may be a node, which is missed after some seconds.
+# The same if all failed ranks lost a peer: a vanished node is detected after some seconds.
 LOST_WINDOW = 6.0
-# Seconds that the other ranks get to end by themselves where all who failed have lost another one.
+# Seconds for the other ranks to end by themselves if all failed ranks lost a peer.
 LOST_PATIENCE = 2.0
 
 SIGNAL = "signal"  # killed from outside, or crashed
-OTHER = "other"  # no space, command not found: things that no other rank can bring about
-ABORT = "abort"  # SIGABRT: a library's way to give up, often because a peer is gone
+OTHER = "other"  # no space, command not found: causes independent of other ranks
+ABORT = "abort"  # SIGABRT: libraries raise it, often because a peer is gone
 EXIT = "exit"  # a plain exit code
-LOST = "lost"  # the rank itself says that it has lost another one
-HUNG = "hung"  # nothing happens any more
+LOST = "lost"  # the rank's output reports a lost peer
+HUNG = "hung"  # no rank makes progress
 VANISHED = "vanished"  # a node that stopped answering
 _OF_A_SIGNAL = (SIGNAL, ABORT, EXIT, LOST)
 _WEIGHT = {SIGNAL: 0, OTHER: 0, HUNG: 0, ABORT: 1, EXIT: 2, LOST: 3, VANISHED: 4}
@@ -30,7 +30,7 @@ _WEIGHT = {SIGNAL: 0, OTHER: 0, HUNG: 0, ABORT: 1, EXIT: 2, LOST: 3, VANISHED: 4
 
 @dataclass(frozen=True)
 class Failure:
-    """One failure; `rank` is None when it is not a rank's, `node` when it is nobody's; `at` is unix."""
+    """One failure at a unix time; `rank` is None for failures of a node, `node` for those of the job."""
 
     node: int | None
     rank: int | None
@@ -40,7 +40,7 @@ class Failure:
 
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> Failure:
-        """Return what `asdict` made a message of. Raises KeyError, TypeError or ValueError."""
+        """Reverse `asdict`. Raises KeyError, TypeError or ValueError."""
         node, rank = message["node"], message["rank"]
         return cls(
             node=None if node is None else int(node),
@@ -59,7 +59,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Finished:
-    """A rank that ended with exit code 0; `at` is unix."""
+    """A rank that ended with exit code 0, at a unix time."""
 
     node: int
     rank: int
@@ -68,20 +68,19 @@ class Finished:
 
 @dataclass(frozen=True)
 class Sighting:
-    """A failure and when it came to the judge's notice, by the judge's monotonic clock."""
+    """A failure, and the monotonic time at which the judge learned of it."""
 
     failure: Failure
     seen: float
 
 
 def root_cause(sightings: Sequence[Sighting], finished: Sequence[Finished] = ()) -> Failure:
-    """Return the failure that most likely brought about the others.
+    """Return the failure that most likely caused the others.
 
-    When one rank dies its peers fail a moment later, and their reports may overtake its own: so
-    among those seen within `window` of the first, a kind that is not a consequence of another
-    wins, then the earliest. A vanished node counts from its last sign of life; if that was before
-    all else, the exit codes that followed are its consequences. Where all have lost another rank, it is
-    one that had `finished` before them.
+    When a rank dies, its peers fail a moment later, and their reports may arrive first. So among
+    failures within `window` of the first, a kind that is no consequence wins, then the earliest. A
+    vanished node counts from its last report: exit codes after that are its consequences. If all ranks
+    lost a peer, the cause is a rank that had `finished` before.
     """
     found = _root(sightings)
     before = [each for each in finished if each.at <= found.at + LOST_PATIENCE]
@@ -93,9 +92,9 @@ def root_cause(sightings: Sequence[Sighting], finished: Sequence[Finished] = ())
 
 
 def may_follow_from_a_signal(sightings: Sequence[Sighting]) -> bool:
-    """Return whether the root cause is the end of a rank such as a signal from outside brings about.
+    """Return whether a signal from outside can explain the root cause.
 
-    The signal reaches each process of a rank, the workers of its data loader among them.
+    The signal reaches each process of a rank, including workers of its data loader.
     """
     return _root(sightings).kind in _OF_A_SIGNAL
 
@@ -114,18 +113,18 @@ def _root(sightings: Sequence[Sighting]) -> Failure:
 
 
 def ends_the_job(sightings: Sequence[Sighting], now: float) -> bool:
-    """Return whether all ranks are to be ended now (monotonic time) for what was seen."""
+    """Return whether the failures require to end all ranks at the monotonic time `now`."""
     certain = any(each.failure.kind != LOST for each in sightings)
     return certain or any(now >= each.seen + LOST_PATIENCE for each in sightings)
 
 
 def window(sightings: Sequence[Sighting]) -> float:
-    """Return for how many seconds a failure may still turn out to be the consequence of another."""
+    """Return the seconds to wait for the cause of the first failure."""
     return LOST_WINDOW if all(each.failure.kind == LOST for each in sightings) else WINDOW
 
 
 def signal_name(number: int) -> str:
-    """``SIGKILL`` for 9."""
+    """Return the name of a signal: ``SIGKILL`` for 9."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -133,13 +132,13 @@ def signal_name(number: int) -> str:
 
 
 def ended_by_signal(number: int) -> tuple[str, str]:
-    """Cause and kind of a rank that a signal ended."""
+    """Return cause and kind of a rank's end by a signal."""
     kind = ABORT if number == signal.SIGABRT else SIGNAL
     return f"killed by signal {number} ({signal_name(number)})", kind
 
 
 def ended_with_code(code: int) -> tuple[str, str]:
-    """Cause and kind of a rank that ended with a non-zero exit code."""
+    """Return cause and kind of a rank's end by a non-zero exit code."""
     if code - 128 in set(signal.Signals):
         return f"exit code {code} (as a shell reports {signal_name(code - 128)})", EXIT
     return f"exit code {code}", EXIT
@@ -161,7 +160,7 @@ _LOST = re.compile(
 
 
 def last_lines(log: str) -> str:
-    """Return the end of a rank's output; "" where it cannot be read."""
+    """Return the last lines of a rank's output; empty if it cannot be read."""
     try:
         with open(open_regular(log), "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
@@ -172,11 +171,11 @@ def last_lines(log: str) -> str:
 
 
 def unreachable(text: str) -> str:
-    """Return which address a rank could not connect to, and why; "" where it does not say so."""
+    """Return the address that a rank could not connect to, and the error; empty without one."""
     found = list(_UNREACHABLE.finditer(text))
     return f"it cannot reach {found[-1][1]}: {found[-1][2]}" if found else ""
 
 
 def has_lost_another(text: str) -> bool:
-    """Return whether a rank says that another one has gone."""
+    """Return whether a rank's output reports a lost peer."""
     return bool(_LOST.search(text) or _UNREACHABLE.search(text))

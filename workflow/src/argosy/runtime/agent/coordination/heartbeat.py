@@ -1,4 +1,4 @@
-"""Telling the head how this node is, and hearing what it wants."""
+"""Heartbeats: this node's reports to the head, and the head's orders."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from .failure import Failure, Sighting
 from .meeting import Search
 from .server import BEAT_PATH
 
-# Seconds between two reports. New orders need not wait for the next one: the head calls for it.
+# Seconds between two reports. The head requests a report when it has new orders.
 _CALM = 1.0
-# The same of the head with itself.
+# The same for the head's own reports.
 _CLOCK, _CLOCK_IN_TRAINING = 0.1, 0.5
-# Seconds until the head is tried again, and for each node of the job.
+# Seconds until the next try to reach the head, and additional seconds per node of the job.
 _RETRY, _RETRY_EACH = 0.02, 0.0002
 _ANSWER_TIME = 2.0
 NO_ANSWER = (OSError, ValueError, FullError)
 
 
 class RemoteLink:
-    """The way to a head on another node; `beat` raises one of `NO_ANSWER`."""
+    """Connection to a head on another node; `beat` raises one of `NO_ANSWER`."""
 
     calm = _CALM
 
@@ -34,14 +34,13 @@ class RemoteLink:
         self.retry = _RETRY + _RETRY_EACH * settings.nodes
 
     def beat(self, report: Report) -> Order:
-        """Hand in a report and bring back the orders."""
         return Order.decode(self._client.ask(BEAT_PATH, report.encode(), _ANSWER_TIME))
 
 
 class LocalLink:
-    """The way to the head on the head itself; its beats are the clock of the head's judgement.
+    """Connection of the head to itself; its beats are the clock of the coordinator.
 
-    While ranks train, that waits for nothing but nodes that fall silent, which takes seconds.
+    Beats are slower while ranks train: silent nodes are detected after seconds anyway.
     """
 
     retry = _CLOCK
@@ -51,22 +50,22 @@ class LocalLink:
         self.calm = _CLOCK
 
     def beat(self, report: Report) -> Order:
-        """Hand in a report and bring back the orders."""
         order = self._coordinator.beat(report)
         self.calm = _CLOCK_IN_TRAINING if order.start and not order.stop else _CLOCK
         return order
 
 
 Link = Union[RemoteLink, LocalLink]
-"""A way to the head. `calm` and `retry` are seconds: between reports without news, and after no answer."""
+"""A connection to the head; `calm` and `retry` are seconds from a report, and a failed one, to the next."""
 
 
 class Heartbeat(threading.Thread):
-    """Reports at once when there is news, otherwise regularly.
+    """Thread that reports news at once, and regularly otherwise.
 
     Args:
-        heard: called in this thread with the first order, and with each that differs from the last.
-        lost: called once when the head is given up, with the failure and when it began.
+        link: the connection to the head.
+        report: the first report.
+        put: called in this thread with each new order, and with a `Sighting` when the head is given up.
         search: judges the attempts to reach the head before its first answer.
     """
 
@@ -74,16 +73,14 @@ class Heartbeat(threading.Thread):
         self,
         link: Link,
         report: Report,
-        heard: Callable[[Order], None],
-        lost: Callable[[Sighting], None],
+        put: Callable[[Order | Sighting], None],
         search: Search,
     ) -> None:
         super().__init__(name="heartbeat", daemon=True)
         self._link = link
         self._report = report
         self._order: Order | None = None
-        self._heard = heard
-        self._lost = lost
+        self._put = put
         self._search = search
         self._wake = threading.Event()
         self._over = False
@@ -92,23 +89,22 @@ class Heartbeat(threading.Thread):
         self._interval = link.calm
 
     def tell(self, report: Report, *, now: bool) -> None:
-        """Report this, now or with the next beat."""
+        """Send a report, now or with the next beat."""
         self._report = report
         if now:
             self._wake.set()
 
     def wake(self) -> None:
-        """Ask for orders now."""
+        """Request orders now."""
         self._wake.set()
 
     def close(self) -> None:
-        """Report no more; a beat under way comes to its end."""
+        """Stop reporting after the current beat."""
         self._over = True
         self._wake.set()
         self.join(_ANSWER_TIME)
 
     def run(self) -> None:
-        """Run the thread."""
         while not self._over:
             self._wake.clear()
             self._beat()
@@ -126,7 +122,7 @@ class Heartbeat(threading.Thread):
             self._interval = self._link.calm
             if order != self._order:
                 self._order = order
-                self._heard(order)
+                self._put(order)
 
     def _miss(self, report: Report, error: BaseException) -> None:
         if not self._answered and (failure := self._search.failed(error)):
@@ -134,7 +130,7 @@ class Heartbeat(threading.Thread):
             return
         now = time.monotonic()
         silent = now - self._last_contact
-        # A cancelled job is not kept waiting for a head that may never come.
+        # A cancelled job does not wait for a head that may never start.
         limit = (
             HEARTBEAT_TIMEOUT_S
             if self._answered or report.cancelled
@@ -149,4 +145,4 @@ class Heartbeat(threading.Thread):
 
     def _give_up(self, failure: Failure, seen: float) -> None:
         self._over = True
-        self._lost(Sighting(failure, seen))
+        self._put(Sighting(failure, seen))

@@ -1,7 +1,7 @@
-"""How nodes find out that they cannot meet, and say who could not reach what.
+"""Detects nodes that cannot reach the head, and reports the address and the cause.
 
-A head that does not answer may still unpack its image, for minutes. Its status on the shared file system
-says that its agent has begun: from then on only the network can be in the way, and `REACH_TIME` counts.
+A head that does not answer may still unpack its image, for minutes. Once its status file is on the
+shared file system, its agent runs: then only the network can fail, and `REACH_TIME` applies.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from .failure import OTHER, Failure
 
 
 class StartRecords:
-    """The records of one attempt, by the names that docs/run-folder.md gives them."""
+    """The files of one attempt about the start of its nodes (docs/run-folder.md)."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
     def names(self) -> set[str]:
-        """List the files that there are. Listing makes NFS forget what it believed about them."""
+        """List the existing files. Listing refreshes NFS's cache."""
         found: set[str] = set()
         for folder in (self._settings.records, self._settings.attempt_dir):
             with contextlib.suppress(OSError):
@@ -37,18 +37,18 @@ class StartRecords:
         return found
 
     def not_started(self, names: set[str]) -> Failure | None:
-        """Return the failure of the node that is known not to start."""
+        """Return the failure of a node that watch_start.py has reported."""
         path = os.path.join(self._settings.attempt_dir, layout.NOT_STARTED)
         return failure_of(try_object(path)) if layout.NOT_STARTED in names else None
 
     def status(self, node: int, names: set[str]) -> Mapping[str, Any]:
-        """Return what the node's agent says of itself; empty before it has begun."""
+        """Return the status of a node's agent; empty before its start."""
         name = layout.node_status(node)
         return try_object(self._settings.record(name)) if name in names else {}
 
 
 def failure_of(record: Mapping[str, Any]) -> Failure | None:
-    """Return the failure that a file holds; None when it holds none."""
+    """Parse a failure from a JSON object; None if it has none."""
     try:
         return Failure.from_message({"rank": None, "kind": OTHER, **record})
     except (KeyError, TypeError, ValueError):
@@ -56,7 +56,7 @@ def failure_of(record: Mapping[str, Any]) -> Failure | None:
 
 
 def ended_early(node: int, status: Mapping[str, Any]) -> Failure | None:
-    """Return why a node has ended that never reached the head, or was the head; None while it runs."""
+    """Return the failure of an ended node that never reached the head, or was the head; else None."""
     if status.get("state") not in (FAILED, CANCELLED):
         return None
     known = status.get("failure")
@@ -65,12 +65,12 @@ def ended_early(node: int, status: Mapping[str, Any]) -> Failure | None:
 
 
 REACH_TIME = 20.0
-"""Seconds in which agents that run have to reach the head."""
+"""Seconds for a running agent to reach the head."""
 _LATE = REACH_TIME + 5.0
 _LOOK = 1.0
-# The machine itself may be stopped for a while; nobody is to be blamed for that time (seconds).
+# Most seconds that one step adds: the machine itself may have been stopped.
 _LONGEST_STEP = 3.0
-_PATIENCE = 5.0  # seconds until the user is told for whom a node waits
+_PATIENCE = 5.0  # seconds until a node prints which node it waits for
 
 
 class Search:
@@ -78,7 +78,7 @@ class Search:
 
     def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
         self.start_timeout = settings.start_timeout
-        """Seconds in which the head has to answer, whatever it does until then."""
+        """Seconds for the head to answer, including its start."""
         self._settings = settings
         self._say = say
         self._records = StartRecords(settings)
@@ -89,7 +89,7 @@ class Search:
         self._said = False
 
     def failed(self, error: BaseException) -> Failure | None:
-        """Return an attempt came to nothing; returns why there will be no other, if that is so."""
+        """Record a failed attempt; return a failure if further attempts are pointless."""
         now = time.monotonic()
         step, self._tried = min(now - self._tried, _LONGEST_STEP), now
         self._waited += step
@@ -107,7 +107,7 @@ class Search:
         return None
 
     def late(self, error: BaseException, waited: float) -> Failure:
-        """Return the failure of a head that has not come within the time for its start, in seconds."""
+        """Return the failure of a head that has not answered for `waited` seconds."""
         head = "the head (node 0) did not answer for"
         return self._failure(
             f"{head} {waited:.0f} s at {place_of(self._settings)}: {cause_of(error)}"
@@ -119,13 +119,13 @@ class Search:
         status = self._records.status(0, names)
         if status and self._head is None:
             self._head = str(status.get("host"))
-            # Another machine, with an address that is this machine's as well.
+            # The head is another machine, but this machine has the same address.
             here = self._head == socket.gethostname()
             self._is_here = not here and is_own(self._settings.head_address)
         return failure or ended_early(0, status)
 
     def _whom(self) -> str:
-        host = f", {self._head}" if self._head else ", which has not begun"
+        host = f", {self._head}" if self._head else ", which has not started"
         return f"the head (node 0{host}) at {place_of(self._settings)}"
 
     def _why(self, error: BaseException) -> str:
@@ -133,20 +133,19 @@ class Search:
         if self._is_here:
             return f"{socket.gethostname()} has that address itself; {key} must lead to other nodes"
         if isinstance(error, ConnectionRefusedError):
-            return f"{cause_of(error)}, perhaps by a firewall on that interface; {key} names it"
+            return f"{cause_of(error)}; check {key}, and firewalls on that interface"
         if isinstance(error, OSError):
             return (
-                f"{cause_of(error)}; either {key} names one that does not lead there, "
-                "or a firewall is on it"
+                f"{cause_of(error)}; {key} may not lead there, or a firewall blocks that interface"
             )
-        return f"{cause_of(error)}; {key} names the interface"
+        return f"{cause_of(error)}; check {key}"
 
     def _failure(self, cause: str) -> Failure:
         return Failure(self._settings.node, None, cause, time.time(), OTHER)
 
 
 class Roll(threading.Thread):
-    """The head's look at the files of nodes that have not reached it, until all have."""
+    """Thread of the head that checks the files of nodes until all have reported."""
 
     def __init__(
         self, settings: Settings, coordinator: Coordinator, say: Callable[[str], None]
@@ -161,7 +160,6 @@ class Roll(threading.Thread):
         self._said = False
 
     def run(self) -> None:
-        """Run the thread."""
         while missing := self._coordinator.missing():
             if failure := self._call(missing):
                 self._coordinator.give_up(failure)
@@ -181,7 +179,7 @@ class Roll(threading.Thread):
         return None
 
     def _of(self, node: int, names: set[str]) -> Failure | None:
-        # Most of those that have begun are heard of in a moment.
+        # Most nodes report a moment after their file appears.
         waited = self._seen.get(node, 0.0)
         self._seen[node] = waited + _LOOK
         status = self._records.status(node, names) if waited >= 2 * _LOOK else None
@@ -193,20 +191,20 @@ class Roll(threading.Thread):
             return None
         cause = (
             f"its agent runs on {status.get('host')} and has not reached the head at "
-            f"{place_of(self._settings)} for {waited:.0f} s; `interface` in "
-            f"{self._settings.site_file} names it"
+            f"{place_of(self._settings)} for {waited:.0f} s; check `interface` in "
+            f"{self._settings.site_file}"
         )
         return Failure(node, None, cause, time.time(), OTHER)
 
 
 def place_of(settings: Settings) -> str:
-    """Return where the head listens, and by which interface nodes are to get there."""
+    """Return the head's address, port and interface."""
     place = f"{shown_address(settings.head_address)}:{settings.head_port}"
     return f"{place} by interface {settings.interface or 'unknown'}"
 
 
 def cause_of(error: BaseException) -> str:
-    """Return what came of an attempt to connect, in the words of the field."""
+    """Return the cause of a failed connection."""
     if isinstance(error, socket.timeout):
         return "timed out"
     if isinstance(error, OSError) and error.errno:
@@ -216,7 +214,7 @@ def cause_of(error: BaseException) -> str:
 
 
 def is_own(address: str) -> bool:
-    """Return whether an address is one of this machine's."""
+    """Return whether this machine has an address."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:

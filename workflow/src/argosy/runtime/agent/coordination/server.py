@@ -1,4 +1,4 @@
-"""The head's server: the reports of the agents, and what their ranks tell each other."""
+"""The head's server: reports of agents, and the ranks' key-value store."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ BEAT_PATH = "/argosy/beat"
 PUT_PATH = "/argosy/put"
 NEWS_PATH = "/argosy/news"
 HOLD = 1.0
-"""Seconds that a question for news waits at the head while there is none."""
-# Seconds between something new and telling it, so that what comes together is told together; and
-# for each node, between tellings: a thousand answers take the head a third of a second.
+"""Seconds for which the head holds a long poll without news."""
+# Seconds to collect news before answering, and seconds per node between rounds of answers: a thousand
+# answers take a third of a second.
 _GATHER, _REST = 0.002, 0.0003
-_ANSWERS = 64  # to be kept while they may be needed again
-_MAX_WARNINGS = 20  # of strangers, each of which may have many addresses
+_ANSWERS = 64  # cached answers
+_MAX_WARNINGS = 20  # about strangers, each of which may have many addresses
 
 
 @dataclass(frozen=True)
 class _Question:
-    """A question for news that is not answered yet."""
+    """An open long poll for news."""
 
     connection: Connection
     nonce: str
@@ -43,7 +43,7 @@ class _Question:
 
 
 class HeadService:
-    """Answers the job's agents, and nobody else. In the server's thread, but for `ordered`."""
+    """Answers the job's agents only. Runs in the server's thread, except `ordered`."""
 
     def __init__(
         self, settings: Settings, coordinator: Coordinator, say: Callable[[str], None]
@@ -53,7 +53,7 @@ class HeadService:
         self._signer = Signer(settings.token)
         self._once = Once()
         self._board = KvLog()
-        # By deadline, since all are held for the same time.
+        # In order of their deadlines, since all are held for the same time.
         self._questions: deque[_Question] = deque()
         self._owners = Owners()
         self._address = (settings.head_address, settings.head_port)
@@ -63,7 +63,7 @@ class HeadService:
         self._noticed = (0, 0)
         self._last_telling = 0.0
         self._next_telling: float | None = None
-        # News from a place on, with its digest, as long as there is no more of it.
+        # Cached answers by place, with their digest, until there is more news.
         self._answers: dict[int, tuple[bytes, str]] = {}
         self._answers_of = (0, 0)
         self._work: dict[str, Callable[[Connection, Request], None]] = {
@@ -73,18 +73,18 @@ class HeadService:
         }
 
     def ordered(self) -> None:
-        """There are new orders for the agents: they are to ask for them. From any thread."""
+        """Answer the agents' long polls, since there are new orders. Thread-safe."""
         self._orders += 1
 
     def welcome(self, peer: Endpoint) -> bool:
-        """Refuse other users of this machine. Whose others are, their first request has to prove."""
+        """Refuse other users of this machine; peers on other machines are checked by their signature."""
         if not self._owners.is_strangers(peer, self._address):
             return True
         self._warn("refused connections of another user of this machine")
         return False
 
     def admit(self, connection: Connection, request: Request) -> int | None:
-        """Refuse what is not signed before anything else is looked at."""
+        """Check the signature first, then method, path and length."""
         nonce = request.headers.get(NONCE_HEADER, "")
         if not self._signer.signed(request) or not self._once.admits(nonce):
             address = plain_address(connection.peer[0])
@@ -95,7 +95,7 @@ class HeadService:
         return 413 if request.length > MAX_BODY else None
 
     def handle(self, connection: Connection, request: Request) -> None:
-        """Answer, or keep a question for news until there is some."""
+        """Answer a request, or hold a long poll until there is news."""
         if not self._signer.whole(request):
             connection.answer(403, last=True)
             return
@@ -107,13 +107,13 @@ class HeadService:
             self._answer(connection, request.headers[NONCE_HEADER], 413)
 
     def turn(self) -> float:
-        """Tell those who asked for news; returns the seconds until that may be needed again."""
+        """Answer long polls with news; return the seconds until the next turn."""
         now = time.monotonic()
         state = (self._board.end, self._orders)
         if state != self._noticed:
             self._noticed = state
             if self._next_telling is None:
-                # Told at once, each of many keys would cost an answer to each of many nodes.
+                # Without a pause, each of many keys would cost an answer to each of many nodes.
                 self._next_telling = max(now + _GATHER, self._last_telling + self._rest)
         if self._next_telling is not None and self._next_telling <= now:
             self._next_telling, self._last_telling = None, now
@@ -141,7 +141,7 @@ class HeadService:
         deadline = time.monotonic() + HOLD
         nonce = request.headers[NONCE_HEADER]
         question = _Question(connection, nonce, place, orders, deadline)
-        # Who is behind reads on at once, unless there will be still more to tell in a moment.
+        # A node that is behind gets an answer at once, unless more news is being collected.
         if self._is_news(question) and self._next_telling is None:
             self._tell(question)
         else:
@@ -151,7 +151,7 @@ class HeadService:
         return question.place < self._board.end or question.orders != self._orders
 
     def _tell(self, question: _Question) -> None:
-        # Most agents have read up to the same places, so most answers are the same.
+        # Most agents have read up to the same place, so most answers are equal.
         if (self._board.end, self._orders) != self._answers_of:
             self._answers_of = (self._board.end, self._orders)
             self._answers.clear()
@@ -180,7 +180,7 @@ def serve_head(
 ) -> Callable[[], None]:
     """Serve on the head's address and port. Raises OSError.
 
-    Returns what to call, from any thread, when there are new orders.
+    Returns a thread-safe callback for new orders.
     """
     service = HeadService(settings, coordinator, say)
     listener = listen((settings.head_address, settings.head_port), shared=True)

@@ -1,5 +1,5 @@
-"""Finding a job in which nothing happens any more, and saying who waits for whom.
+"""Detection of hanging jobs, and of the ranks that wait.
 
-`node_watch` sees signs of life on each node, `inspection` looks at the ranks of a node by `stacks` and
-`processes`, and `judge`, on the head, decides over all nodes.
+`node_watch` collects signs of life on each node, `inspection` inspects a node's ranks with `stacks` and
+`processes`, and `judge` decides on the head for all nodes.
 """

@@ -1,4 +1,4 @@
-"""One look at the ranks of a node: where each of them is, and whether it gets on."""
+"""Inspection of a node's ranks: where each one is, and whether it makes progress."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .processes import family, processes
 from .progress import UNDISTURBED, find_place
 from .stacks import StackFolder
 
-# How often stacks are taken, and the seconds between.
+# Number of stack samples, and the seconds between them.
 _TIMES, _PAUSE = 8, 0.25
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Where the ranks are, and the text of their last stacks by rank."""
+    """The ranks' places, and the text of their last stacks by rank."""
 
     number: int
     places: tuple[Place, ...]
@@ -26,14 +26,14 @@ class Finding:
 
 
 def inspect(number: int, pids: Mapping[int, int], folder: StackFolder) -> Finding:
-    """Look at the ranks of a node, which takes seconds.
+    """Inspect the ranks of a node, which takes seconds.
 
     Args:
-        number: which look it is, by the head's count.
-        pids: the process of each rank; 0 where it has ended.
-        folder: by which stacks are had.
+        number: the head's number of this inspection.
+        pids: the process of each rank; 0 if it has ended.
+        folder: the folder of stacks.
     """
-    # Who is asked for a stack wakes up for it and writes: what ranks do by themselves is seen before.
+    # Dumping a stack wakes a process and makes it write, so count its own activity before.
     before = _count(_families(pids), folder)
     time.sleep(UNDISTURBED)
     families = _families(pids)

@@ -1,7 +1,7 @@
-"""The head's judgement of a silent job: when its ranks are looked at, and whether that is a hang.
+"""Decides on the head when to inspect a silent job, and whether it hangs.
 
-A run hangs when nothing gets on over time: no sign of life for a while, and then looks, some time apart, in
-which no rank gets on and each is where it was. A single sign of progress begins all anew.
+A run hangs if there is no sign of life for a while, and then several inspections find every rank at the
+same place without progress. A single sign of progress starts the detection again.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from ..transport.messages import Report
 
 LEAST = 60.0
-"""Seconds of silence before the ranks are looked at, where the experiment says nothing of it."""
+"""Seconds of silence before an inspection, unless the experiment sets them."""
 LOOKS, APART = 3, 6.0
-"""So many looks, and so many seconds between them, have to find all ranks where they were."""
+"""Number of inspections that must find all ranks at the same places, and seconds between them."""
 CERTAIN = 15.0
-"""Seconds of silence before a look where ranks wait for one that has ended, or each for another."""
+"""Seconds of silence before an inspection if there is evidence: a rank has ended, or Horovod misses one."""
 BEFORE_THE_END = 20.0
-"""Seconds before the time limit at which a silent job is looked at once, to say where it is."""
+"""Seconds before the time limit at which a silent job is inspected once, for the report."""
 _STEPS = 10
 _LONGEST_SILENCES = 2
-# Seconds that nodes have for a look.
+# Seconds for nodes to complete an inspection.
 _LOOK_TIME = 60.0
-# A node's report may be late, and the head itself may have been stopped; that is not the ranks' silence.
+# Most seconds without a report that count as silence: reports may be late, and the head may be stopped.
 _LONGEST_BEAT = 5.0
 
 
@@ -48,11 +48,12 @@ class _Node:
 
 
 class HangJudge:
-    """Knows how silent each node is. Not safe to call from several threads.
+    """Tracks the silence of each node. Not thread-safe.
 
     Args:
-        timeout: what the experiment says, in seconds; 0: there is no hang; None: it says nothing.
-        limit: the time of the clock at which the job will be ended; None: it is not known.
+        nodes: the number of nodes.
+        timeout: the experiment's limit of silence in seconds; 0: none; None: choose automatically.
+        limit: the monotonic time of the job's end; None: unknown.
     """
 
     def __init__(self, nodes: int, timeout: float | None, limit: float | None = None) -> None:
@@ -66,22 +67,21 @@ class HangJudge:
         self._at_the_end = False
         self._found = ""
         self.look = 0
-        """The number of the look that is under way; 0: none is."""
+        """Number of the current inspection; 0: none."""
 
     @property
     def silence(self) -> str:
-        """How long a job is silent, and where its ranks wait; empty where one gets on."""
+        """Duration of the silence, and the ranks' places; empty if a rank makes progress."""
         return self._found and f"silent for {self._quiet:.0f} s; {self._found}"
 
     def note(self, report: Report, clock: float) -> None:
-        """Take what a node says of its ranks."""
         node = self._nodes[report.node]
         node.report, node.at = report, clock
         if report.looked > node.looked:
             node.looked, node.places = report.looked, report.places
 
     def judge(self, clock: float) -> Failure | None:
-        """Return the failure of a job that hangs; to be called with each report."""
+        """Return the failure of a hanging job; call this with each report."""
         running = [each for each in self._nodes if each.runs and each.report]
         if not running or self._timeout == 0:
             return None
@@ -103,7 +103,7 @@ class HangJudge:
         return None
 
     def _patience(self) -> float:
-        """Return the seconds of silence before a look."""
+        """Return the seconds of silence before an inspection."""
         if self._timeout is not None:
             return self._timeout
         reports = [each.report for each in self._nodes if each.report]
@@ -111,7 +111,7 @@ class HangJudge:
         return CERTAIN if proof else self._unexplained()
 
     def _unexplained(self) -> float:
-        """Return seconds of silence that the job's own past does not explain."""
+        """Return the seconds of silence that the job's earlier pace does not explain."""
         pace = max((each.report.pace or 0.0 for each in self._nodes if each.report), default=0.0)
         return max(LEAST, _STEPS * pace, _LONGEST_SILENCES * self._longest)
 
@@ -129,7 +129,7 @@ class HangJudge:
         if gets_on or any(each.runs for each in waiting):
             self._begin_anew(self._quiet + LEAST)
             return None
-        # Not by lines: an endless loop goes from one to another.
+        # Compare digests, not lines: the line changes in an endless loop.
         seen = tuple((place.rank, place.state, place.stack) for place in places)
         self._still = self._still + 1 if seen == self._seen else 1
         self._seen, self._next = seen, self._quiet + APART
@@ -149,13 +149,13 @@ class HangJudge:
         return {rank for report in reports for rank in report.missing}
 
     def _is_certain(self, places: Sequence[Place]) -> bool:
-        """Return whether ranks wait for one that has ended, or each has what another waits for."""
+        """Return whether ranks wait for an ended rank, or all wait and Horovod misses each of them."""
         states = {place.state for place in places}
         circle = states == {WAITS} and self._missing() >= {place.rank for place in places}
         return circle or {ENDED, WAITS} <= states
 
     def _would_have_said(self, places: Sequence[Place]) -> bool:
-        """Return whether all ranks wait in a Horovod that misses none of them."""
+        """Return whether all ranks wait in a checking Horovod that misses none of them."""
         return all(place.checked for place in places) and not self._missing()
 
     def _hang(self, places: Sequence[Place]) -> Failure:
@@ -165,6 +165,6 @@ class HangJudge:
         return Failure(None, None, cause, time.time(), HUNG)
 
     def _where(self, places: Sequence[Place]) -> str:
-        said = sentence(places) or "no rank could be looked at"
+        said = sentence(places) or "no rank could be inspected"
         reports = (each.report for each in self._nodes if each.report)
         return said + next((f"; Horovod: {each.stall}" for each in reports if each.stall), "")

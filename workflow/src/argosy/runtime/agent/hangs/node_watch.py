@@ -1,7 +1,7 @@
-"""This node's part in finding a hang: signs of life of its ranks, a look at them, and their stacks.
+"""Hang detection on one node: signs of life of its ranks, inspections, and stacks.
 
-Ranks show life by what they record, print, read and write. CPU time is no sign: ranks that wait for each
-other poll, and an endless loop takes a whole core.
+Signs of life are records, output, and bytes read or written. CPU time is none: waiting ranks poll, and
+an endless loop uses a whole core.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from .inspection import Finding, inspect
 from .processes import bytes_moved, family, processes
 from .stacks import VARIABLE, StackFolder
 
-# Less than this, read or written since the last sign, may be anything, such as a monitor's samples (bytes).
+# Fewest bytes read or written that count as a sign of life: monitors write samples.
 _LEAST_BYTES = 1 << 20
-# Seconds without other signs until processes' counters are looked at, and between two looks.
+# Seconds without other signs until counters of processes are read, and between readings.
 _CALM, _EVERY = 15.0, 5.0
-# Seconds between two readings of new steps, and how much of a file is read for it (rows, bytes).
+# Seconds between readings of new steps, and how much of a file is read (rows, bytes).
 _PACE_EVERY, _TAIL_ROWS, _TAIL = 5.0, 40, 4096
 _STEPS_KEPT = 1000
-# An agent that was stopped for a while has not seen what happened meanwhile (seconds).
+# Most seconds of silence that one check adds: the agent may have been stopped.
 _LONGEST_BEAT = 5.0
 
 
 class Activity:
-    """How long ago a rank of this node gave a sign of life, and how long its steps take."""
+    """Time since the last sign of life of this node's ranks, and the duration of their steps."""
 
     def __init__(self) -> None:
         self.quiet = 0.0
@@ -52,11 +52,11 @@ class Activity:
 
     @property
     def pace(self) -> float | None:
-        """The median of the steps, collectives and times between prints so far, in seconds, or None."""
+        """Median seconds of steps, collectives and times between prints so far, or None."""
         return statistics.median(self._steps) if self._steps else None
 
     def look(self, ranks: Iterable[Rank]) -> None:
-        """Look for signs of life; to be called about once a second."""
+        """Check for signs of life; call this about once a second."""
         now = time.monotonic()
         self.quiet += min(now - self._looked, _LONGEST_BEAT)
         self._looked = now
@@ -77,7 +77,7 @@ class Activity:
         return rank.pump.words != before
 
     def _has_recorded(self, rank: Rank) -> bool:
-        # Both are looked at, so that the second is not news the next time.
+        # Check both files, so that each change counts once.
         steps, lines = self._has_changed(rank.steps_file), self._has_changed(rank.lines_file)
         return steps or lines
 
@@ -122,7 +122,7 @@ def _seconds_of_last_steps(path: str) -> list[float]:
 
 
 def _last_records(path: str, kind: str, number: str) -> list[float]:
-    """Return a number of each of the last records of a kind."""
+    """Return the value `number` of the last records of a kind."""
     try:
         with open(open_regular(path), "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
@@ -140,43 +140,42 @@ def _last_records(path: str, kind: str, number: str) -> list[float]:
     return found
 
 
-_EVERY = 0.9  # seconds between two looks for signs of life
+_CHECK_EVERY = 0.9  # seconds between checks for signs of life
 
 
 class NodeWatch:
-    """Everything but `found` happens in the supervisor's thread.
+    """Hang detection of this node; runs in the supervisor's thread.
 
     Args:
-        found: called in another thread with the result of a look.
+        found: called in another thread with the result of an inspection.
     """
 
     def __init__(self, found: Callable[[Finding], None]) -> None:
         self._found = found
         self.activity = Activity()
         self.finding = Finding(0, (), {})
-        """The result of the last look."""
+        """Result of the last inspection."""
         self.stall = ""
         self.missing: tuple[int, ...] = ()
-        """The ranks that Horovod misses, as far as this node's ranks say: in words, and their numbers."""
+        """Ranks that Horovod misses, by this node's output: as text (`stall`) and by number."""
         self._folder = StackFolder()
         self._looked = 0.0
         self._asked = 0
         self._written = False
 
     def open(self) -> Mapping[str, str]:
-        """Begin to watch; the variables that ranks need for it."""
+        """Start watching and return the variables that ranks need for it."""
         self.activity = Activity()
         path = self._folder.make()
         return {VARIABLE: path} if path else {}
 
     def close(self) -> None:
-        """Leave nothing behind."""
         self._folder.remove()
 
     def look(self, ranks: Sequence[Rank]) -> None:
-        """Look for signs of life, if it is time."""
+        """Check for signs of life when it is time."""
         now = time.monotonic()
-        if now < self._looked + _EVERY:
+        if now < self._looked + _CHECK_EVERY:
             return
         self._looked = now
         self.activity.look([rank for rank in ranks if rank.running])
@@ -189,7 +188,7 @@ class NodeWatch:
         )
 
     def obey(self, order: Order, ranks: Sequence[Rank]) -> None:
-        """Look at the ranks, or keep their stacks, as the head wants."""
+        """Inspect the ranks, or log their stacks, as the head orders."""
         if order.look > self._asked:
             self._asked = order.look
             pids = {each.number: each.pid if each.running else 0 for each in ranks}
@@ -205,7 +204,7 @@ class NodeWatch:
         for rank in ranks:
             text = self.finding.stacks.get(rank.number)
             if text:
-                # On a full disk the cause alone has to do.
+                # On a full disk, the cause must suffice.
                 with contextlib.suppress(OSError):
                     _append(rank.log, f"\nargosy: Python stacks of rank {rank.number}, {text}")
 

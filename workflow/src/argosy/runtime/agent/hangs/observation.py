@@ -1,4 +1,4 @@
-"""What is seen of a node's ranks at one moment, and counted between two."""
+"""Samples and counters of a node's ranks."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ Families = Mapping[int, "list[Process]"]
 
 @dataclass(frozen=True)
 class Moment:
-    """All ranks at one moment.
+    """A sample of all ranks, by rank.
 
-    `first`: whether the first thread of the process by which a rank computes is running; `others`:
-    whether any other thread of the rank is; `queued`: bytes on their way in a rank's sockets.
+    `programs`: the process that computes. `first`: whether its first thread runs. `others`: whether other
+    threads of the rank run. `on_disk`: whether a thread waits for a disk. `queued`: bytes in queues of
+    sockets, by inode.
     """
 
     families: Families
@@ -39,7 +40,7 @@ class Moment:
 
     @classmethod
     def take(cls, known: Families, sockets: Mapping[int, set[int]], folder: StackFolder) -> Moment:
-        # All of a machine's processes would take long to look through on one that is busy.
+        # Read only known processes: reading all takes long on a busy machine.
         families = {
             rank: list(filter(None, (read_process(each.pid) for each in members)))
             for rank, members in known.items()
@@ -47,7 +48,7 @@ class Moment:
         registered = folder.registered()
         chosen = {rank: program_of(members, registered) for rank, members in families.items()}
         programs = {rank: each for rank, each in chosen.items() if each}
-        # Before they are asked for their stacks, for which they have to run.
+        # Read the states before requesting stacks, since processes run to dump them.
         states = {rank: _threads(members) for rank, members in families.items()}
         running = {rank: found.get("R", set()) for rank, found in states.items()}
         on_disk = {rank: "D" in found for rank, found in states.items()}
@@ -67,7 +68,7 @@ class Moment:
 
 
 def program_of(members: Sequence[Process], registered: set[int]) -> Process | None:
-    """Return the one of a rank's processes that computes: of those with stacks, else of all."""
+    """Return the process with most CPU time among those with stacks, or else among all."""
     with_stacks = [each for each in members if each.pid in registered]
     return max(with_stacks or members, key=lambda each: each.cpu_s, default=None)
 
@@ -94,10 +95,10 @@ def _queued(members: Sequence[Process], sockets: set[int]) -> Mapping[int, int]:
 
 @dataclass(frozen=True)
 class Counts:
-    """What a rank has done so far.
+    """Counters of a rank.
 
-    `wake_ups` are those of its program's first thread; `calls` are those of files, and `children` are
-    wake-ups, by process.
+    `moved`: bytes. `wake_ups`: of its program's first thread. `calls`: reads and writes, by pid.
+    `children`: wake-ups of other processes, by pid.
     """
 
     moved: int
@@ -109,7 +110,7 @@ class Counts:
     @classmethod
     def of(cls, members: Sequence[Process], program: Process | None) -> Counts:
         pid = program.pid if program else 0
-        # Workers of a loader wake up now and then while they have nothing to do.
+        # Idle workers of a data loader wake up now and then.
         workers = {each.pid for each in members if _is_worker(each, program)}
         return cls(
             sum(bytes_moved(each.pid) for each in members),
@@ -125,7 +126,7 @@ class Counts:
 
 
 def _is_worker(process: Process, program: Process | None) -> bool:
-    """Return whether a process was made by Python's multiprocessing, by whatever method."""
+    """Return whether Python's multiprocessing started a process, with any start method."""
     if program is None or process.pid == program.pid:
         return False
     words = command_line(process.pid)

@@ -1,4 +1,4 @@
-"""Where a rank is, as the agents tell each other and as the researcher reads it."""
+"""Places of ranks in their programs: derived from stacks, and formatted for messages."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Iterable, Sequence
 
 from .stacks import Frame
 
-WAITS = "waits"  # for other ranks, in a collective operation
-IS = "is"  # anywhere else, and does not get on
-WORKS = "works"  # uses a processor, and gets on
+WAITS = "waits"  # waits for other ranks, in a collective operation
+IS = "is"  # is anywhere else, without progress
+WORKS = "works"  # makes progress
 STOPPED = "stopped"
 ENDED = "ended"
-UNKNOWN = "unknown"  # no Python, or one that does not answer
+UNKNOWN = "unknown"  # is no Python, or does not answer
 
-# Of libraries whose calls wait for other ranks.
+# Paths of libraries whose calls wait for other ranks.
 _COLLECTIVES = (
     "/horovod/",
     "/torch/distributed/",
@@ -31,7 +31,7 @@ _COLLECTIVES = (
     "/mpi4py/",
     "/deepspeed/comm/",
 )
-# Decorators stand around a function, and say nothing of what it does.
+# Names of decorators' wrappers, which do not name the operation.
 _DECORATORS = re.compile(
     r"_*(wrap|wrapper|wrapped|inner|decorat\w*|fn|func|call|call_impl|wrapped_call_impl)|__call__|<\w+>"
 )
@@ -41,20 +41,20 @@ _OPERATIONS = re.compile(
     r"|poll|shutdown|wait|new_group|rendezvous|sync_global|store"
 )
 _MEETINGS = re.compile(r"init|rendezvous|new_group|monitored")
-# A rank that waits for threads and processes of its own.
+# Paths of modules in which a rank waits for its own threads and processes.
 _OWN = ("/multiprocessing/", "/queue.py", "/threading.py", "/concurrent/", "/torch/utils/data/")
-# Of libraries, and of Python itself: not what a researcher wrote.
+# Paths of libraries and of Python itself, as opposed to the user's program.
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "/argosy/python/", "<frozen ")
 _MOST_GROUPS = 4
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a rank was when it was looked at.
+    """Place of a rank at an inspection.
 
-    `call`: the operation in which it waits, or the library's function that the program has called;
-    `where`: file and line of the program itself; `stack`: a digest of the whole stack; `checked`: it waits
-    in a Horovod that would have said by now if a rank were missing.
+    `call`: the operation in which it waits, or the library function that the program called. `where`: file
+    and line of the program. `stack`: digest of the whole stack. `checked`: it waits in a Horovod that
+    reports missing ranks.
     """
 
     rank: int
@@ -66,7 +66,7 @@ class Place:
 
 
 def place_of(rank: int, frames: Sequence[Frame]) -> Place:
-    """Return the place that a stack shows, the innermost frame first."""
+    """Return the place for a stack, whose first frame is the innermost."""
     if not frames:
         return Place(rank, UNKNOWN)
     own = next((n for n, frame in enumerate(frames) if not is_library(frame)), None)
@@ -82,7 +82,7 @@ def place_of(rank: int, frames: Sequence[Frame]) -> Place:
 
 
 def _operation(waits: Sequence[Frame]) -> str:
-    """Return the name of the operation: of what the program called, decorators aside, if it names one."""
+    """Return the name of the operation that the program called, skipping decorators."""
     called = _called(waits)
     if called is None:
         return waits[-1].function
@@ -92,7 +92,7 @@ def _operation(waits: Sequence[Frame]) -> str:
 
 
 def _called(frames: Sequence[Frame]) -> Frame | None:
-    """Return the outermost frame that is no decorator's; None without frames."""
+    """Return the outermost frame that is no decorator's wrapper; None without frames."""
     own = [
         each
         for each in frames
@@ -102,24 +102,24 @@ def _called(frames: Sequence[Frame]) -> Frame | None:
 
 
 def is_of_torch(frames: Sequence[Frame]) -> bool:
-    """Return whether the innermost collective of a stack is PyTorch's, or Horovod's for it."""
+    """Return whether the innermost collective is PyTorch's, or Horovod's for PyTorch."""
     found = (each.file for each in frames if any(part in each.file for part in _COLLECTIVES))
     return "/torch/" in next(found, "")
 
 
 def is_meeting(call: str) -> bool:
-    """Return whether an operation waits until all ranks have come."""
+    """Return whether an operation waits until all ranks are present."""
     return bool(_MEETINGS.search(call))
 
 
 def waits_for_own(frames: Sequence[Frame]) -> bool:
-    """Return whether a rank waits for threads or processes of its own."""
+    """Return whether a rank waits for its own threads or processes."""
     own = next((n for n, frame in enumerate(frames) if not is_library(frame)), len(frames))
     return any(part in frame.file for frame in frames[:own] for part in _OWN)
 
 
 def is_checked(frames: Sequence[Frame], call: str) -> bool:
-    """Return whether a rank waits in a Horovod whose check says so, which is Argosy's."""
+    """Return whether a rank waits in Argosy's build of Horovod, which reports missing ranks."""
     found = (each.file for each in frames if "/horovod/" in each.file)
     packages = next(found, "").partition("/horovod/")[0]
     return bool(packages) and not re.search("init|shutdown|join", call) and _speaks(packages)
@@ -134,12 +134,12 @@ def _speaks(packages: str) -> bool:
 
 
 def digest(frames: Sequence[Frame]) -> str:
-    """Return a few characters that differ for stacks that differ."""
+    """Return a short digest of a stack."""
     return hashlib.sha256(repr(frames).encode()).hexdigest()[:16]
 
 
 def sentence(places: Iterable[Place]) -> str:
-    """`rank 0 waits in allreduce (train.py:41); rank 1 is at train.py:57`: those that wait first."""
+    """Format places, waiting ranks first: `rank 0 waits in allreduce (train.py:41); rank 1 is at …`."""
     groups: dict[tuple[str, str, str], list[int]] = {}
     for place in sorted(places, key=lambda each: (each.state != WAITS, each.rank)):
         groups.setdefault((place.state, place.call, place.where), []).append(place.rank)
@@ -165,7 +165,7 @@ def _group(ranks: Sequence[int], state: str, call: str, where: str) -> str:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """`0-6, 9` of sorted numbers."""
+    """Format sorted numbers as ranges: `0-6, 9`."""
     spans: list[list[int]] = []
     for number in numbers:
         if spans and spans[-1][1] == number - 1:
@@ -176,5 +176,5 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def is_library(frame: Frame) -> bool:
-    """Return whether a frame is of a library, or of Python itself, and not of the program."""
+    """Return whether a frame is in a library or in Python itself."""
     return any(part in frame.file for part in _LIBRARIES)

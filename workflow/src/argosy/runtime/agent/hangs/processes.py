@@ -1,4 +1,4 @@
-"""What the kernel says of processes: whose children they are, whether they run, what they use."""
+"""Processes in /proc: their parents, states and counters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Process:
-    """One look at a process; `cpu_s` and `page_faults` with those of children it has waited for."""
+    """Sample of a process; `cpu_s` and `page_faults` include reaped children."""
 
     pid: int
     parent: int
@@ -20,25 +20,25 @@ class Process:
     page_faults: int
     session: int = 0
     stack: int = 0
-    """Where its stack begins: random, and the same for a fork until it starts a program; 0: not known."""
+    """Address of its stack: random, but the same in a fork until it executes a program; 0: unknown."""
 
     @property
     def stopped(self) -> bool:
-        """Whether a signal or a debugger has stopped it."""
+        """Whether it is stopped by a signal or a debugger."""
         return self.state in "Tt"
 
 
 def processes() -> dict[int, Process]:
-    """Return all that can be seen, by pid."""
+    """Return all visible processes, by pid."""
     found = (read_process(int(name)) for name in os.listdir("/proc") if name.isdigit())
     return {each.pid: each for each in found if each}
 
 
 def read_process(pid: int) -> Process | None:
-    """Return what /proc/<pid>/stat says (proc(5)); None when it has ended."""
+    """Parse /proc/<pid>/stat (proc(5)); None if the process has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            # The name in brackets may itself hold brackets and spaces.
+            # The name in brackets may contain brackets and spaces.
             fields = file.read().rpartition(b")")[2].split()
         ticks = sum(int(fields[place]) for place in (11, 12, 13, 14))
         faults = int(fields[7]) + int(fields[8])
@@ -49,7 +49,7 @@ def read_process(pid: int) -> Process | None:
 
 
 def family(all_processes: dict[int, Process], pid: int) -> list[Process]:
-    """Return a process and its descendants; empty when it has ended."""
+    """Return a process and its descendants; empty if it has ended."""
     if pid not in all_processes:
         return []
     found = [all_processes[pid]]
@@ -59,7 +59,7 @@ def family(all_processes: dict[int, Process], pid: int) -> list[Process]:
 
 
 def with_children(pid: int) -> list[int]:
-    """Return a process and what its first thread has started, and so on; cheaper than `processes`."""
+    """Return a pid and its descendants by first threads only; cheaper than `processes`."""
     found = [pid]
     for each in found:
         with contextlib.suppress(OSError), open(f"/proc/{each}/task/{each}/children") as file:
@@ -68,10 +68,7 @@ def with_children(pid: int) -> list[int]:
 
 
 def threads(pid: int) -> dict[int, str]:
-    """Return the states of a process's threads.
-
-    `R` are those that compute, or would if there were a core for them; `D` those that wait for a disk.
-    """
+    """Return the states of a process's threads, such as `R` (runnable) and `D` (waiting for a disk)."""
     found = {}
     with contextlib.suppress(OSError):
         for name in os.listdir(f"/proc/{pid}/task"):
@@ -80,19 +77,19 @@ def threads(pid: int) -> dict[int, str]:
 
 
 def wake_ups(pid: int) -> int:
-    """Return how often the first thread of a process has waited for something and gone on."""
+    """Return the voluntary context switches of a process's first thread."""
     return _counters(f"/proc/{pid}/task/{pid}/status", "voluntary_ctxt_switches")
 
 
 def calls_of_files(pid: int, first_thread: bool) -> int:
-    """Return how often a process, or its first thread, has read from or written to files."""
+    """Return the number of read and write calls of a process, or of its first thread."""
     return _counters(
         f"/proc/{pid}/task/{pid}/io" if first_thread else f"/proc/{pid}/io", "syscr", "syscw"
     )
 
 
 def command_line(pid: int) -> list[str]:
-    """Return the words by which a process was started; none where it has ended."""
+    """Return the command line of a process; empty if it has ended."""
     try:
         with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
             return file.read().split("\0")[:-1]
@@ -109,23 +106,18 @@ def _thread_state(pid: int, thread: str) -> str:
 
 
 def bytes_moved(pid: int) -> int:
-    """Return bytes that a process has read and written so far, as far as that shows that it goes on.
+    """Return the bytes that a process has read and written, as a sign of progress.
 
-    Of the first thread all calls count: others exchange messages even while all ranks wait. Of the
-    whole process what went to disks and came from them does.
+    All I/O of the first thread counts, and disk I/O of the process. Other threads exchange messages even
+    while all ranks wait.
     """
     return _counters(f"/proc/{pid}/task/{pid}/io", "rchar", "wchar") + _counters(
         f"/proc/{pid}/io", "read_bytes", "write_bytes"
     )
 
 
-def catches(pid: int, number: int) -> bool:
-    """Return whether a process has a handler for a signal."""
-    return number in caught(pid)
-
-
 def caught(pid: int) -> set[int]:
-    """Return the numbers of the signals for which a process has a handler."""
+    """Return the signals for which a process has a handler."""
     try:
         with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
             for line in file:

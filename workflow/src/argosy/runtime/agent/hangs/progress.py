@@ -1,4 +1,4 @@
-"""Where a rank is, by its stacks and system calls over some seconds, and whether it makes progress."""
+"""Finds a rank's place and whether it makes progress, from stacks and system calls over some seconds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .places import (
 from .processes import Process, command_line
 from .stacks import Dump, Frame
 
-# The calls in which a process waits for another, or for the time, by their numbers.
+# Numbers of system calls that wait for another process or for time.
 _WAITS_X86 = {
     0: "read", 7: "poll", 23: "select", 34: "pause", 35: "nanosleep", 42: "connect", 43: "accept",
     45: "recvfrom", 47: "recvmsg", 61: "wait4", 65: "semop", 70: "msgrcv", 128: "rt_sigtimedwait",
@@ -50,9 +50,9 @@ _TIMER_ABSTIME = 1
 
 
 def sleeps_for(pid: int) -> float:
-    """Return the seconds until a process's sleep ends by itself, at most; 0 where it does not sleep.
+    """Return the most seconds until a process's sleep ends; 0 if it does not sleep.
 
-    A wait for something that may never come, with a time limit or without, is no sleep.
+    A wait for an event, even with a timeout, is no sleep.
     """
     name, arguments = _call(pid)
     try:
@@ -70,9 +70,9 @@ def sleeps_for(pid: int) -> float:
 
 
 def waits_outside(pid: int) -> bool:
-    """Return whether a process is in a call of the kernel's that no process of the job has to end.
+    """Return whether a process is in a system call that does not wait for a process of the job.
 
-    It reads a file or from the network, or waits for a file's lock, as far as the kernel says.
+    Examples are reading a file or a socket, and waiting for a file lock.
     """
     name, arguments = _call(pid)
     if name not in _READS:
@@ -84,7 +84,7 @@ def waits_outside(pid: int) -> bool:
 
 
 def _call(pid: int) -> tuple[str, list[int]]:
-    """Return the name and arguments of the call; "" where the process runs, or the kernel does not say."""
+    """Return name and arguments of the current system call; empty if none, or if unknown."""
     try:
         with open(f"/proc/{pid}/syscall", encoding="ascii") as file:
             fields = file.read().split()
@@ -97,7 +97,7 @@ def _call(pid: int) -> tuple[str, list[int]]:
 
 
 def _time_at(pid: int, address: int) -> float:
-    """Return a struct timespec of a process in seconds; of a timeval, at most as much."""
+    """Read a struct timespec of a process, in seconds; a timeval is at most as long."""
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as file:
         file.seek(address)
         seconds, rest = struct.unpack("=qq", file.read(16))
@@ -110,13 +110,13 @@ _LARGEST = 1 << 20  # bytes of a source file
 
 
 def never_ends(frame: Frame, command: Sequence[str] = ()) -> bool:
-    """Return whether a frame is in a `while True` without a way out.
+    """Return whether a frame is in a `while True` without an exit.
 
-    Whatever it calls may raise, so that only waiting is no way out.
+    Any call except waiting may raise, so it counts as an exit.
 
     Args:
-        frame: the innermost one of a thread.
-        command: of its process; the program itself may be one of the words.
+        frame: the innermost frame of a thread.
+        command: its process's command line, which may contain the program (`-c`).
     """
     try:
         tree = ast.parse(_source(frame.file, command))
@@ -157,30 +157,30 @@ def _name(function: ast.expr) -> str:
 
 
 LONGEST_SLEEP = 120.0
-"""A rank that sleeps for so many seconds more, at most, is taken to go on by itself."""
+"""Most remaining seconds of a sleep that counts as progress."""
 
 UNDISTURBED = 2.0
-"""Seconds between two counts."""
+"""Seconds between the two readings of counters."""
 
-# Share of looks at which a thread that works is found at it. Those of Horovod and Gloo, which poll while
-# all ranks wait, are at one of seven.
+# Least share of samples in which a working thread runs. Polling threads of Horovod and Gloo run in one
+# of seven.
 _LEAST_SHARE = 0.6
-# Page faults in a second: of memory that somebody takes and fills.
+# Page faults per second of a process that allocates and fills memory.
 _LEAST_FAULTS = 500.0
-# Bytes: of files and disks in a look; and of a socket's queues, which change while it carries data.
+# Fewest bytes of I/O, and fewest bytes by which a socket's queue changes, that count as progress.
 _LEAST_BYTES, _LEAST_QUEUED = 1 << 20, 1 << 14
-# Of a thread that waits for one collective there are none; each that comes to an end has one or more.
+# Fewest wake-ups of a thread whose collectives complete: waiting for one collective takes none.
 _LEAST_WAKE_UPS = 2
 
 
 def find_place(rank: int, looks: Sequence[Moment], before: Counts, after: Counts) -> Place:
-    """Return where a rank is.
+    """Return the place of a rank.
 
     Args:
-        rank: among all ranks of the job.
-        looks: at all ranks of the node, in order.
-        before: its counts, `UNDISTURBED` seconds before the first look.
-        after: its counts just before the first look.
+        rank: the rank's number in the job.
+        looks: samples of all ranks of the node, in order.
+        before: the rank's counters, `UNDISTURBED` seconds before the first sample.
+        after: the rank's counters just before the first sample.
     """
     last = looks[-1]
     members = last.families[rank]
@@ -194,7 +194,7 @@ def find_place(rank: int, looks: Sequence[Moment], before: Counts, after: Counts
     else:
         frames, loops = dumps[-1].frames, _loops(dumps, last.programs[rank])
         place = place_of(rank, frames)
-        # A loop goes from line to line.
+        # In a loop, the line changes.
         stack = digest([replace(each, line=0) for each in frames] if loops else frames)
         place = replace(place, stack=stack, checked=is_checked(frames, place.call))
     if _moves_data(rank, looks, before, after) or (not loops and _changes(dumps)):
@@ -207,9 +207,9 @@ def find_place(rank: int, looks: Sequence[Moment], before: Counts, after: Counts
 
 
 def complete(dumps: Sequence[Dump]) -> list[Dump]:
-    """Leave out those that were read while a process that seldom runs still wrote them.
+    """Drop dumps that were read while a process was writing them.
 
-    They have no frames yet, or only the innermost ones of another.
+    They have no frames, or only the innermost frames of another dump.
     """
     return [
         dump
@@ -239,12 +239,12 @@ def _moves_data(rank: int, looks: Sequence[Moment], before: Counts, after: Count
 
 
 def _changes(dumps: Sequence[Dump]) -> bool:
-    """Return whether a rank is at one place now and at another then."""
+    """Return whether a rank's stack changes between samples."""
     return len({dump.frames for dump in dumps}) > 1
 
 
 def _loops(dumps: Sequence[Dump], program: Process) -> bool:
-    """Return whether a rank is in a loop without an end."""
+    """Return whether a rank is in an endless loop."""
     command = command_line(program.pid)
     return len({_functions(dump) for dump in dumps}) == 1 and all(
         never_ends(frame, command) for frame in {dump.frames[0] for dump in dumps}
@@ -252,10 +252,10 @@ def _loops(dumps: Sequence[Dump], program: Process) -> bool:
 
 
 def _is_served(place: Place, dump: Dump, before: Counts, after: Counts) -> bool:
-    """Return whether a rank's collectives come to an end, one after another at the same place.
+    """Return whether a rank's collectives complete, one after another at the same place.
 
-    Ranks of PyTorch, and of Horovod for it, sleep while they wait for one, and wake up for the next. Those
-    who wait for others to appear ask again and again.
+    PyTorch's ranks, with Horovod as well, sleep during a collective and wake up for the next. Ranks that
+    wait for others to appear poll instead.
     """
     sleeps = is_of_torch(dump.frames) and not is_meeting(place.call)
     return sleeps and after.wake_ups - before.wake_ups >= _LEAST_WAKE_UPS
@@ -264,7 +264,7 @@ def _is_served(place: Place, dump: Dump, before: Counts, after: Counts) -> bool:
 def _gets_on(
     rank: int, looks: Sequence[Moment], dumps: Sequence[Dump], before: Counts, after: Counts
 ) -> bool:
-    """Return whether a rank that is in no collective computes, reads, writes, or will wake up by itself."""
+    """Return whether a rank outside collectives computes, does I/O, or sleeps for a limited time."""
     program, members = looks[-1].programs[rank], looks[-1].families[rank]
     if any(sum(shares) >= _LEAST_SHARE * len(looks) for shares in _shares(rank, looks)):
         return True
@@ -272,7 +272,7 @@ def _gets_on(
         return True
     if after.page_faults - before.page_faults > _LEAST_FAULTS * UNDISTURBED:
         return True
-    # A program that it started has ended or begun, as in a script of several.
+    # A child has started or ended, as in a script of several programs.
     others = before.calls.keys() != after.calls.keys() or len(members) < len(
         looks[0].families[rank]
     )
@@ -280,7 +280,7 @@ def _gets_on(
         return True
     if any(0 < sleeps_for(each.pid) <= LONGEST_SLEEP for each in members):
         return True
-    # Queues of threads and workers are asked every few seconds: those who fill them have to get on.
+    # Queues of threads and workers are polled every few seconds: their producers must make progress.
     own = bool(dumps) and waits_for_own(dumps[-1].frames)
     return not own and (waits_outside(program.pid) or after.wake_ups > before.wake_ups)
 

@@ -1,4 +1,4 @@
-"""Python stacks of the ranks' processes: those that python/argosy_stacks.py has registered, no others."""
+"""Python stacks of the ranks' processes that python/argosy_stacks.py has registered."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Collection, Mapping
 
 from ...contract.files import open_regular
-from .processes import catches
+from .processes import caught
 
 VARIABLE = "ARGOSY_STACKS"
 SIGNAL = signal.SIGRTMAX - 5
-# Seconds that a dump may take, and without more of it until it counts as whole.
+# Seconds to wait for a dump, and without new output until it counts as complete.
 _DUMP_TIME, _PAUSE = 1.0, 0.05
 _FRAME = re.compile(r'  File "(.*)", line (\d+) in (.*)')
 _THREAD = re.compile(r"(Current thread|Thread) 0x")
@@ -25,7 +25,7 @@ _THREAD = re.compile(r"(Current thread|Thread) 0x")
 
 @dataclass(frozen=True)
 class Frame:
-    """A place in a Python program."""
+    """A frame of a Python stack."""
 
     file: str
     line: int
@@ -34,7 +34,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Dump:
-    """Stacks of one process: the text, and of its first thread the frames, the innermost first."""
+    """Stacks of one process: the whole text, and its first thread's frames, the innermost first."""
 
     pid: int
     text: str
@@ -42,28 +42,27 @@ class Dump:
 
 
 class StackFolder:
-    """Where the processes of a node's ranks have their stacks written to, and how they are asked."""
+    """Folder into which the ranks' processes write their stacks on request."""
 
     def __init__(self) -> None:
         self._path = ""
 
     def make(self) -> str:
-        """Make the folder; its path, or an empty one where that is not possible."""
+        """Create the folder and return its path; empty if that fails."""
         with contextlib.suppress(OSError):
             self._path = tempfile.mkdtemp(prefix="argosy-stacks-")
         return self._path
 
     def remove(self) -> None:
-        """Take it away."""
         if self._path:
             shutil.rmtree(self._path, ignore_errors=True)
 
     def registered(self) -> set[int]:
-        """Return the processes that can be asked now."""
+        """Return the pids of processes that can dump their stacks."""
         return set(self._files())
 
     def ask(self, pids: Collection[int]) -> dict[int, Dump]:
-        """Stacks of those of the processes that answer in time."""
+        """Request stacks and return those that arrive in time, by pid."""
         files = {pid: path for pid, path in self._files().items() if pid in pids}
         before = {pid: _size(path) for pid, path in files.items()}
         for pid in files:
@@ -85,7 +84,7 @@ class StackFolder:
 
 
 def first_thread(text: str) -> tuple[Frame, ...]:
-    """Return the frames of the thread that faulthandler names last, which is the process's first."""
+    """Parse the frames of the process's first thread, which faulthandler prints last."""
     frames: list[Frame] = []
     for line in text.splitlines():
         found = _FRAME.fullmatch(line)
@@ -97,13 +96,13 @@ def first_thread(text: str) -> tuple[Frame, ...]:
 
 
 def _has_open(pid: str, descriptor: str, path: str) -> bool:
-    """Return whether the process would write there: else the signal might end it, or spoil another file."""
+    """Return whether the process handles the signal and has the file open: otherwise it might end."""
     try:
         if not os.path.samefile(f"/proc/{pid}/fd/{descriptor}", path):
             return False
     except OSError:
         return False
-    return catches(int(pid), SIGNAL)
+    return SIGNAL in caught(int(pid))
 
 
 def _wait_until_written(files: Mapping[int, str], before: Mapping[int, int]) -> None:

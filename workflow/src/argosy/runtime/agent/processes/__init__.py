@@ -1,1 +1,1 @@
-"""The ranks of a node as processes: their start, output, memory and end."""
+"""Processes of a node's ranks: their start, output, memory and end."""

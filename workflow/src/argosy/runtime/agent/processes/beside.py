@@ -1,4 +1,4 @@
-"""Commands that a launcher has run beside the program: started before the ranks, and ended after them."""
+"""A launcher's commands beside the program: started before the ranks, and ended after them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,11 @@ from ..settings import MeetingPoint, Settings, filled_words
 from .children import Guard
 from .launch import environment_of, start, workdir
 
-_GRACE = 1.0  # seconds from SIGTERM to the end of all that is left
+_GRACE = 1.0  # seconds from SIGTERM to SIGKILL
 
 
 class Beside:
-    """The commands of this node.
-
-    Args:
-        settings: of the node.
-        guard: ends them where the agent is killed.
-    """
+    """The commands of this node; `guard` kills them if the agent is killed."""
 
     def __init__(self, settings: Settings, guard: Guard) -> None:
         self._settings = settings
@@ -35,16 +30,16 @@ class Beside:
 
     @property
     def pids(self) -> Sequence[int]:
-        """Their processes."""
+        """Pids of the running commands."""
         return [each.pid for each in self._running.values()]
 
     @property
     def collectors(self) -> Mapping[int, Callable[[], object]]:
-        """What reaps each of them."""
+        """Callbacks that reap the commands, by pid."""
         return {each.pid: each.poll for each in self._running.values()}
 
     def start(self, meeting: MeetingPoint, store: socket.socket | None) -> None:
-        """Start them all, and what serves torch's store at a socket. Raises StartError or OSError."""
+        """Start all commands, and torch's store on its listening socket. Raises StartError or OSError."""
         settings = self._settings
         commands = settings.run.beside or {}
         for words in (
@@ -75,7 +70,7 @@ class Beside:
         self._running[f"{number} {name}"] = process
 
     def failure(self) -> Failure | None:
-        """Return what is wrong where one has ended by itself."""
+        """Return the failure of a command that has ended by itself."""
         for name, process in self._running.items():
             code = process.poll()
             if code is not None:
@@ -85,7 +80,7 @@ class Beside:
         return None
 
     def stop(self) -> None:
-        """End them: first ask, then make them."""
+        """End all commands: SIGTERM first, then SIGKILL."""
         for process in self._running.values():
             _send(process, signal.SIGTERM)
         deadline = time.monotonic() + _GRACE

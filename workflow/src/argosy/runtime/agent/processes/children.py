@@ -1,7 +1,7 @@
-"""The duties of a first process: reap whatever ends, and leave nothing behind, killed or not.
+"""Duties of a container's first process: reap orphans, and leave no process behind.
 
-The guard is a small process that outlives the agent: if the agent is killed, it ends the agent's ranks. A
-container ends all of its processes with its first; without one, nothing would.
+The guard is a small process that outlives the agent: if the agent is killed, the guard kills the ranks.
+A container does so by itself; native runs need the guard.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of orphaned descendants, as process 1 of a container is anyway."""
+    """Become the parent of orphaned descendants (a subreaper), like process 1 of a container."""
     with contextlib.suppress(ImportError, OSError, AttributeError):
         import ctypes  # some small Pythons lack it
 
@@ -26,14 +26,14 @@ def adopt_orphans() -> None:
 
 
 def reap(collect: Mapping[int, Callable[[], object]]) -> None:
-    """Take note of all children that have ended.
+    """Reap all children that have ended.
 
     Args:
-        collect: for a child's pid, what reaps it; any other child is reaped without a word.
+        collect: callbacks that reap a child, by pid; other children are reaped silently.
     """
     while True:
         try:
-            # WNOWAIT: its number stays taken until its own collector has reaped it.
+            # WNOWAIT: the pid is not reused before the child's callback has reaped it.
             found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return
@@ -42,17 +42,18 @@ def reap(collect: Mapping[int, Callable[[], object]]) -> None:
         if found.si_pid in collect:
             collect[found.si_pid]()
         else:
-            os.waitpid(found.si_pid, 0)
+            # Another thread may have reaped it.
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(found.si_pid, 0)
 
 
 def children() -> set[int]:
-    """Return the pids of this process's children."""
     me = os.getpid()
     return {each.pid for each in processes().values() if each.parent == me}
 
 
 def end_children(spare: Collection[int]) -> None:
-    """Kill what the ranks left behind, down to the last descendant."""
+    """Kill all remaining descendants except `spare`."""
     for _ in range(20):
         left = children().difference(spare)
         if not left:
@@ -65,14 +66,14 @@ def end_children(spare: Collection[int]) -> None:
 
 
 class Guard:
-    """The agent's side: says which process groups to end."""
+    """The agent's handle of the guard: it lists the process groups to kill."""
 
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
 
     @classmethod
     def start(cls) -> Guard:
-        """Fork the guard; to be called before there are threads."""
+        """Fork the guard; call this before starting threads."""
         reader, writer = os.pipe()
         if os.fork() == 0:
             os.close(writer)
@@ -84,22 +85,22 @@ class Guard:
         return cls(writer)
 
     def add(self, group: int) -> None:
-        """End this process group, from now on, when the agent dies."""
+        """Have a process group killed if the agent dies."""
         self._say(f"+{group}\n")
 
     def remove(self, group: int) -> None:
-        """Leave this process group alone: it is gone, and its number may be given to another."""
+        """Remove a process group that has ended, since its number may be reused."""
         self._say(f"-{group}\n")
 
     def _say(self, word: str) -> None:
-        # Without its guard a job can still go on.
+        # The job goes on without the guard.
         with contextlib.suppress(BrokenPipeError):
             os.write(self._pipe, word.encode())
 
 
 def _watch(reader: int) -> None:
-    # A session of its own and no shared descriptors: nobody waits for the guard. Schedulers that warn or
-    # cancel signal every process of a job, while the ranks may go on for as long as their agent lets them.
+    # The guard has its own session and no shared descriptors, so no process waits for it. It ignores
+    # signals: schedulers signal all processes of a job, and the agent decides how long ranks go on.
     os.setsid()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

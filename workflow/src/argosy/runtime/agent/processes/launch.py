@@ -20,14 +20,13 @@ class StartError(Exception):
 
 
 def environment_of(settings: Settings, local_rank: int, meeting: MeetingPoint) -> dict[str, str]:
-    """Return all variables of a rank."""
     rank = settings.node * settings.ranks_per_node + local_rank
-    # The token stays with the agents, and so does all else that only they need.
+    # The token and the agents' other variables stay with the agents.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("ARGOSY_")}
-    # A rank that is killed must not take its last lines with it.
+    # Buffered lines would be lost if the rank is killed.
     environment.setdefault("PYTHONUNBUFFERED", "1")
     environment.update(rank_environment(settings, local_rank, meeting))
-    # The experiment's own folders stand beside the recorder's, not in its place.
+    # The experiment's PYTHONPATH must not replace the recorder's folder.
     folders = [_PYTHON_FOLDER, environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
     environment.update(
@@ -58,7 +57,7 @@ def start(
     output: int = subprocess.PIPE,
     inherited: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a command in a session of its own, in `folder`, with these descriptors; raises StartError."""
+    """Start a command in its own session, in `folder`, with `inherited` descriptors. Raises StartError."""
     name = command[0]
     where = "in the image" if in_container else "on this node"
     try:
@@ -83,7 +82,7 @@ def start(
 
 
 def _unrun() -> str:
-    """Return what to try where the image has an ENTRYPOINT, which may set PATH for its programs."""
+    """Return a hint if the image has an ENTRYPOINT, which may set PATH."""
     entrypoint = os.environ.get("ARGOSY_ENTRYPOINT")
     return (
         f"; its ENTRYPOINT is not run: put it before the command ({entrypoint})"
@@ -93,11 +92,10 @@ def _unrun() -> str:
 
 
 def workdir(settings: Settings) -> str | None:
-    """Return the folder in which a rank starts; None: where its agent did.
+    """Return a rank's working directory; None: the agent's.
 
-    Without a container it is the run's `output` where the experiment names outputs. In a container it is,
-    since the image is read-only. An image's own WORKDIR counts where it can be written to, or holds what
-    the command names by a relative path.
+    Native runs start in the run's `output` if the experiment names outputs. Containers do so unless the
+    image's WORKDIR is writable, or holds a file that the command names by a relative path.
     """
     if not settings.in_container:
         return None if settings.run.outputs is None else settings.output
@@ -112,7 +110,7 @@ def _is_named(command: Sequence[str], folder: str) -> bool:
 
 
 def _relative_paths(command: Sequence[str]) -> Iterator[str]:
-    """Yield what may be relative paths in a command, also in the text of `bash -c`."""
+    """Yield possible relative paths in a command, also in the text of `bash -c`."""
     before = ""
     for word in " ".join(command).split():
         if before == "-m":

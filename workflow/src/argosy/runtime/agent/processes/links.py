@@ -1,7 +1,7 @@
-"""Which ranks have been connected to each other, as far as their node sees it (docs/run-folder.md).
+"""Records which ranks of a node have been connected (docs/run-folder.md).
 
-Each end of a connection is noted with the rank that holds it. `meetings.py` puts the nodes' notes together.
-Connections that end between two looks are seen without their owners: the kernel lists them for a minute.
+Each end of a connection is recorded with its rank; `meetings.py` combines the records of all nodes.
+Connections that end between two scans are seen without their owners: the kernel lists them for a minute.
 """
 
 from __future__ import annotations
@@ -20,35 +20,34 @@ from ..settings import Settings
 from ..sockets import LISTEN, Connection, connections, sockets_of
 from .program import Program
 
-# Until so many seconds after the start, and the seconds between two looks at the ranks' own sockets.
+# Pairs: up to this age of the ranks in seconds, pause so long between scans of their sockets.
 _EARLY = 30.0
 _SCHEDULE = ((1.5, 0.1), (_EARLY, 0.5), (float("inf"), 1.0))
-# Seconds between two looks for a program that has not begun.
+# Seconds between scans while the program has not started.
 _WAITING = 0.5
-# Of a core, for each kind of look: the kernel's table of connections alone takes 6 ms, and all processes
-# of a node as long.
+# Share of a core for each kind of scan: the table of connections takes 6 ms, and so do all processes.
 _SHARE = 0.001
-# Seconds of a core for whole looks at once where a rank has a new socket, and of a core for more of them.
+# CPU seconds for immediate full scans after new sockets, and the share of a core added over time.
 _AT_ONCE, _MORE = 1.0, 0.003
-# Seconds between whole looks at the very start, of programs that do little more than meet.
+# Full scans in the first seconds, for programs that do little more than meet: until, and pause.
 _AT_FIRST, _OFTEN = 1.5, 0.25
-# Seconds; of ranks that live less than that, connections may come and go between two looks.
+# Shortest life of a rank in seconds whose connections are seen: shorter ones may fall between scans.
 _LEAST = 0.5
-# Noted of a rank; one of thousands of ranks may be connected to all of them. Noted of ports.
+# Limits of recorded connections per rank, and of ports.
 _MOST, _MOST_PORTS = 256, 4096
 _MEMORY = ">memory "
 _SHARED = re.compile(r"^\S+ \S+s \S+ (\S+) (\d+) +(?:.*/dev/shm/|/memfd:|/SYSV)", re.M)
 
 
 class LinkWatch(threading.Thread):
-    """Looks at the ranks' connections from their start on, often at first.
+    """Scans the ranks' connections from their start on, at first often.
 
     Args:
-        settings: of the node.
-        ranks: the processes that each rank was started as.
-        own_ports: of the agents, to which ranks speak as well.
-        head_ports: that the head keeps for the program.
-        program: is one of the ranks, and others are commands beside it.
+        settings: the node's settings.
+        ranks: pids of each rank's first processes.
+        own_ports: ports of the agents, to ignore.
+        head_ports: ports that the head reserves for the program.
+        program: with `per: job`, the program; the other ranks are commands beside it.
     """
 
     def __init__(
@@ -67,22 +66,21 @@ class LinkWatch(threading.Thread):
         self._head_ports = {str(port) for port in head_ports}
         self._network = _network()
         self._links: dict[int, set[str]] = {rank: set() for rank in ranks}
-        # Of the words that start the program.
+        # Connections of the launcher's `start` words.
         self._of_start: set[str] = set()
         self._was_running = False
         self._ports: set[str] = set()
         self._called: set[str] = set()
         self._closed: set[str] = set()
-        # Closed when the ranks began.
+        # Connections that were closed before the ranks started.
         self._before: set[str] | None = None
-        # When it was seen first and last.
+        # Times of the first and last scan that saw each rank.
         self._seen: dict[int, tuple[float, float]] = {}
         self._known: set[int] = set()
         self._unclear = False
         self._over = threading.Event()
 
     def run(self) -> None:
-        """Run the thread."""
         began, next_whole, spent = time.monotonic(), 0.0, 0.0
         is_waiting = self._program is not None
         while not all(len(links) >= _MOST for links in self._links.values()):
@@ -95,7 +93,7 @@ class LinkWatch(threading.Thread):
                 spent += whole if is_new else 0.0
                 next_whole = age + (whole / _SHARE if age > _AT_FIRST else _OFTEN)
             if is_waiting and self._was_running:
-                # The program has begun, perhaps long after the commands beside it.
+                # The program may start long after the commands beside it.
                 is_waiting, began, next_whole, spent = False, time.monotonic(), 0.0, 0.0
                 age = 0.0
             pause = next(pause for until, pause in _SCHEDULE if age < until)
@@ -105,13 +103,13 @@ class LinkWatch(threading.Thread):
                 return
 
     def note(self, ranks: Collection[int]) -> None:
-        """Note that ranks of this node have found the others through the agents' rendezvous."""
+        """Record ranks of this node that met the others through the agents' rendezvous."""
         for rank in ranks:
             if rank in self._links:
                 self._links[rank].add("rendezvous")
 
     def write(self) -> None:
-        """Stop looking, and say what was seen; where that cannot be written, nobody claims anything."""
+        """Stop scanning and write the record; without the file, it stays unknown whether ranks met."""
         self._over.set()
         self.join()
         self._look()
@@ -129,14 +127,14 @@ class LinkWatch(threading.Thread):
             write_json(self._path, {"schema_version": SCHEMA_VERSION, **content})
 
     def _are_observed(self) -> bool:
-        """Return whether all ranks lived long enough for their connections to be seen."""
+        """Return whether all ranks lived long enough for scans to see their connections."""
         seen = [self._seen.get(rank, (0.0, 0.0)) for rank in self._ranks]
         return all(last - first >= _LEAST for first, last in seen)
 
     def _glance(self) -> bool:
-        """Note the ranks' shared memory, and return whether one of them, or its children, has a new socket.
+        """Record the ranks' shared memory and return whether they have a new socket.
 
-        MPI may meet by memory alone, so whole looks would come too late for it.
+        MPI may meet through memory alone, for which full scans come too late.
         """
         pids: set[int] = set()
         for rank, started in self._ranks.items():
@@ -146,13 +144,13 @@ class LinkWatch(threading.Thread):
         try:
             sockets = sockets_of(pids)
         except PermissionError:
-            return False  # one is about to end
+            return False  # a process is about to end
         is_new = not sockets <= self._known
         self._known = sockets
         return is_new
 
     def _program_changed(self) -> bool:
-        """Return whether the program beside others has begun or ended since the last look."""
+        """Return whether the program of `per: job` has started or ended since the last scan."""
         return self._program is not None and self._program.is_running() != self._was_running
 
     def _look(self) -> None:
@@ -172,7 +170,7 @@ class LinkWatch(threading.Thread):
             try:
                 own = sockets_of(found)
             except PermissionError:
-                # It is about to end, or does not let itself be seen.
+                # The process is about to end, or is not readable.
                 continue
             first, _ = self._seen.get(rank, (now, now))
             self._seen[rank] = first, now
@@ -192,7 +190,7 @@ class LinkWatch(threading.Thread):
         self._note_closed(each for name, each in closed.items() if name not in self._before)
 
     def _note_listeners(self, holders: Mapping[int, Sequence[Connection]]) -> None:
-        """Note connections for the ranks that listen at their other ends, which accept them later."""
+        """Record connections also for ranks that listen at the other end and have not accepted them yet."""
         listening = {
             each.local: rank
             for rank, held in holders.items()
@@ -213,7 +211,7 @@ class LinkWatch(threading.Thread):
         }
 
     def _note_closed(self, table: Iterable[Connection]) -> None:
-        """Note the ports of closed connections that no rank was seen to hold."""
+        """Record the ports of closed connections whose ranks are unknown."""
         known = self._of_start.union(*self._links.values())
         for each in table:
             ends = (each.local, each.remote)
@@ -230,10 +228,7 @@ class LinkWatch(threading.Thread):
         return f"{self._network if _is_loop(remote) else ''}>{local}>{remote}"
 
     def _note_memory(self, rank: int, pids: Collection[int]) -> None:
-        """Note the memory that a rank without connections may share with others of its node.
-
-        Its own may be there before that of others.
-        """
+        """Record the shared memory of a rank that has no connections."""
         is_alone = all(_MEMORY in each for each in self._links[rank])
         for pid in pids if len(self._ranks) > 1 and is_alone else ():
             path = f"/proc/{pid}/maps"
@@ -247,7 +242,7 @@ class LinkWatch(threading.Thread):
 def _members(
     everybody: Mapping[int, Process], ranks: Mapping[int, Sequence[int]], program: Program | None
 ) -> dict[int, set[int]]:
-    """Return the processes of each rank; daemons that it has started are the agent's children by now."""
+    """Return the pids of each rank, including daemons, which the agent has adopted."""
     found = {
         rank: {each.pid for pid in started for each in family(dict(everybody), pid)}
         for rank, started in ranks.items()
@@ -262,7 +257,7 @@ def _members(
 
 
 def _rank_of(pid: int, program: Program | None) -> int:
-    """Return the rank that has started a process, by its variables; -1 where they do not say."""
+    """Return the rank in a process's environment; -1 without one."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             variables = file.read()
@@ -291,7 +286,7 @@ def _is_loop(endpoint: str) -> bool:
 
 
 def _network() -> str:
-    """Return what tells this network's loop from that of another machine, or of another container."""
+    """Return an id of this machine and network namespace, to tell loopback addresses apart."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()[:13] + os.readlink("/proc/self/ns/net")

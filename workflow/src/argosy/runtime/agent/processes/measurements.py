@@ -1,4 +1,4 @@
-"""What a run is done for: throughput that ranks print, or steps that they record."""
+"""Measurements of a run: throughput that ranks print, or steps that they record."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from .printed_numbers import (
 from .searched_text import needed_text, shown, texts_with
 
 _MOST_LISTED = 1000
-"""Matches without a number, and lines that are not searched, that are written down; all are counted."""
+"""Most unreadable matches, and most unsearched lines, that are recorded; all are counted."""
 _LONGEST_SHOWN = 100
 _MOST_OTHERS = 32
-"""Ranks whose logs are searched after a run without a match."""
+"""Most ranks whose logs are searched after a run without a match."""
 _DIGIT = re.compile(rb"[0-9]")
 
 _NO_STEPS = (
@@ -69,7 +69,7 @@ _TWO_KINDS = (
 
 
 class PrintedThroughput:
-    """Looks for the run's throughput pattern and `metrics` in a rank's lines and writes printed.jsonl."""
+    """Searches a rank's output for the throughput pattern and `metrics`, and writes printed.jsonl."""
 
     def __init__(self, settings: Settings, rank: int, trouble: Trouble) -> None:
         self._rank = rank
@@ -85,11 +85,11 @@ class PrintedThroughput:
         self.lines = self._long_lines = self._matches = self._refused = self._zeros = 0
         self._no_number: NoNumberError | None = None
         self._last = b""
-        """The last line with a number, as long as there is no match."""
+        """The last line with a number before the first match."""
         self._kinds = NumberKinds()
 
     def search(self, lines: list[bytes]) -> None:
-        """Write down each match in lines that came together, and whether it is a number."""
+        """Record each match in a batch of lines."""
         if not lines or not (self._pattern or self.metrics):
             return
         self.lines += sum(map(bool, map(bytes.strip, lines)))
@@ -104,11 +104,11 @@ class PrintedThroughput:
         self._write(records)
 
     def end(self) -> None:
-        """Write down the last value of each metric that has too many."""
+        """Record the last value of each metric with too many values."""
         self._write([record for metric in self.metrics for record in metric.last()])
 
     def failure(self) -> Failure | None:
-        """Return the failure of a job whose ranks ended well without a measurement, or with a wrong one."""
+        """Return the failure of a completed rank whose measurement is missing or wrong."""
         has_steps = _holds_steps(self._settings.record(layout.rank_steps(self._rank)))
         cause = "" if has_steps else self._unread() or self._mixed() or self._nothing()
         return Failure(self._settings.node, None, cause, time.time()) if cause else None
@@ -139,7 +139,7 @@ class PrintedThroughput:
         return records
 
     def _rate(self, match: Match[str]) -> float:
-        """Return the rate that a match tells, of a rank, a node or the job. Raises NoNumberError."""
+        """Return the rate of a rank, a node or the job that a match contains. Raises NoNumberError."""
         number, named = rate_of(match), match.groupdict()
         times = number_of(match, match.re.groupindex[TIMES]) if named.get(TIMES) else 1.0
         try:
@@ -147,11 +147,11 @@ class PrintedThroughput:
         except ZeroDivisionError:
             raise NoNumberError("0, which is a time") from None
         if not 0 <= rate < math.inf:
-            raise NoNumberError(f"{number:g}, which makes no rate with {times:g} times as much")
+            raise NoNumberError(f"{number:g}, which gives no rate with the factor {times:g}")
         return rate
 
     def _is_listed(self, problem: NoNumberError) -> bool:
-        """Note a match without a number, and return whether it is written down."""
+        """Count an unreadable match and return whether to record it."""
         self._refused += 1
         if self._no_number is None or (problem.cut and not self._no_number.cut):
             self._no_number = problem
@@ -165,7 +165,7 @@ class PrintedThroughput:
         return self._say(sentence, found=found, count=self._refused, matches=self._matches)
 
     def _mixed(self) -> str:
-        # Other formats find numbers of one kind.
+        # Other named formats match one kind of number.
         is_clear = self._printed.format not in (None, "tqdm")
         groups = [] if is_clear else self._kinds.groups()
         return self._say(_TWO_KINDS, one=groups[0], other=groups[1]) if groups else ""
@@ -189,7 +189,7 @@ class PrintedThroughput:
         return self._say(_NO_MATCH, unsearched=unsearched, other=self._other_rank(), **words)
 
     def _other_rank(self) -> str:
-        """Name another rank whose log has matches; the last rank is looked at first."""
+        """Name another rank whose log has matches; the last rank is tried first."""
         last = self._settings.ranks - 1
         others = [rank for rank in (last, *range(min(last, _MOST_OTHERS))) if rank != self._rank]
         for rank in others if self._printed.rank != ALL else ():
@@ -257,9 +257,9 @@ def _kind(line: str) -> object:
 
 
 def _before(settings: Settings, rank: int) -> bool:
-    """Return whether a rank measured something in an attempt that this one goes on from.
+    """Return whether an attempt that this one continues has measurements of a rank.
 
-    An attempt that was interrupted after its last step leaves nothing to the next one.
+    If an attempt was interrupted after its last step, the next one has nothing to measure.
     """
     attempt, seen = settings.resume.partition("/")[0], set()
     while attempt and attempt not in seen:
@@ -276,7 +276,7 @@ def _before(settings: Settings, rank: int) -> bool:
 
 
 def _continued(claim: str) -> str:
-    """Return the attempt whose checkpoint an attempt went on from; empty for none."""
+    """Return the attempt that a claimed attempt continues; empty for none."""
     continues = try_object(claim).get("continues")
     attempt = continues.get("attempt") if isinstance(continues, dict) else None
     return attempt if isinstance(attempt, str) and os.path.basename(attempt) == attempt else ""

@@ -1,7 +1,7 @@
-"""Whose memory was at its end when the kernel killed a process: the job's, or the node's.
+"""Whether the kernel killed a process at the job's memory limit, or because the node ran out of memory.
 
-Control groups of either version count how often their limit was met and how often one of their processes
-was killed for it (https://docs.kernel.org/admin-guide/cgroup-v2.html, cgroup-v1/memory.html).
+Control groups of both versions count how often their limit was reached and how many processes were
+killed for it (https://docs.kernel.org/admin-guide/cgroup-v2.html, cgroup-v1/memory.html).
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from dataclasses import dataclass
 
 from ..control_groups import groups_of
 
-_OF_A_USER = "user.slice"  # of systemd, around all of somebody's sessions
-_UNLIMITED = 1 << 60  # version 1 says this or more for no limit
+_OF_A_USER = "user.slice"  # systemd's group of all sessions of a user
+_UNLIMITED = 1 << 60  # version 1 reports this or more if there is no limit
 NODE = "the node ran out of memory; the job reached no limit"
 UNKNOWN = (
-    "a process of this node was killed at that time, since memory ran out: the job's limit "
-    "(`resources.memory_per_rank`) was reached, or else the node's memory"
+    "the kernel killed a process of this node for lack of memory at that time: the job reached its limit "
+    "(`resources.memory_per_rank`), or the node ran out of memory"
 )
 
 
 @dataclass(frozen=True)
 class MemoryKills:
-    """Counts of one moment.
+    """Counters at one moment.
 
-    `visible`: the job's groups can be seen from here; `limit` is the innermost of theirs, in bytes,
-    None without one. `is_own`: the group with the limit is a job's, and not of all that a user runs.
+    `visible`: the job's groups are visible here. `limit`: their innermost limit in bytes, or None.
+    `is_own`: the limit is the job's, not the user's over all sessions.
     """
 
     on_node: int = 0
@@ -38,7 +38,7 @@ class MemoryKills:
 
 
 def memory_kills(proc: str = "/proc", sys: str = "/sys") -> MemoryKills:
-    """Return what is counted now; 0 where it cannot be read."""
+    """Read the counters; those that cannot be read are 0."""
     on_node = _counts(f"{proc}/vmstat").get("oom_kill", 0)
     root = os.path.normpath(f"{sys}/fs/cgroup")
     for read, groups in (
@@ -49,7 +49,7 @@ def memory_kills(proc: str = "/proc", sys: str = "/sys") -> MemoryKills:
         for folder in groups:
             with contextlib.suppress(OSError, ValueError, KeyError):
                 limit, killed_here, met = read(folder)
-                # Version 1 counts a kill in the process's own group, which may be without a limit.
+                # Version 1 counts a kill in the process's own group, which may have no limit.
                 killed, visible = max(killed, killed_here), True
                 if limit is not None:
                     is_own = _OF_A_USER not in folder.split("/")
@@ -60,7 +60,7 @@ def memory_kills(proc: str = "/proc", sys: str = "/sys") -> MemoryKills:
 
 
 def why_killed(before: MemoryKills, after: MemoryKills) -> str:
-    """Return why SIGKILL came where it was for want of memory; "" where not, or not known."""
+    """Return the cause of a SIGKILL if it was lack of memory; empty if not, or if unknown."""
     if not after.visible:
         return UNKNOWN if after.on_node > before.on_node else ""
     if after.in_job == before.in_job:
@@ -74,7 +74,7 @@ def why_killed(before: MemoryKills, after: MemoryKills) -> str:
 
 
 def kills_in_job(before: MemoryKills, after: MemoryKills) -> int:
-    """Return how many processes of the job were killed for memory here; 0 where others may be meant."""
+    """Count processes of the job killed for lack of memory; 0 if the counters include other jobs."""
     return max(0, after.in_job - before.in_job) if before.is_own and after.is_own else 0
 
 
@@ -87,13 +87,13 @@ def _of_version_2(folder: str) -> tuple[int | None, int, int]:
 def _of_version_1(folder: str) -> tuple[int | None, int, int]:
     limit = int(_text(f"{folder}/memory.limit_in_bytes"))
     met = int(_text(f"{folder}/memory.failcnt"))
-    # Older kernels do not count here.
+    # Older kernels have no such count (KeyError).
     killed = _counts(f"{folder}/memory.oom_control")["oom_kill"]
     return limit if limit < _UNLIMITED else None, killed, met
 
 
 def _counts(path: str) -> dict[str, int]:
-    """Return lines of a name and a number."""
+    """Parse lines of a name and a number; empty if the file cannot be read."""
     try:
         lines = [line.split() for line in _text(path).splitlines()]
     except OSError:

@@ -1,4 +1,4 @@
-"""Whether a pattern finds numbers of one kind: rates of a rank and of all, of training and evaluation."""
+"""Detects patterns that match two kinds of numbers, such as rates of training and of evaluation."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Dict, List, Match, NamedTuple, Sequence, Tuple
 from .printed_numbers import group_of
 
 _LEAST_RATIO = 1.25
-"""Of the groups' medians; what is nearer is one kind as far as a mean minds."""
+"""Smallest ratio between medians of two kinds: nearer groups hardly change a mean."""
 _APART = 0.95
-"""Of each group's numbers, on its own side of the middle between the medians."""
+"""Smallest share of each group's numbers on its own side of the middle between the medians."""
 _SLOW_START = 0.4
-"""Of all numbers: slow ones that come before all others may be as many and a warm-up."""
+"""Largest share of slow numbers before all others that may be a warm-up."""
 _FEWEST_LINES = 3
-"""Of two kinds that are told by their names or places alone."""
+"""Fewest lines for two kinds that differ only by name or place."""
 _IN_TURN = 0.8
-"""Changes from one name to the other for each number: 1 where each always follows the other."""
+"""Smallest number of changes between two names per number; 1: they alternate strictly."""
 _MOST_FORMS = 64
 _MOST_NUMBERS = 300
 _MOST_TEXTS = 1000
@@ -24,7 +24,7 @@ _LONGEST_TEXT = 60
 
 _WORD = re.compile(r"[^\W_]+")
 _DIGITS = re.compile(r"\d+")
-# Words that change from line to line and name no number.
+# Words that vary from line to line and name no number.
 _NO_NAMES = re.compile(
     r"a|an|and|at|by|for|from|in|is|now|of|on|or|per|so|the|then|to|was|with|yet"
     r"|days?|hours?|hrs?|min(?:ute)?s?|sec(?:ond)?s?|ms|us|ns|eta|left"
@@ -37,7 +37,7 @@ Feature = Tuple[object, ...]
 
 
 class _Form:
-    """Numbers whose line has the same words around them."""
+    """Numbers with the same words around them."""
 
     def __init__(self, place: int, before: Words, after: Words, text: str) -> None:
         self.text = text
@@ -59,7 +59,7 @@ class _Form:
 
 
 class Group(NamedTuple):
-    """Numbers of one kind: their mean, how many, and the text of the first."""
+    """Numbers of one kind: their mean, their count, and the text of the first."""
 
     mean: float
     numbers: int
@@ -71,7 +71,7 @@ class Group(NamedTuple):
 
 
 class NumberKinds:
-    """Notes the numbers of a run with the words around them."""
+    """Collects the numbers of a run with the words around them."""
 
     def __init__(self) -> None:
         self._forms: Dict[Tuple[int, Words, Words], _Form] = {}
@@ -82,7 +82,7 @@ class NumberKinds:
         self._noted = 0
 
     def note(self, matches: Sequence[Tuple[Match[str], float]]) -> None:
-        """Take the numbers of one line, in order."""
+        """Add the numbers of one line, in order."""
         begin, last = 0, len(matches) - 1
         self._lines[len(matches)] = self._lines.get(len(matches), 0) + 1
         names = set()
@@ -102,7 +102,7 @@ class NumberKinds:
             self._named = sorted(names - {""})[:2]
 
     def groups(self) -> List[Group]:
-        """Return the two kinds of numbers that there are, the smaller ones first; empty: all are of one."""
+        """Return the two kinds of numbers, the smaller first; empty if there is one kind."""
         every = [form for form in self._forms.values() if form.count]
         forms = _after_slow_start(every)
         splits = [each for each in self._splits(forms) if not any(map(self._is_first, each))]
@@ -110,16 +110,16 @@ class NumberKinds:
         if found:
             low, high = max(found, key=lambda pair: pair[1].mean / pair[0].mean)
             return [low, high]
-        # However near their numbers are.
+        # Names and places count even if the numbers are close.
         return self._in_one_line(every) or self._in_turn(every)
 
     def _is_first(self, forms: Sequence[_Form]) -> bool:
-        """Return whether it is the first number alone: the first state of a bar may say anything."""
+        """Return whether a form is only the first number, such as the first state of a progress bar."""
         [form, *others] = forms
         return not others and form.last == 1 and self._noted > _FEWEST_LINES
 
     def _in_one_line(self, forms: Sequence[_Form]) -> List[Group]:
-        """Return two kinds by two names in one line, or by as many numbers in each line."""
+        """Return two kinds by two names in one line, or by an equal count of numbers in each line."""
         if self._named:
             return sorted(
                 _group([form for form in forms if form.name == name]) for name in self._named
@@ -132,7 +132,7 @@ class NumberKinds:
         return sorted(map(_group, (first, rest))) if first and rest else []
 
     def _in_turn(self, forms: Sequence[_Form]) -> List[Group]:
-        """Return two kinds by two names, of which mostly one and then the other is printed."""
+        """Return two kinds by two names that mostly alternate."""
         names = sorted({form.name for form in forms})
         if len(names) != 2:
             return []
@@ -142,7 +142,7 @@ class NumberKinds:
         return sorted(groups) if in_turn else []
 
     def _form(self, key: Tuple[int, Words, Words], match: Match[str]) -> _Form | None:
-        """Return the form of a number; of many forms, one by the words next to it alone."""
+        """Return the form of a number; beyond `_MOST_FORMS`, only the adjacent words decide."""
         if key not in self._forms and len(self._forms) >= _MOST_FORMS:
             place, before, after = key
             key = place, before[-1:], after[:1]
@@ -190,7 +190,7 @@ def _group(forms: Sequence[_Form]) -> Group:
 
 
 def _apart(one: Sequence[_Form], other: Sequence[_Form]) -> Tuple[Group, Group] | None:
-    """Return two groups of forms, the lower first, if nearly all of their numbers lie apart."""
+    """Return two groups of forms, the lower first, if nearly all of their numbers are separate."""
     low, high = sorted((one, other), key=_median)
     below, above = _median(low), _median(high)
     if above < _LEAST_RATIO * below:
@@ -204,7 +204,7 @@ def _apart(one: Sequence[_Form], other: Sequence[_Form]) -> Tuple[Group, Group] 
 
 
 def _after_slow_start(forms: Sequence[_Form]) -> Sequence[_Form]:
-    """Return the forms without those of a slow start: a warm-up may have words of its own."""
+    """Drop the forms of a slow start: a warm-up may have words of its own."""
     forms = sorted(forms, key=lambda form: form.first)
     of_all = sum(form.count for form in forms)
     for place in range(len(forms) - 1, 0, -1):

@@ -1,6 +1,6 @@
-"""The ranks' output: raw into a file for each; where somebody looks, also to the agent's own.
+"""The ranks' output: copied to a log of each rank, and to the agent's output if a user watches.
 
-Losses that are not finite, and Horovod's warnings of ranks that wait, are noticed on the way.
+Losses that are NaN or infinite, and Horovod's stall warnings, are detected on the way.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ _LOSS = re.compile(
     rb"[+-]?(nan|inf(?:inity)?)(?![a-z])",
     re.IGNORECASE,
 )
-# `best_loss = inf` is where a search for the least begins.
+# `best_loss = inf` is the start of a search for the minimum.
 _OF_A_SEARCH = re.compile(rb"best|min|prev|init|last|old|lowest|thresh", re.IGNORECASE)
-_NAME = 16  # bytes before `loss` that may say of what it is
+_NAME = 16  # bytes before `loss` that may qualify it
 _KEPT = 256
 _LONGEST_TEXT = 100
 
 
 class NotFiniteLosses:
-    """Looks for the first loss of a rank that is NaN or infinite."""
+    """Finds a rank's first loss that is NaN or infinite."""
 
     def __init__(self) -> None:
         self._rest = b""
         self.found: dict[str, object] | None = None
-        """`text`, the line, and `at`, when it came (unix)."""
+        """The line (`text`) and the time (`at`, unix)."""
 
     def take(self, data: bytes) -> None:
-        """Take what the rank has printed just now."""
+        """Search new output of the rank."""
         if self.found:
             return
         data = self._rest + data
@@ -61,7 +61,7 @@ class NotFiniteLosses:
 
 
 _CHUNK = 1 << 16
-# A line without an end is passed on in pieces of this size, so that memory stays bounded.
+# Longer lines are cut into pieces of this size, which bounds the memory.
 MAX_LINE = 1 << 20
 _STEPS_WORD = b"argosy_steps: "
 
@@ -69,10 +69,9 @@ Trouble = Callable[[str], None]
 
 
 class Console:
-    """The agent's standard output, shared by all who write to it.
+    """The agent's standard output, shared by all threads.
 
-    A reader that went away is no reason to end a job; a full disk behind the output is, and is
-    reported to `trouble` once.
+    A closed pipe does not end the job. A full disk does: it is reported once to `trouble`.
     """
 
     def __init__(self, descriptor: int, trouble: Trouble) -> None:
@@ -82,11 +81,11 @@ class Console:
         self._broken = False
 
     def say(self, text: str) -> None:
-        """Write a line of the agent's own."""
+        """Write one of the agent's own lines."""
         self.write(f"argosy: {text}\n".encode())
 
     def write(self, data: bytes) -> None:
-        """Write whole lines, undivided."""
+        """Write whole lines without interleaving."""
         with self._lock:
             if self._broken:
                 return
@@ -102,7 +101,7 @@ class Console:
 
 
 class LineSplitter:
-    """Cuts a stream of bytes into lines, the end of line included."""
+    """Splits a stream of bytes into lines, including the newlines."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -125,18 +124,18 @@ class LineSplitter:
 
     @property
     def unfinished(self) -> bytes:
-        """The first bytes of a line that has no end yet; empty: there is none."""
+        """The first bytes of an incomplete line; empty: there is none."""
         return next((part[:1] for part in self._parts if part), b"")
 
     def rest(self) -> list[bytes]:
-        """Return what came after the last end of line, as a line."""
+        """Return the rest after the last newline, as a line."""
         rest = b"".join(self._parts)
         self._parts, self._length = [], 0
         return [rest + b"\n"] if rest else []
 
 
 def whole_characters(data: bytes, end: int) -> int:
-    """Return the last place up to `end` where UTF-8 text may be cut."""
+    """Return the last position up to `end` between two UTF-8 characters."""
     place = end
     while place > end - 4 and place < len(data) and data[place] & 0xC0 == 0x80:
         place -= 1
@@ -144,16 +143,15 @@ def whole_characters(data: bytes, end: int) -> int:
 
 
 class OutputPump(threading.Thread):
-    """Takes one rank's output from its pipe until the end of it.
+    """Reads one rank's output from its pipe to the end.
 
     Args:
         rank: the rank's number.
         pipe: the descriptor to read from; the pump closes it.
         log_path: the file for the raw output.
-        console: where lines with the rank's number go; None: nowhere, since the file has them.
-        trouble: called with the cause when the file cannot be written.
-        lines_seen: called with lines as they come; a progress bar's, which overwrites itself, are told
-            apart.
+        console: destination of lines with the rank's number as prefix; None: only the log.
+        trouble: called with the cause if the log cannot be written.
+        lines_seen: called with new lines; each state of a progress bar is a line.
     """
 
     def __init__(
@@ -179,12 +177,11 @@ class OutputPump(threading.Thread):
         self.stall = StallWarnings()
         self.losses = NotFiniteLosses()
         self.words = 0
-        """How often the program has said something."""
+        """How often the program has printed something."""
         self.steps_word = ""
-        """The step recorder's own complaint, if the rank ended with one."""
+        """The step recorder's last error message, if any."""
 
     def run(self) -> None:
-        """Run the thread."""
         self._file(b"")
         while True:
             data = os.read(self._pipe, _CHUNK)
@@ -203,7 +200,7 @@ class OutputPump(threading.Thread):
             os.close(self._log)
 
     def _file(self, data: bytes) -> None:
-        # When the file fails the pipe is still emptied: the rank must not hang on it.
+        # If the log fails, the pipe is still read: otherwise the rank would block.
         if not self._log_path:
             return
         try:
@@ -232,12 +229,12 @@ _BEGIN = re.compile(rb"\[[^]]*stall_inspector\.cc:\d+\] One or more tensors were
 _MARK = b"stall_inspector.cc"
 _SAME_LINE, _RANK = b"Missing ranks:", re.compile(rb"(\d+)!?: \[(.*)\]")
 _LONGEST = 120
-# Seconds for which a warning counts: while ranks are missing, Horovod repeats it.
+# Seconds for which a warning is valid: Horovod repeats it while ranks are missing.
 _FRESH = 90.0
 
 
 class StallWarnings:
-    """Reads one rank's output and keeps the newest warning."""
+    """Finds Horovod's newest stall warning in a rank's output."""
 
     def __init__(self) -> None:
         self._inside = False
@@ -245,31 +242,31 @@ class StallWarnings:
         self._at = 0.0
 
     def take(self, data: bytes, lines: list[bytes], rest: bytes) -> bool:
-        """Return whether the program itself has said something.
+        """Return whether the output has anything besides warnings.
 
         Args:
-            data: what has come just now.
+            data: the new output.
             lines: the lines that it completes.
-            rest: what of it belongs to a line that has not ended.
+            rest: the start of an incomplete line.
         """
         if not self._inside and _MARK not in b"".join(lines):
             said = lines
         else:
             said = [line for line in lines if not self._is_of_warning(line.strip())]
-        # Horovod writes a warning in pieces; a progress bar, too, ends no line.
+        # Horovod writes a warning in pieces; a progress bar does not end its line either.
         unfinished = rest and not self._inside and not rest.startswith(b"[")
         return bool(said or unfinished or b"\r" in data)
 
     @property
     def text(self) -> str:
-        """Who is missing where, such as `rank 1 has not submitted allreduce.x`; empty: nobody."""
+        """The missing ranks, such as `rank 1 has not submitted allreduce.x`; empty: none."""
         missing = {rank: self._missing[rank] for rank in self.missing}
         parts = [f"rank {rank} has not submitted {names}" for rank, names in missing.items()]
         return "; ".join(parts[:4])
 
     @property
     def missing(self) -> tuple[int, ...]:
-        """The ranks that are missing, as far as was said of late."""
+        """The missing ranks of a recent warning."""
         return tuple(self._missing) if time.monotonic() < self._at + _FRESH else ()
 
     def _is_of_warning(self, line: bytes) -> bool:
@@ -288,5 +285,5 @@ class StallWarnings:
         return False
 
     def forget(self) -> None:
-        """Whoever was missing has come since."""
+        """Discard the warning: the missing ranks have arrived."""
         self._missing = {}

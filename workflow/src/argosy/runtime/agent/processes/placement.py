@@ -1,6 +1,6 @@
 """CPUs of each rank of this node: with `resources.bind`, whole cores or a NUMA domain.
 
-Cores, domains and the domains of GPUs are in files of the kernel:
+The kernel lists cores, NUMA domains and the domains of GPUs:
 https://docs.kernel.org/admin-guide/cputopology.html
 """
 
@@ -22,7 +22,7 @@ _MOST_SAID = 8
 
 
 class Place(NamedTuple):
-    """The CPUs of a rank, and the number of their cores."""
+    """CPUs of a rank, and the number of their cores."""
 
     cpus: Tuple[int, ...]
     cores: int
@@ -40,7 +40,7 @@ class Place(NamedTuple):
 
 @contextlib.contextmanager
 def held(place: Place | None) -> Iterator[None]:
-    """Have this thread run there, so that the rank's first instruction does."""
+    """Bind this thread to the CPUs, so that a child is bound from its first instruction."""
     if place is None:
         yield
         return
@@ -56,7 +56,7 @@ def held(place: Place | None) -> Iterator[None]:
 
 
 def places_of(settings: Settings, say: Callable[[str], None]) -> List[Place] | None:
-    """Return the place of each rank of this node, and `say` it; None: ranks are not bound.
+    """Return and `say` the place of each rank of this node; None: ranks are not bound.
 
     Raises:
         StartError: there are fewer cores than ranks.
@@ -64,13 +64,13 @@ def places_of(settings: Settings, say: Callable[[str], None]) -> List[Place] | N
     run, width = settings.run, settings.ranks_per_node
     if run.bind is None:
         return None
-    # Nodes of the site `local` are all this machine.
+    # All nodes of the site `local` share this machine.
     is_shared = ipaddress.ip_address(settings.head_address).is_loopback
     nodes, node = (settings.nodes, settings.node) if is_shared else (1, 0)
     gpus = run.gpus_per_rank or 0
     try:
         near = _domains_of_gpus(settings)[:: gpus or 1] if gpus else []
-    except Exception as error:  # Whatever a driver says.
+    except Exception as error:  # drivers raise anything
         say(f"node {settings.node}: bound without the NUMA domains of GPUs: {why(error)}")
         near = []
     homes = [*near, *[-1] * width][:width] * nodes
@@ -86,7 +86,7 @@ def places_of(settings: Settings, say: Callable[[str], None]) -> List[Place] | N
 
 
 def domains_of(cpus: Iterable[int], sys: str = "/sys") -> Mapping[int, Sequence[Sequence[int]]]:
-    """Return the CPUs of each core, by NUMA domain; a CPU of which the kernel tells nothing is a core."""
+    """Return the CPUs of each core, by NUMA domain; a CPU without topology counts as a core."""
     system = f"{sys}/devices/system"
     lists = glob.glob(f"{system}/node/node[0-9]*/cpulist")
     nodes = {int(re.findall("node([0-9]+)/", path)[0]): _listed(path) for path in lists}
@@ -104,9 +104,9 @@ def domains_of(cpus: Iterable[int], sys: str = "/sys") -> Mapping[int, Sequence[
 def placed(
     domains: Mapping[int, Sequence[Sequence[int]]], homes: Sequence[int], bind: str, most: int
 ) -> list[Place]:
-    """Return the place of each rank: `core`: up to `most` cores; `numa`: its domain.
+    """Return the place of each rank: with `core` up to `most` cores, with `numa` its domain.
 
-    `homes` are the domains of the ranks; ranks of any other number fill the domains in blocks.
+    `homes` has the domain of each rank; ranks of unknown domains fill the domains in blocks.
     Raises StartError.
     """
     ranks, blocks = len(homes), [domain for domain, cores in domains.items() for _ in cores]
@@ -130,7 +130,7 @@ def placed(
 
 
 def _domains_of_gpus(settings: Settings) -> list[int]:
-    """Return the NUMA domain of each GPU, in the order of the ranks; negative: the kernel knows none."""
+    """Return the NUMA domain of each GPU, in the order of the ranks; negative: unknown."""
     folders = [
         each.folder for each in amd.visible_devices("/sys", "/dev", settings.visible_amd_gpus)
     ]
@@ -141,7 +141,7 @@ def _domains_of_gpus(settings: Settings) -> list[int]:
 
 
 def _listed(path: str) -> list[int]:
-    """Return the CPUs of one of the kernel's lists, such as `0-3,8`; none where it is not there."""
+    """Parse a file with a list of CPUs, such as `0-3,8`; empty if the file is missing."""
     try:
         ranges = [each.split("-") for each in read_text(path).strip().split(",") if each]
     except OSError:

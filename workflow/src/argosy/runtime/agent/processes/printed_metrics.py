@@ -1,4 +1,4 @@
-"""Other numbers that ranks print: `metrics` of run.json, which become metrics of the run."""
+"""Metrics that ranks print, by the patterns in `metrics` of run.json."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .printed_numbers import LONGEST_LINE, NoNumberError, number_of, refused, un
 from .searched_text import needed_text, texts_with
 
 MOST_VALUES = 10_000
-"""Values of one metric and rank that are written as they come; of later ones the last one is."""
+"""Most values of one metric and rank that are all recorded; of later ones only the last is."""
 _MOST_UNREAD = 1000
 
 
 class PrintedMetric:
-    """Looks for the pattern of one metric in a rank's lines."""
+    """Searches a rank's output for the pattern of one metric."""
 
     def __init__(self, name: str, pattern: Pattern[str]) -> None:
         self.name = name
@@ -28,7 +28,7 @@ class PrintedMetric:
         self._last = ""
 
     def search(self, lines: list[bytes]) -> Iterator[str]:
-        """Yield what printed.jsonl has to hold of lines that came together (docs/run-folder.md)."""
+        """Yield the records of printed.jsonl for a batch of lines (docs/run-folder.md)."""
         for text in texts_with(self._needed, lines):
             if len(text) > LONGEST_LINE:
                 yield from self._unreadable(unsearched(len(text), time.monotonic()))
@@ -47,11 +47,11 @@ class PrintedMetric:
                     yield self._last
 
     def last(self) -> list[str]:
-        """Return the last value, unless it was written when it came."""
+        """Return the record of the last value, unless it has been written."""
         return [self._last] if self.values > MOST_VALUES else []
 
     def _record(self, value: float) -> str:
-        # As argosy_steps writes one.
+        # The format of argosy_steps.
         number = value if math.isfinite(value) else str(value)
         record = {"kind": "metric", "name": self.name, "value": number, "at": time.monotonic()}
         return json.dumps({**record, "clock": self._clock}) + "\n"
@@ -65,7 +65,7 @@ class PrintedMetric:
 def counts(
     searched: Iterable[tuple[int, Iterable[PrintedMetric]]],
 ) -> dict[str, dict[str, int]]:
-    """Return how many lines, matches and values each metric has, of ranks with so many lines."""
+    """Add up the lines, matches and values of each metric over ranks: pairs of line count and metrics."""
     found: dict[str, dict[str, int]] = {}
     for lines, metrics in searched:
         for metric in metrics:

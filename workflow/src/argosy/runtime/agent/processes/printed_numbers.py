@@ -1,8 +1,7 @@
-"""Numbers as people and programs print them, and what a pattern makes of them.
+"""Parses printed numbers, and detects patterns that capture only a part of one.
 
-A numeral reaches as far as any reader of any country would read it: over signs, thousands, decimals,
-exponents, and what changes its meaning (`k`, `%`, `/7`, `:02`). Where a piece of it was asked for, the
-rest of it shows here.
+A numeral includes signs, separators of thousands, decimals and exponents of any country's notation.
+It also includes suffixes that change its meaning (`k`, `%`, `/7`, `:02`).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from ...contract.throughput import NUMBER
 
 _MINUS = "\u2212\u2010\u2011\u2012\u2013\ufe63\uff0d"
 _ODD = "\u00bd"
-"""Stands for a character with a numeric value that is no digit: `½`, `²`."""
+"""Replaces characters that have a numeric value and are no digits: `½`, `²`."""
 _LIKE: Dict[str, str] = {
     **dict.fromkeys(_MINUS, "-"),
     **dict.fromkeys("\uff0b\ufe62", "+"),
@@ -30,11 +29,11 @@ _LIKE: Dict[str, str] = {
     "`": "'",
 }
 _SIGNS_OF_THOUSANDS = ("Po", "Pi", "Pf", "Pc", "Sk", "Lm")
-_REACH = 64  # characters on either side of the asked ones that are looked at
+_REACH = 64  # characters to examine on either side of a capture
 
 
 class _Plain(Dict[int, str]):
-    """Characters by their role in a numeral, each one character again."""
+    """Translation table of characters into their ASCII equivalents in numerals."""
 
     def __missing__(self, code: int) -> str:
         found = self[code] = _role(chr(code))
@@ -58,11 +57,11 @@ def _role(character: str) -> str:
 
 _PLAIN = _Plain()
 
-# A digit follows a sign between digits: some always belong to one number, others may divide two.
+# Separators between digits: some always belong to one number, others may separate two.
 _RUN_BEFORE = re.compile(r"[0-9](?:[0-9]|[.,_' ](?=[0-9]))*[.,_' ]?\Z")
 _RUN_AFTER = re.compile(r"[.,_' ]?[0-9](?:[0-9]|[.,_' ](?=[0-9]))*")
 _DIVIDERS = re.compile(r"[, ]")
-# What stands before a number that ends at the next space: times, dates, exponents, names, counters.
+# Texts before a number that ends at the next space: times, dates, exponents, names, counters.
 _ENDS_AT_SPACE = re.compile(
     r"(?:[0-9][-:/]|\w-|[eEdD]\+|[A-Za-z_#]"
     r"|(?i:\b(?:steps?|epochs?|iter(?:ation)?s?|it|batch(?:es)?|rank|node|gpu|worker|round|stage|phase|"
@@ -74,7 +73,7 @@ _WHOLE = re.compile(
     r"|[0-9._']+"
 )
 
-# Words that begin with a letter which may also stand for thousands, millions and so on.
+# Words whose first letter could also be an SI prefix.
 _WORDS = (
     r"(?i:(?:keys?|kernels?|knots?|tok(?:en)?s?|tks|tasks?|tiles?|trees?|tweets?|trials?|trajector\w*|"
     r"trans\w*|tuples?|triplets?|texts?|tps|graphs?|games?|gpus?|groups?|gradients?|genes|pix(?:el)?s?|"
@@ -122,16 +121,16 @@ _SCALES = {"": "", "k": "e3", "K": "e3", "M": "e6", "G": "e9", "T": "e12", "P": 
 
 
 class UnclearError(ValueError):
-    """The text is a numeral that may be one number or another."""
+    """The numeral is ambiguous."""
 
 
 def plain(text: str) -> str:
-    """Return a text as long as `text`, with ASCII digits, signs, points and spaces in their places."""
+    """Replace digits, signs, points and spaces by ASCII ones; the length stays the same."""
     return text if text.isascii() and "`" not in text else text.translate(_PLAIN)
 
 
 def is_part(line: str, start: int, end: int) -> bool:
-    """Return whether line[start:end] holds a piece of a numeral that goes on outside of it."""
+    """Return whether line[start:end] cuts a numeral."""
     begin = max(0, start - _REACH)
     around = plain(line[begin : end + _REACH])
     start, end = start - begin, end - begin
@@ -141,7 +140,8 @@ def is_part(line: str, start: int, end: int) -> bool:
     before, after = around[:start], around[end:]
     if any(_goes_on(around, start, end, place) for place in {digits[0], digits[-1]}):
         return True
-    return _is_marked(before, around[start:end], after)
+    asked = around[start:end]
+    return _is_marked_before(before, asked, after) or _is_marked_behind(before, asked, after)
 
 
 def _goes_on(around: str, start: int, end: int, place: int) -> bool:
@@ -159,11 +159,6 @@ def _goes_on(around: str, start: int, end: int, place: int) -> bool:
         for one in begins
         for other in ends
     )
-
-
-def _is_marked(before: str, asked: str, after: str) -> bool:
-    """Return whether something beside the digits asked for changes their meaning."""
-    return _is_marked_before(before, asked, after) or _is_marked_behind(before, asked, after)
 
 
 def _is_marked_before(before: str, asked: str, after: str) -> bool:
@@ -187,7 +182,7 @@ def _is_marked_behind(before: str, asked: str, after: str) -> bool:
 
 
 def _is_scaled_word(asked: str, after: str) -> bool:
-    """Return whether the letter for thousands that ends `asked` is the first of a word, or of `Ki`."""
+    """Return whether the final SI prefix of `asked` begins a word, or is the `K` of `Ki`."""
     if asked[-1] not in _SCALES:
         return asked[-1] == "e" and bool(re.match(r"[-+]?[0-9]", after))
     rest = _LETTERS.match(after)
@@ -197,15 +192,15 @@ def _is_scaled_word(asked: str, after: str) -> bool:
 
 
 def value(text: str) -> float:
-    """Return the number that a whole numeral writes, or NaN and infinity by name.
+    """Parse a whole numeral, or the name of NaN or infinity.
 
     Raises:
-        UnclearError: it may be one number or another: `1,234` is 1.234 in half of the world.
-        ValueError: it is none.
+        UnclearError: the numeral is ambiguous: `1,234` is 1.234 in many countries.
+        ValueError: the text is no number.
     """
     text = plain(text.strip())
     if text.count(".") > 1:
-        # A sentence ends behind the number.
+        # The last point ends a sentence.
         text = text.rstrip(".")
     found = _NUMBER.fullmatch(text)
     if found is None or not re.search("[0-9]", found["whole"] + found["rest"]):
@@ -219,13 +214,13 @@ def value(text: str) -> float:
     return float(found["sign"] + digits + found["rest"] + _SCALES[found["scale"]])
 
 
-# Numbers stand in short lines; a search in very long ones could take for ever (characters).
+# Longest searched line in characters: patterns may take too long in longer ones.
 LONGEST_LINE = 4096
 LONGEST_TEXT = 100
 _PERCENT = re.compile(" ?%")
-_AROUND = 24  # characters of a line that are shown on either side
+_AROUND = 24  # characters of context in messages
 
-# Most numbers stand alone between words, which takes a tenth of the time to see.
+# Fast path: most numbers are plain and between words; this check takes a tenth of the time.
 _PLAIN_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _PLAIN_BEFORE = re.compile(r"[A-WYZa-wyz=:,;|)\]\"'>][ =:(\[{\"]")
 _PLAIN_AFTER = re.compile(
@@ -234,7 +229,7 @@ _PLAIN_AFTER = re.compile(
 
 
 class NoNumberError(Exception):
-    """What was found is not a number; the text says what it is. `cut`: it is a part of one."""
+    """The captured text is no number; `cut`: it is a part of one."""
 
     def __init__(self, text: str, *, cut: bool = False) -> None:
         super().__init__(text)
@@ -242,17 +237,14 @@ class NoNumberError(Exception):
 
 
 def group_of(match: Match[str]) -> int:
-    """Return the group with the number: the one of that name, else the only one."""
+    """Return the group `number` of a match, or else its only group."""
     return match.re.groupindex.get(NUMBER, 1)
 
 
 def number_of(match: Match[str], group: int | None = None, *, percent: bool = False) -> float:
-    """Return the number in a match's group, `group_of` by default, if the group holds the whole of it.
+    """Return the number in a group of a match, `group_of(match)` by default.
 
-    With `percent` a sign of it behind the group is no part of the number.
-
-    Raises:
-        NoNumberError: there is none, or the pattern takes a part of one.
+    With `percent`, a percent sign may follow the group. Raises NoNumberError.
     """
     group = group_of(match) if group is None else group
     text = match.group(group)
@@ -289,11 +281,7 @@ def _is_plain(match: Match[str], text: str, group: int) -> bool:
 
 
 def rate_of(match: Match[str]) -> float:
-    """Return the rate or the time in a match's group: a number that is finite and not negative.
-
-    Raises:
-        NoNumberError: there is none.
-    """
+    """Return the finite, non-negative number in a match's group. Raises NoNumberError."""
     rate = number_of(match)
     if 0 <= rate < math.inf:
         return rate
@@ -306,13 +294,13 @@ def record(rate: float, at: float) -> str:
 
 
 def refused(match: Match[str], at: float, **metric: str) -> str:
-    """Return the line of printed.jsonl for a match that is not a throughput, or no number of a metric."""
+    """Return the line of printed.jsonl for an unreadable match; `metric` has its `name`."""
     text = match.group(0)[:LONGEST_TEXT]
     return json.dumps({"kind": "refused", **metric, "text": text, "at": at}) + "\n"
 
 
 def unsearched(characters: int, at: float) -> str:
-    """Return the line of printed.jsonl for a line of output that is too long to be searched."""
+    """Return the line of printed.jsonl for an output line that is too long to search."""
     return json.dumps({"kind": "unsearched", "characters": characters, "at": at}) + "\n"
 
 

@@ -1,6 +1,6 @@
-"""The program that a launcher's `start` ends in: the same process (launchers/ray.yaml), or a child of it.
+"""Finds the program behind a launcher's `start` words, which execute or fork it.
 
-The words of `start` may use the launcher's cluster themselves, which says nothing of the program.
+Connections of the `start` words themselves do not count as the program's.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ class Program:
     """A program that is started once, on the head."""
 
     number: int
-    """Among those that have to meet."""
+    """Its number among the processes that have to meet."""
     pid: int
-    """Of the process that was started."""
+    """Pid of the started process."""
     words: Sequence[str]
-    """It was started with these: those of `start`, then the command."""
+    """The `start` words, then the command."""
     before: int
-    """How many of them are those of `start`."""
+    """Count of the `start` words."""
     roots: set[int] = field(default_factory=set)
-    """The processes that have become the program, as far as they were seen."""
+    """Pids seen to run the program."""
 
     def not_yet(self, everybody: Mapping[int, Process]) -> set[int]:
-        """Return the processes of `start` that are none of the program's."""
+        """Return the pids of the `start` words, without the program's."""
         started = family(dict(everybody), self.pid)
         self.roots.update(each.pid for each in started if self._is_begun(each.pid))
         own = {each.pid for root in self.roots for each in family(dict(everybody), root)}
         return {each.pid for each in started} - own
 
     def is_running(self) -> bool:
-        """Return whether it has begun and not ended."""
+        """Return whether the program has started and not ended."""
         if self.roots:
             return any(os.path.exists(f"/proc/{root}") for root in self.roots)
         return any(map(self._is_begun, with_children(self.pid)))
 
     def _is_begun(self, pid: int) -> bool:
-        """Return whether a process runs the command: a script's interpreter stands before its own words."""
+        """Return whether a process runs the command, perhaps by a script's interpreter."""
         if not self.before:
             return pid == self.pid
         name, *arguments = self.words[self.before :]

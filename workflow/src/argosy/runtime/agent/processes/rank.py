@@ -1,4 +1,4 @@
-"""A rank of this node, from its start to the meaning of its end."""
+"""One rank of this node: its start, signals, and the cause of its end."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ from .mpi_tasks import MpiTask
 from .output import Console, OutputPump, Trouble
 from .warning import RankWarning, members
 
-# What argosy_steps ends a program with when the disk is full (EX_IOERR of sysexits.h).
+# Exit code of argosy_steps on a full disk (EX_IOERR of sysexits.h).
 _STEPS_EXIT = 74
-# What a program ends with that has saved a checkpoint, to be continued (EX_TEMPFAIL).
+# Exit code of a program that has saved a checkpoint, to be continued (EX_TEMPFAIL).
 _INTERRUPTED_EXIT = 75
-# Seconds after a warning in which an end follows from it.
+# Seconds after a warning in which an end counts as its consequence.
 _AT_ONCE = 30.0
-# Seconds by which a rank may end for a signal before its agent, which gets it as well, knows of it.
+# Seconds by which a rank may react to a signal before its agent does.
 _QUICKER = 2.0
-# Seconds by which a file server's clock may be behind.
+# Seconds by which the clock of a file server may be behind.
 _SKEW = 2.0
 _LEFT = (
-    "it is not known whether the program was done: it handles the warning by itself, and ended with 0 "
-    "{seconds:.0f} s after it; argosy_steps.Recorder() makes 0 mean that it was, and 75 that it stopped "
-    "early (docs/writing-a-training-program.md); or raise resources.time"
+    "it is unknown whether the program was done: it handles the warning itself and ended with 0 "
+    "{seconds:.0f} s after it; with argosy_steps.Recorder() 0 means done, and 75 stopped early "
+    "(docs/writing-a-training-program.md); or raise resources.time"
 )
-# Seconds for the last of the output.
+# Seconds to wait for the last output.
 DRAIN_TIME, _LAST_LINES_TIME = 2.0, 0.5
 
 
 class Rank:
-    """One running rank, with `more` variables than the launcher's; `seen` takes the lines of some ranks."""
+    """One running rank, with `more` variables; `seen` has callbacks for lines, by rank."""
 
     def __init__(
         self,
@@ -73,10 +73,10 @@ class Rank:
         self.log = os.path.join(settings.logs, layout.rank_log(self.number))
         self.steps_file = settings.record(layout.rank_steps(self.number))
         self.lines_file = settings.record(layout.rank_lines(self.number))
-        """Where it records all but its steps."""
+        """Its records other than steps."""
         is_searched = self.number in settings.searched_ranks
         self.printed_file = settings.record(layout.printed(self.number)) if is_searched else ""
-        """Where the throughput is written that it prints; empty: it is not looked for."""
+        """Its printed throughput; empty: its output is not searched."""
         given = task.variables if task else {}
         environment = {**given, **environment_of(settings, local_rank, meeting), **more}
         folder = workdir(settings)
@@ -115,17 +115,16 @@ class Rank:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
         return self.status.ended is None
 
     def send(self, number: int) -> None:
-        """Send a signal to the rank and what it started, unless it has ended."""
+        """Send a signal to the rank's process group, unless the rank has ended."""
         if self.status.ended is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, number)
 
     def warn(self, everybody: dict[int, Process]) -> bool:
-        """Warn the programs of the rank that listen; returns whether its status is another one now."""
+        """Warn the rank's programs that handle the signal; return whether its status has changed."""
         if self.status.ended is not None:
             return False
         before = self.status.heard
@@ -135,7 +134,7 @@ class Rank:
         return self.status.heard != before
 
     def _note_warning(self) -> None:
-        """Note a warning that the rank's recorder finds by itself: it may do so before this agent does."""
+        """Record a warning whose file the rank's recorder may find before this agent."""
         if self._settings.run.warning_s is None or not os.path.exists(self.steps_file):
             return
         for path in (self._settings.warning, self._settings.record(layout.WARNED)):
@@ -143,9 +142,9 @@ class Rank:
                 self._warning.note(os.stat(path).st_mtime)
 
     def note_signal(self, number: int, everybody: dict[int, Process]) -> None:
-        """Note that a signal from outside asks all to end, if a program of the rank handles it.
+        """Record a signal that asks all processes to end, if a program of the rank handles it.
 
-        The rank may have been quicker than its agent.
+        The rank may have ended before its agent got the signal.
         """
         if self._ended is None:
             found = any(number in caught(each.pid) for each in members(everybody, self.pid))
@@ -160,14 +159,14 @@ class Rank:
         self._warning.note(time.time())
 
     def collect(self) -> None:
-        """Reap the rank, which has ended, and end what it started with it."""
+        """Reap the rank, which has ended, and kill its process group."""
         self.send(signal.SIGKILL)
         code = self.process.wait()
         self.status.exit_code = code if code >= 0 else None
         self.status.signal = -code if code < 0 else None
         self.status.ended = time.time()
         self._ended = time.monotonic()
-        # One that was about to end for the signal had no handler any more when it was looked at.
+        # A rank that was ending for the signal may have removed its handler before the check.
         if code == 0 and self._signalled and self._ended < self._signalled + _QUICKER:
             self._note_end_asked_for()
         self._note_warning()
@@ -177,9 +176,8 @@ class Rank:
     def interrupted(self) -> bool:
         """Whether the rank ended early, to be continued.
 
-        Its status is 75; or 0 at once after a signal from outside that it handles, as Lightning's is; or
-        else it left for the warning and a checkpoint was saved: torchrun turns a 75 of its workers into 1.
-        One that had come to its end finds that out when it goes on.
+        The rank exits with 75, or with 0 soon after a signal that it handles, like Lightning. Or it ends
+        after the warning and a checkpoint: torchrun exits with 1 if its workers exit with 75.
         """
         if self._settings.run.warning_s is None:
             return False
@@ -190,7 +188,7 @@ class Rank:
         return code == _INTERRUPTED_EXIT or is_asked or (is_left and self._has_saved())
 
     def left_unfinished(self) -> Failure | None:
-        """Return what is wrong where the rank ended at once for the warning, with nothing to go on from."""
+        """Return the failure of a rank that ended soon after the warning without a checkpoint."""
         seconds = self.status.unproven_s
         if seconds is None or seconds > _AT_ONCE:
             return None
@@ -198,14 +196,14 @@ class Rank:
         return Failure(self._settings.node, self.number, cause, self.status.ended or time.time())
 
     def _unproven_after(self) -> float | None:
-        """Return the seconds from the warning to an end with 0 of which nobody knows what it means."""
+        """Return the seconds from the warning to an exit code 0 that may mean done or stopped early."""
         return None if self.status.exit_code or self.interrupted else self._left_after()
 
     def _left_after(self) -> float | None:
         """Return the seconds from the warning to an end that may follow from it; None: it does not.
 
-        A program that handles the warning by itself and ends with 0 may not have come to its end. One with
-        a recorder knows that status 75 says so.
+        A program that handles the warning itself may exit with 0 although it is unfinished. With a
+        recorder, it exits with 75 then.
         """
         heard, ended, code = self._warning.heard, self._ended, self.status.exit_code
         if heard is None or ended is None or code is None:
@@ -213,7 +211,7 @@ class Rank:
         return None if code == 0 and os.path.exists(self.steps_file) else ended - heard
 
     def _has_saved(self) -> bool:
-        """Return whether this attempt has saved a checkpoint since the rank was warned."""
+        """Return whether this attempt has saved a checkpoint since the warning."""
         top = glob.escape(os.path.join(self._settings.checkpoints, self._settings.attempt))
         found = glob.glob(os.path.join(top, "step-*", layout.CHECKPOINT))
         with contextlib.suppress(OSError):
@@ -221,7 +219,7 @@ class Rank:
         return False
 
     def failure(self) -> Failure | None:
-        """Return why the rank ended, if it did not end well."""
+        """Return the failure of a rank that has not ended well."""
         status = self.status
         if self.interrupted:
             return None
@@ -231,7 +229,7 @@ class Rank:
                 cause += self._want_of_memory()
         elif status.exit_code:
             cause, kind = ended_with_code(status.exit_code)
-            # A worker of the rank was killed, and the rank ended for it.
+            # The kernel may have killed a worker, and the rank ended for that.
             cause += self._want_of_memory(of_job_alone=True)
             if status.exit_code == _STEPS_EXIT and self._steps_word():
                 cause, kind = self._steps_word(), OTHER
@@ -261,7 +259,7 @@ class Rank:
 
     @property
     def finished(self) -> Finished | None:
-        """How the rank ended, if that was with exit code 0."""
+        """The rank's end, if its exit code is 0."""
         if self.status.exit_code != 0 or self.status.ended is None:
             return None
         return Finished(self._settings.node, self.number, self.status.ended)

@@ -21,7 +21,7 @@ from .output import Console, Trouble
 from .placement import held, places_of
 from .rank import DRAIN_TIME, Rank
 
-# Seconds from SIGTERM to SIGKILL, and from that to giving up.
+# Seconds from SIGTERM to SIGKILL, and from SIGKILL to giving up.
 GRACE = 2.0
 _KILL_TIME = 3.0
 
@@ -39,19 +39,18 @@ class Ranks:
 
     @property
     def watched(self) -> Sequence[Rank]:
-        """Each of them."""
+        """The ranks that have started."""
         return self._ranks
 
     @property
     def statuses(self) -> list[RankStatus]:
-        """How each rank is."""
         for rank in self._ranks:
             rank.status.not_finite = rank.pump.losses.found
         return [rank.status for rank in self._ranks]
 
     @property
     def running(self) -> bool:
-        """Whether a rank still runs; one that not even SIGKILL can end is given up in time."""
+        """Whether a rank still runs; ranks that survive SIGKILL are given up."""
         ended = [rank.status.ended for rank in self._ranks if rank.status.ended is not None]
         if len(ended) == len(self._ranks):
             return self._stopped is None and self._tasks.settles(max(ended, default=0.0))
@@ -68,31 +67,31 @@ class Ranks:
         return any(rank.interrupted for rank in self._ranks)
 
     def warn(self) -> bool:
-        """Tell the ranks that it is time to save a checkpoint and end; returns whether statuses are new.
+        """Ask the ranks to save a checkpoint and end; return whether a status has changed.
 
-        To be called again: a program may begin to listen later.
+        Call this repeatedly: programs may install their handlers later.
         """
         everybody = processes()
         changed = [rank.warn(everybody) for rank in self._ranks]
         return any(changed)
 
     def note_signal(self, number: int) -> None:
-        """Note a signal from outside that asks all processes to end."""
+        """Record a signal from outside that asks all processes to end."""
         everybody = processes()
         for rank in self._ranks:
             rank.note_signal(number, everybody)
 
     @property
     def unheard(self) -> list[int]:
-        """Return the running ranks that were warned and have no process that listens."""
+        """The running ranks that were warned and have no process that handles the warning."""
         return [rank.number for rank in self._ranks if rank.running and rank.status.heard is False]
 
     def left_unfinished(self) -> Failure | None:
-        """Return the first failure of a rank that ended for the warning and is not to be continued."""
+        """Return the failure of the first rank that ended after the warning without a checkpoint."""
         return next(filter(None, (rank.left_unfinished() for rank in self._ranks)), None)
 
     def can_start(self) -> bool:
-        """Return whether all that they need is there; to be called again. Raises StartError or OSError."""
+        """Return whether the scheduler's MPI tasks are present. Raises StartError or OSError."""
         return self._tasks.are_there()
 
     @property
@@ -101,7 +100,7 @@ class Ranks:
         return self._tasks.ports
 
     def lost_task(self) -> Failure | None:
-        """Return what is wrong where the scheduler has ended a rank's task of MPI."""
+        """Return the failure if the scheduler has ended a rank's MPI task."""
         return self._tasks.failure()
 
     def start(
@@ -112,12 +111,12 @@ class Ranks:
         seen: Mapping[int, Callable[[list[bytes]], None]],
         environment: Mapping[str, str],
     ) -> None:
-        """Start them all, with `environment` besides; `seen` gets the lines of some.
+        """Start all ranks, with `environment` added; `seen` has callbacks for lines, by rank.
 
-        Raises StartError; those before it then run.
+        Raises StartError; earlier ranks then run.
         """
         if self._settings.run.timeline and self._settings.node == 0:
-            # Horovod itself would make it for everybody to read.
+            # Horovod would make the file readable for all users.
             with contextlib.suppress(OSError):
                 os.close(open_for_append(self._settings.record(layout.TIMELINE)))
         run, places = self._settings.run, places_of(self._settings, console.say)
@@ -143,7 +142,7 @@ class Ranks:
             rank.pump.start()
 
     def collect_ended(self, others: Mapping[int, Callable[[], object]]) -> list[Rank]:
-        """Reap whatever has ended, `others` by what reaps them; returns the ranks among it."""
+        """Reap ended children and return the ranks among them; `others` has callbacks by pid."""
         running = [rank for rank in self._ranks if rank.status.ended is None]
         reap({**others, **{rank.process.pid: rank.collect for rank in running}})
         ended = [rank for rank in running if rank.status.ended is not None]
@@ -152,7 +151,7 @@ class Ranks:
         return ended
 
     def stop(self) -> None:
-        """Ask the ranks to end, and after `GRACE` make them; to be called again and again."""
+        """Send SIGTERM to the ranks, and SIGKILL after `GRACE` seconds; call this repeatedly."""
         if self._stopped is None:
             self._stopped = time.monotonic()
             self._send(signal.SIGTERM)
@@ -160,7 +159,7 @@ class Ranks:
             self._send(signal.SIGKILL)
 
     def drain(self) -> None:
-        """Wait until the output of the ended ranks is written, but not for ever."""
+        """Wait up to `DRAIN_TIME` seconds until the output of the ended ranks is written."""
         deadline = time.monotonic() + DRAIN_TIME
         for rank in self._ranks:
             rank.pump.join(max(0.0, deadline - time.monotonic()))

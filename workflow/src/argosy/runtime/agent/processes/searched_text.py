@@ -1,4 +1,4 @@
-"""The text of a line as a terminal would show it, and the text that each match of a pattern contains."""
+"""Renders lines as a terminal shows them, and finds literal text that a pattern requires."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
 
 
 def shown(line: str) -> list[str]:
-    """Return the texts that a line of output shows on a terminal, one after the other.
+    """Return the successive texts that a terminal shows for a line of output.
 
-    A carriage return, and whatever else moves the cursor away, begins the next text. Backspaces that reach
-    the begin of a text do so, too; others let what follows overwrite what is there.
+    A carriage return or another cursor movement begins the next text, as do backspaces to the start of
+    the text. Other backspaces overwrite characters.
     """
     if not _SPECIAL.search(line):
         return [line]
@@ -38,7 +38,7 @@ def shown(line: str) -> list[str]:
 
 
 def _as_text(found: re.Match[str]) -> str:
-    """Return what does the same as an escape sequence, or nothing for one that moves nothing."""
+    """Replace an escape sequence by equivalent characters; by nothing if it moves nothing."""
     final, numbers = found["final"], found["numbers"] or ""
     if final in ("C", "D"):
         steps = min(int(numbers) if numbers.isdigit() else 1, _MOST_STEPS)
@@ -49,7 +49,7 @@ def _as_text(found: re.Match[str]) -> str:
 
 
 def _overwritten(text: str) -> list[str]:
-    """Return what is seen in the end, after what was seen before each return to the begin."""
+    """Apply backspaces; return the texts before each return to the start, and the last one."""
     texts: list[str] = []
     here: list[str] = []
     place = begin = 0
@@ -65,7 +65,7 @@ def _overwritten(text: str) -> list[str]:
 
 
 def texts_with(needed: bytes, lines: list[bytes]) -> Iterator[str]:
-    """Yield the texts of lines that came together; those without what a match needs may be left out."""
+    """Yield the texts of a batch of lines; may skip those without the `needed` bytes."""
     text = b"".join(lines)
     has_controls = _has_controls(text)
     if has_controls and b"\x1b" in text:
@@ -92,19 +92,19 @@ except ImportError:
 
 
 def needed_text(pattern: Pattern[str]) -> bytes:
-    """Return the longest text that each line needs to match; empty where none is known."""
+    """Return the longest literal text that all matches contain; empty if unknown."""
     if pattern.flags & re.IGNORECASE:
         return b""
     try:
         runs = _runs(parser.parse(pattern.pattern, pattern.flags))
-    except Exception:  # A Python whose parser gives something else: lines are searched one by one.
+    except Exception:  # another Python's parser may differ: then no line is skipped
         return b""
     texts = (run for run in runs if run.isascii() and run.isprintable())
     return max(texts, key=len, default="").encode("ascii")
 
 
 def _runs(parts: Iterable[Any]) -> List[str]:
-    """Return texts that all matches contain; the end of one is no begin of the next."""
+    """Return literal texts that all matches contain."""
     runs, here = [], ""
     for operation, argument in parts:
         name = str(operation)

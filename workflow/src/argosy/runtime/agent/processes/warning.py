@@ -1,8 +1,7 @@
-"""Warn a rank that its job will be ended soon: SIGUSR1 to each of its programs that listens.
+"""Warns a rank of the job's end: SIGUSR1 to each of its programs with a handler.
 
-By default the signal ends a process, so only processes that handle it get it: no shell, torchrun or
-`timeout` around the program, nor what the program starts. Forked workers have the program's handler, and
-would save or end as it does: they do not get it.
+The signal ends other processes by default, so shells, torchrun or `timeout` do not get it. Nor do forked
+workers: they have inherited the program's handler, and would save or end as well.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ import time
 
 from ..hangs.processes import Process, caught, family
 
-# A shell with a trap for its exit handles all of these, and ends.
+# A shell with a trap for EXIT handles all of these, and ends.
 _ENDINGS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU, signal.SIGVTALRM)
 
 
 class RankWarning:
-    """The warning of one rank: who has been sent it, and since when somebody knows.
+    """The warning of one rank.
 
-    `heard` is the time (monotonic) since which a program of the rank knows of it, None before, and `since`
+    `heard` is the monotonic time at which a program of the rank first got it, None before; `since` is
     the same in unix time.
     """
 
@@ -31,12 +30,12 @@ class RankWarning:
         self._told: set[int] = set()
 
     def note(self, since: float) -> None:
-        """Note that a program of the rank knows of it by itself, from a file of that time (unix)."""
+        """Record that a program has got the warning at a unix time."""
         if self.heard is None:
             self.heard, self.since = time.monotonic(), since
 
     def send(self, pid: int, everybody: dict[int, Process]) -> None:
-        """Send it to those that listen by now and have not been sent it yet."""
+        """Send it to processes that have a handler by now and have not got it yet."""
         for each in listeners(everybody, pid):
             if each not in self._told:
                 self._told.add(each)
@@ -46,15 +45,14 @@ class RankWarning:
 
 
 def listeners(everybody: dict[int, Process], pid: int) -> list[int]:
-    """Return the processes of a rank that handle the warning, without the forks of others."""
+    """Return the pids of a rank that handle the warning, without forked workers."""
     listening = {each.pid: each for each in members(everybody, pid) if _listens(each.pid)}
     return [each.pid for each in listening.values() if not _is_fork(each, listening)]
 
 
 def members(everybody: dict[int, Process], pid: int) -> list[Process]:
-    """Return the processes of a rank."""
+    """Return the processes of a rank, including orphans in its session."""
     found = {each.pid: each for each in family(everybody, pid)}
-    # Where its parent has ended, a process of the rank is still in its session.
     for each in everybody.values():
         if each.session == pid and each.pid not in found:
             found.update({one.pid: one for one in family(everybody, each.pid)})

@@ -1,1 +1,1 @@
-"""The key-value store over which ranks find each other, kept alike on all nodes."""
+"""Rendezvous of ranks: a key-value store replicated on all nodes, PMI, and ports of programs."""

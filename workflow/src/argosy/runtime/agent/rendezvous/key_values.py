@@ -1,4 +1,4 @@
-"""The keys and values that agents hand each other in bulk, as bytes."""
+"""Encoding of the keys and values that agents exchange in bulk."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Iterator, NamedTuple
 
 # node, serial, generation, packed columns, lengths of scope, key and value
 _HEAD = struct.Struct("!IIIBHHI")
-# Gloo's value is a record for each peer of a rank, all but a few bytes of them the same: it grows
-# with the job. Column by column it packs two-hundredfold. Short values do not gain.
+# Gloo's value has a record for each peer, and records differ in a few bytes. Compressed column by
+# column, it shrinks two-hundredfold. Short values do not shrink.
 _RECORD = 136
 _WORTH_PACKING = 1 << 10
 
 PUT = struct.Struct("!I")
-"""Before the entries of a node's message: the node."""
+"""Head of a node's message: the node; entries follow."""
 NEWS_REQUEST = struct.Struct("!IQQ")
-"""A node's question for news: the node, its place in the head's list, the orders it knows."""
+"""A long poll: the node, its place in the head's log, and the number of its last order."""
 NEWS = struct.Struct("!QQ")
-"""Before the entries of the answer: the next place in the list, and the orders there are."""
+"""Head of the answer: the next place in the log, and the number of the last order; entries follow."""
 
 
 class Entry(NamedTuple):
-    """What a node has put; an empty key says that its ranks are done with this generation."""
+    """A value put by a node; an empty key means that its ranks are done with this generation."""
 
     node: int
     serial: int
@@ -33,14 +33,13 @@ class Entry(NamedTuple):
 
 
 class Value(NamedTuple):
-    """A value, packed where that is worth it."""
+    """A value, compressed if that saves space."""
 
     data: bytes
     columns: int = 0
-    """How many columns were packed; 0: it is as it was put."""
+    """Width of the compressed records in bytes; 0: not compressed."""
 
     def unpacked(self) -> bytes:
-        """Return the value as it was put."""
         if not self.columns:
             return self.data
         data = zlib.decompress(self.data)
@@ -52,7 +51,7 @@ class Value(NamedTuple):
 
 
 def pack(data: bytes) -> Value:
-    """Return a value to be kept and passed on."""
+    """Compress a value if that saves space."""
     if len(data) >= _WORTH_PACKING:
         columns = 1 if len(data) % _RECORD else _RECORD
         packed = zlib.compress(b"".join(data[each::columns] for each in range(columns)), 4)
@@ -62,7 +61,6 @@ def pack(data: bytes) -> Value:
 
 
 def encode(entry: Entry) -> bytes:
-    """Return an entry as bytes."""
     scope, key = entry.scope.encode("latin-1"), entry.key.encode("latin-1")
     data, columns = entry.value
     head = _HEAD.pack(
@@ -78,7 +76,7 @@ def encode(entry: Entry) -> bytes:
 
 
 def decode(message: bytes, place: int = 0) -> Iterator[tuple[Entry, bytes]]:
-    """Yield the entries from `place` on, and each as bytes. Raises ValueError."""
+    """Yield the entries from `place` on, each with its encoded bytes. Raises ValueError."""
     while place < len(message):
         start = place
         try:

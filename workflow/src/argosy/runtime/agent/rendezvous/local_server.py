@@ -1,4 +1,4 @@
-"""The rendezvous of this node's own ranks; its keys go up to the head, and all nodes' keys come down."""
+"""This node's rendezvous server, and the exchange of its keys with the head."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ..transport.peers import Endpoint, Owners
 from .key_values import NEWS, NEWS_REQUEST, PUT
 from .store import MAX_VALUE, Outbox, Rendezvous
 
-# Seconds in which keys are gathered before they go up, and for each node of the job.
+# Seconds to collect keys before sending them, and additional seconds per node of the job.
 _GATHER, _GATHER_EACH = 0.002, 0.0001
 _ANSWER_TIME = 10.0
 _RETRY = 0.1
 
 
 class KvReplica:
-    """Two threads, one for each way. A head that is lost is for the heartbeat to notice.
+    """Two threads that send keys to the head and fetch keys from it. The heartbeat detects a lost head.
 
-    `ordered` is called when the head has new orders, `trouble` with the cause when it cannot take our keys.
+    `ordered` is called when the head has new orders, `trouble` with the cause if its store is full.
     """
 
     def __init__(
@@ -46,9 +46,8 @@ class KvReplica:
         self._orders = 0
 
     def start(self) -> None:
-        """Go on until the process ends."""
-        for way in (self._send, self._fetch):
-            threading.Thread(target=way, name=way.__name__, daemon=True).start()
+        for work in (self._send, self._fetch):
+            threading.Thread(target=work, name=work.__name__, daemon=True).start()
 
     def _send(self) -> None:
         client = HeadClient(self._settings)
@@ -60,7 +59,7 @@ class KvReplica:
             try:
                 self._ask(client, PUT_PATH, message)
             except FullError:
-                self._trouble("the rendezvous is full: the ranks have put too many or long values")
+                self._trouble("the rendezvous is full: the ranks have stored too much data")
 
     def _fetch(self) -> None:
         client = HeadClient(self._settings)
@@ -75,7 +74,7 @@ class KvReplica:
                 self._ordered()
 
     def _ask(self, client: HeadClient, path: str, body: bytes) -> bytes:
-        # What was put must arrive, so it is sent until it has; twice is no harm.
+        # Keys must arrive, so requests are repeated; duplicates are harmless.
         while True:
             try:
                 return client.ask(path, body, HOLD + _ANSWER_TIME)
@@ -88,7 +87,7 @@ _METHODS = ("GET", "PUT", "DELETE")
 
 
 class LocalService:
-    """Answers processes of our own user; others of this machine reach the port as well as we do."""
+    """Answers processes of this user only; other users of this machine can reach the port as well."""
 
     def __init__(self, rendezvous: Rendezvous, address: Endpoint) -> None:
         self._rendezvous = rendezvous
@@ -96,11 +95,11 @@ class LocalService:
         self._owners = Owners()
 
     def welcome(self, peer: Endpoint) -> bool:
-        """Refuse all but processes of our own user."""
+        """Accept processes of this user only."""
         return self._owners.is_ours(peer, self._address)
 
     def admit(self, connection: Connection, request: Request) -> int | None:
-        """Refuse what is no request to a rendezvous."""
+        """Refuse other methods, and values that are too long."""
         if request.method not in _METHODS:
             return 404
         if request.method == "PUT" and "content-length" not in request.headers:
@@ -108,12 +107,12 @@ class LocalService:
         return 413 if request.length > MAX_VALUE else None
 
     def handle(self, connection: Connection, request: Request) -> None:
-        """Answer. Horovod asks once in a connection."""
+        """Answer and close: Horovod sends one request per connection."""
         status, body = self._do(request)
         connection.answer(status, body, last=True)
 
     def turn(self) -> float:
-        """Return False: nothing is ever due."""
+        """Return infinity, since there is no pending work."""
         return float("inf")
 
     def _do(self, request: Request) -> tuple[int, bytes]:
@@ -133,7 +132,7 @@ class LocalService:
 
 
 def serve_ranks(settings: Settings, rendezvous: Rendezvous, say: Callable[[str], None]) -> Endpoint:
-    """Serve at a port that the kernel chooses; returns the address. Raises OSError."""
+    """Serve on a free port and return the address. Raises OSError."""
     listener = listen((ADDRESS, 0))
     host, port = listener.getsockname()
     service = LocalService(rendezvous, (host, port))

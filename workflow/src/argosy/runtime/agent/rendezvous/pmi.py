@@ -1,4 +1,4 @@
-"""PMI-1: how an MPI of the MPICH family learns its ranks' places and addresses, from the image alone.
+"""PMI-1 server, from which MPI libraries of the MPICH family get ranks and addresses.
 
 Protocol: lines of `cmd=NAME key=value …`, as MPICH 5.0.2 sends them (src/pmi/maint/pmi-1.1.txt).
 """
@@ -24,19 +24,19 @@ from .store import Rendezvous
 
 _KEY, _VALUE = 64, 4096  # bytes
 _LINE = 2 * _VALUE
-# Seconds between two looks for the other nodes while all of this node's ranks wait for them.
+# Seconds between checks for other nodes while all ranks of this node wait.
 _LOOK = 0.01
 _REFUSED = ("spawn", "publish_name", "unpublish_name", "lookup_name")
 _Words = Mapping[str, str]
 _UNASKED = (
-    "it ended without asking for its place (PMI): its program uses no MPI, or the image's MPI is not "
+    "it ended without contacting PMI: its program uses no MPI, or the image's MPI is not "
     "of the MPICH family; RUN pip install mpich mpi4py installs one"
 )
 _UNFINISHED = "it ended with exit code 0 without MPI_Finalize, so other ranks may wait for it"
 
 
 class _Client:
-    """A connection of a rank."""
+    """Connection of a rank."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.socket = sock
@@ -45,17 +45,17 @@ class _Client:
         self.spawns = False
 
     def answer(self, *lines: str) -> None:
-        """Send lines. Raises OSError, also of a client that does not read."""
+        """Send lines. Raises OSError, also if the client does not read."""
         data = "".join(f"{line}\n" for line in lines).encode("latin-1")
         if data and self.socket.send(data) != len(data):
             raise OSError("it does not read its answers")
 
 
 class PmiServer(threading.Thread):
-    """Serves this node's ranks until the process ends. Raises OSError when it cannot listen.
+    """Serves this node's ranks until the process ends. Raises OSError if listening fails.
 
-    Entries of a node reach the others in the order of their puts. `failed` is told the
-    failure of a rank that called MPI_Abort, after which MPI lets it go on.
+    A node's entries reach the others in the order of their puts. `failed` is called with the failure of
+    a rank that calls MPI_Abort, since MPI lets the rank continue.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class PmiServer(threading.Thread):
         self._failed = failed
         self._listener = listen((ADDRESS, 0))
         self.endpoint: Endpoint = self._listener.getsockname()
-        """Where it listens."""
+        """Address of the server."""
         self._owners = Owners()
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
@@ -84,7 +84,7 @@ class PmiServer(threading.Thread):
         self._asked: set[int] = set()
         self._finalized: set[int | None] = set()
         self._constant = {
-            # Clients that hear of a later version speak in another way.
+            # With a later version, clients use another protocol.
             "init": "response_to_init pmi_version=1 pmi_subversion=1",
             "get_maxes": f"maxes kvsname_max={_KEY} keylen_max={_KEY} vallen_max={_VALUE}",
             "get_appnum": "appnum appnum=0",
@@ -101,9 +101,9 @@ class PmiServer(threading.Thread):
         }
 
     def clean(self) -> None:
-        """Remove files of shared memory that killed ranks of MPICH have left; all ranks have ended.
+        """Remove shared memory of killed MPICH ranks; call this after all ranks have ended.
 
-        MPICH 4 and 5 name them after a hash of the job's name (FNV-1a), and the node.
+        MPICH 4 and 5 name the files by a hash (FNV-1a) of the job's name, and by the node.
         """
         number = 0x811C9DC5
         for byte in _job(self._settings).encode():
@@ -113,7 +113,7 @@ class PmiServer(threading.Thread):
                 os.unlink(f"/dev/shm/mpich_{kind}_{number:x}_{self._settings.node}")
 
     def failure(self, ended: Finished) -> Failure | None:
-        """Return what is wrong with a rank although it ended with exit code 0."""
+        """Return the failure of a rank that ended with exit code 0 without MPI_Finalize, if any."""
         rank = ended.rank
         if self._settings.ranks == 1 or rank in self._finalized:
             return None
@@ -121,7 +121,6 @@ class PmiServer(threading.Thread):
         return Failure(ended.node, rank, cause, ended.at, EXIT)
 
     def run(self) -> None:
-        """Run the thread."""
         while True:
             for key, _ in self._selector.select(_LOOK if self._all_wait else None):
                 if key.data:
@@ -158,7 +157,7 @@ class PmiServer(threading.Thread):
             self._forget(client)
         except (ValueError, MemoryError) as error:
             who = "a program" if client.rank is None else f"rank {client.rank}"
-            why = error if isinstance(error, ValueError) else "the ranks have put too many values"
+            why = error if isinstance(error, ValueError) else "the ranks have stored too much data"
             self._say(f"refused a request of {who} to the node's PMI server: {why}")
             self._forget(client)
 
@@ -171,14 +170,14 @@ class PmiServer(threading.Thread):
             del self._present[client.rank]
 
     def _take(self, client: _Client, line: str) -> Sequence[str]:
-        """Return the answer, or nothing where it comes later. Raises ValueError."""
-        # Of several lines is the request for more ranks: mcmd=spawn … endcmd.
+        """Return the answer; empty if it comes later. Raises ValueError."""
+        # The request for more ranks has several lines: mcmd=spawn … endcmd.
         if client.spawns or line.startswith("mcmd="):
             client.spawns = line != "endcmd"
             line = "cmd=spawn"
             if client.spawns:
                 return ()
-        # A value comes last, and may hold any character.
+        # The value is last and may contain any character.
         head, _, value = line.partition(" value=")
         words = {name: text for name, _, text in (word.partition("=") for word in head.split())}
         command = words.get("cmd", "")
@@ -195,7 +194,7 @@ class PmiServer(threading.Thread):
     def _place(self, client: _Client, text: str) -> Sequence[str]:
         rank = int(text) if re.fullmatch("[0-9]{1,9}", text) else -1
         if rank not in self._own or client.rank is not None:
-            raise ValueError(f"it takes itself for rank {text[:40]!r}")
+            raise ValueError(f"it claims to be rank {text[:40]!r}")
         if rank in self._present:
             raise ValueError(
                 f"a program that rank {rank} started calls MPI_Init, too: start it without PMI_PORT"
@@ -214,7 +213,7 @@ class PmiServer(threading.Thread):
     def _get(self, client: _Client, words: _Words) -> Sequence[str]:
         found = self._rendezvous.get(f"/pmi/:{words.get('key')}")
         if words.get("key") == "PMI_process_mapping":
-            # From the first node on, each node has as many ranks.
+            # All nodes have the same number of ranks, in order.
             found = f"(vector,(0,{self._settings.nodes},{len(self._own)}))".encode()
         if found is None:
             return ("cmd=get_result rc=-1 msg=key_not_found value=unknown",)
@@ -232,15 +231,15 @@ class PmiServer(threading.Thread):
     def _refuse(self, client: _Client, words: _Words) -> Sequence[str]:
         command = words["cmd"]
         self._say(
-            f"rank {client.rank}: {command} of MPI is refused: the ranks of a job are those of "
-            "`nodes` and `ranks_per_node`"
+            f"rank {client.rank}: {command} of MPI is refused: `nodes` and `ranks_per_node` set the "
+            "number of ranks"
         )
         return (f"cmd={command.partition('_')[0]}_result rc=-1 msg=not_supported",)
 
     def _wait(self, client: _Client, words: _Words) -> Sequence[str]:
         self._waiting.append(client)
         if self._all_wait:
-            # After this node's values, so a node that sees it has those.
+            # Put after this node's values, so nodes that see it have the values.
             self._nodes_here = 0
             self._rendezvous.put(f"/pmi.barrier/{self._settings.node}", b"")
         return ()
@@ -250,7 +249,7 @@ class PmiServer(threading.Thread):
             self._nodes_here += 1
         if self._nodes_here < self._settings.nodes:
             return
-        # The next barrier is the next generation of its scope.
+        # The next barrier uses the next generation of the scope.
         self._rendezvous.delete(f"/pmi.barrier/{self._settings.node}")
         self._rendezvous.met.update(self._own)
         waiting, self._waiting = self._waiting, []
@@ -260,5 +259,5 @@ class PmiServer(threading.Thread):
 
 
 def _job(settings: Settings) -> str:
-    """Return a name of this attempt, after which MPICH names files in /dev/shm, as other jobs do."""
+    """Return a unique name of this attempt; MPICH names files in /dev/shm after it."""
     return hashlib.sha256(f"{settings.token} {settings.attempt}".encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""Ports that are kept for a program: that of torch's rank 0, or one of each rank."""
+"""Ports reserved for the program, such as torch's `master_port`, or one per rank."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ PAUSE_S = 0.1
 
 
 class ListenerWatch(threading.Thread):
-    """Looks whose process listens at a port of the head, until it is one of ours.
+    """Checks the owner of the process that listens on a reserved port, until there is one.
 
-    Who has a port reserved as here cannot keep another user of the machine from listening there first:
-    the ranks of other nodes would meet that one. So it ends the job.
+    A reservation does not keep another user of the machine from listening first. Ranks of other nodes
+    would connect to that user, so this ends the job.
 
     Args:
-        place: the address and port at which the program will listen.
-        own: an address and port of this machine at which we listen ourselves.
-        trouble: is told the cause.
+        place: the address and port on which the program will listen.
+        own: an address and port on which this agent listens.
+        trouble: called with the cause.
     """
 
     def __init__(self, place: Endpoint, own: Endpoint, trouble: Callable[[str], None]) -> None:
@@ -32,14 +32,13 @@ class ListenerWatch(threading.Thread):
         self._owners = Owners()
 
     def run(self) -> None:
-        """Run the thread."""
         while (owner := self._listener(self._place)) is None:
             threading.Event().wait(PAUSE_S)
-        # The kernel says who we are: below proot we take ourselves for root.
+        # The kernel reports our own uid as well: below proot, getuid() returns root.
         if owner not in (os.getuid(), self._listener(self._own)):
             self._trouble(
-                f"another user of this machine (id {owner}) listens at port {self._place[1]}, where "
-                "the program was to listen: run it again"
+                f"another user of this machine (id {owner}) listens at port {self._place[1]}, which is "
+                "reserved for the program: run it again"
             )
 
     def _listener(self, place: Endpoint) -> int | None:
@@ -47,22 +46,18 @@ class ListenerWatch(threading.Thread):
 
 
 def reserve_port() -> socket.socket:
-    """Keep a free port for the program, for as long as the socket that is returned is open.
+    """Reserve a free port for the program while the returned socket is open. Raises OSError.
 
-    It is bound and does not listen, and has SO_REUSEADDR, and SO_REUSEPORT as gRPC. Linux then lets another
-    socket with one of these options
-    bind the same port and listen there, as that of torch's TCPStore does, but gives the port to nobody who
-    asks for any free one or connects to somewhere. So nothing has to be released in the right moment.
-
-    Raises:
-        OSError: no port is free.
+    The socket is bound with SO_REUSEADDR, and SO_REUSEPORT as gRPC, but does not listen. So another
+    socket with one of these options, such as TCPStore's, can bind the port and listen. Linux does not
+    choose the port for others, so the reservation need not be released at the right moment.
     """
     return _bound(socket.SO_REUSEADDR, socket.SO_REUSEPORT)
 
 
 def listen_alone() -> socket.socket:
-    """Listen at a free port, which nobody else can bind at any moment. Raises OSError."""
-    # With SO_REUSEADDR, which `socket.create_server` sets, another user could come in between.
+    """Listen on a free port that nobody else can bind. Raises OSError."""
+    # With SO_REUSEADDR, which `socket.create_server` sets, another user could listen first.
     found = _bound()
     found.listen(socket.SOMAXCONN)
     return found
@@ -75,7 +70,7 @@ def _bound(*options: int) -> socket.socket:
         for option in options:
             found.setsockopt(socket.SOL_SOCKET, option, 1)
         if family == socket.AF_INET6:
-            # Rank 0 listens at all of the node's addresses, those of IPv4 as well.
+            # Rank 0 listens on all addresses of the node, including IPv4.
             found.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         found.bind(("", 0))
     except OSError:

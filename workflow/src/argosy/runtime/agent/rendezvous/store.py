@@ -1,4 +1,4 @@
-"""The key-value store over which Horovod's ranks find each other: one node's copy of it.
+"""The ranks' key-value store: each node's copy, and the head's log.
 
 Protocol: GET, PUT and DELETE of /scope/key, as in horovod/runner/http/http_server.py (0.28.1).
 """
@@ -11,24 +11,24 @@ from dataclasses import dataclass, field
 
 from .key_values import Entry, Value, decode, encode, pack
 
-# Gloo's value is 136 bytes for each rank of the job; these bounds hold for some 30,000 ranks, and
-# only keep a fault from eating the memory. The total is of packed values.
+# Gloo's value has 136 bytes per rank of the job: these limits suffice for 30,000 ranks, and bound the
+# memory if a program misbehaves. The total counts compressed values.
 MAX_VALUE = 4 << 20
 MAX_TOTAL = 256 << 20
 _MAX_PATH = 1024
-# Values that were unpacked lately: the ranks of a node ask for the same one at about the same time.
+# Cached unpacked values: the ranks of a node get the same value at about the same time.
 _UNPACKED = 16
 _EMPTY = Value(b"")
 
 
 @dataclass
 class _Scope:
-    """A scope as this node's ranks see it: those of the present generation see only its keys."""
+    """This node's copy of a scope; ranks see only keys of the current generation."""
 
     generation: int = 0
     values: dict[int, dict[str, Value]] = field(default_factory=dict)
-    # Our own ranks of this generation, those of them that are connected, and those of the one
-    # before that have not said so although another has begun anew.
+    # This node's ranks of the generation, those that are connected, and those of the previous
+    # generation that have not reported it although another rank has begun the next.
     ours: set[str] = field(default_factory=set)
     connected: set[str] = field(default_factory=set)
     late: set[str] = field(default_factory=set)
@@ -38,12 +38,11 @@ _NOTHING = _Scope()
 
 
 class Rendezvous:
-    """Values by scope and key. Safe to call from several threads.
+    """Values by scope and key. Thread-safe.
 
-    A scope is used again when `hvd.init()` is called again, and must not give out the addresses of
-    the time before. Each time is a generation; what a rank puts carries its generation to the
-    other nodes. A node goes on to the next one by itself when its own ranks are connected: nothing
-    has to come back from the head first, so no order of messages can bring an old value back.
+    Each `hvd.init()` uses the same scope again and must not get earlier addresses, so each has its own
+    generation, which entries carry to other nodes. A node moves to the next generation as soon as its own
+    ranks are connected, without waiting for the head: no order of messages can restore an old value.
     """
 
     def __init__(self, node: int = 0, outbox: Outbox | None = None, most: int = MAX_TOTAL) -> None:
@@ -53,15 +52,15 @@ class Rendezvous:
         self._lock = threading.Lock()
         self._scopes: dict[str, _Scope] = {}
         self._serial = 0
-        # Own keys that have not come back from the head: until then ours is the latest value.
+        # Own keys that the head has not returned yet: until then, this node's value is the latest.
         self._unconfirmed: dict[tuple[str, str, int], int] = {}
         self._unpacked: dict[bytes, bytes] = {}
         self._total = 0
         self.met: set[int] = set()
-        """The ranks of this node that were connected to all others."""
+        """Ranks of this node that were connected to all others."""
 
     def get(self, path: str) -> bytes | None:
-        """Return the value at /scope/key, None when there is none. Raises ValueError for a bad path."""
+        """Return the value at /scope/key, or None. Raises ValueError for a bad path."""
         name, key = _split(path)
         with self._lock:
             scope = self._scopes.get(name, _NOTHING)
@@ -71,7 +70,7 @@ class Rendezvous:
             return self._unpack(value) if value.columns else value.data
 
     def put(self, path: str, data: bytes) -> None:
-        """Set a value. Raises ValueError for a bad path, MemoryError when the store is full."""
+        """Set a value. Raises ValueError for a bad path, MemoryError if the store is full."""
         name, key = _split(path)
         value = pack(data)
         with self._lock:
@@ -92,10 +91,10 @@ class Rendezvous:
             self._tell(Entry(self._node, self._serial + 1, scope.generation, name, key, value))
 
     def delete(self, path: str) -> None:
-        """Note that the rank named by the key is connected. Raises ValueError for a bad path.
+        """Record that the rank in the key is connected. Raises ValueError for a bad path.
 
-        Slower ranks may still ask for its value, so the scope goes when all of this node's ranks
-        have said so: a second `hvd.init()` must not find the addresses of the first.
+        Slower ranks may still need its value, so the generation ends when all of this node's ranks are
+        connected.
         """
         name, rank = _split(path)
         if name.startswith("global") and rank_of(rank):
@@ -112,7 +111,7 @@ class Rendezvous:
                     self._next_generation(name, scope)
 
     def apply(self, message: bytes, place: int = 0) -> None:
-        """Take over what the head tells of all nodes. Raises ValueError."""
+        """Apply the entries of a message from the head. Raises ValueError."""
         entries = [entry for entry, _ in decode(message, place)]
         with self._lock:
             for entry in entries:
@@ -121,7 +120,7 @@ class Rendezvous:
     def _apply(self, entry: Entry) -> None:
         scope = self._scopes.setdefault(entry.scope, _Scope())
         if entry.generation > scope.generation and not scope.ours:
-            # Others have met again without us.
+            # Other nodes have met again without this node's ranks.
             self._drop(entry.scope, scope, entry.generation)
         if entry.generation < scope.generation:
             return
@@ -169,19 +168,18 @@ class Rendezvous:
 
 
 class Outbox:
-    """Entries on their way to the head."""
+    """Queue of entries for the head."""
 
     def __init__(self) -> None:
         self._entries: deque[bytes] = deque()
         self.filled = threading.Event()
 
     def add(self, entry: bytes) -> None:
-        """Have an entry sent."""
         self._entries.append(entry)
         self.filled.set()
 
     def take(self, most: int) -> bytes:
-        """Entries of about `most` bytes together, at least one if there is any."""
+        """Remove and return entries of about `most` bytes, at least one if there is any."""
         self.filled.clear()
         parts = []
         while self._entries and most > 0:
@@ -193,7 +191,7 @@ class Outbox:
 
 
 def rank_of(key: str) -> str:
-    """Return the rank, as text, that a key of Gloo's belongs to: ``3`` or ``rank_3``; or nothing."""
+    """Return the rank in Gloo's key ``3`` or ``rank_3``, as text; empty without one."""
     rank = key[5:] if key.startswith("rank_") else key
     return rank if rank.isascii() and rank.isdigit() else ""
 
@@ -206,14 +204,13 @@ def _split(path: str) -> tuple[str, str]:
     return scope, key
 
 
-# What one answer holds, unless a single value is longer; with a thousand agents it is this that
-# bounds the head's memory.
+# Most bytes of an answer, unless a single value is longer: this bounds the head's memory.
 MAX_ANSWER = 128 << 10
 
 
 @dataclass
 class _Meeting:
-    """One generation of a scope: where its entries are, whose they are, and who needs them."""
+    """One generation of a scope: places of its entries, nodes with keys, and nodes that are done."""
 
     places: list[int] = field(default_factory=list)
     nodes: set[int] = field(default_factory=set)
@@ -221,10 +218,9 @@ class _Meeting:
 
 
 class KvLog:
-    """Entries by place. Used by one thread only.
+    """The head's log of entries. For one thread.
 
-    An agent says up to which place it has read, so it may lose its connection at any time and
-    read on in another one.
+    Agents request entries from a place on, so they may lose their connection at any time.
     """
 
     def __init__(self, most: int = MAX_TOTAL) -> None:
@@ -235,11 +231,11 @@ class KvLog:
 
     @property
     def end(self) -> int:
-        """The place of the next entry."""
+        """Place of the next entry."""
         return len(self._entries)
 
     def put(self, message: bytes, place: int = 0) -> None:
-        """Add a node's entries. Raises ValueError, or MemoryError when the board is full."""
+        """Add a node's entries. Raises ValueError, or MemoryError if the log is full."""
         for entry, raw in list(decode(message, place)):
             meeting = self._meetings.setdefault((entry.scope, entry.generation), _Meeting())
             if not entry.key:
@@ -255,7 +251,7 @@ class KvLog:
             self._total += len(raw)
 
     def since(self, place: int, most: int = MAX_ANSWER) -> tuple[bytes, int]:
-        """Entries from a place on, at least one if there is any, and the place after them."""
+        """Return entries from a place on, at least one if there is any, and the next place."""
         parts: list[bytes] = []
         size = 0
         while place < self.end:
@@ -268,7 +264,7 @@ class KvLog:
         return b"".join(parts), place
 
     def _forget(self, scope: str, generation: int) -> None:
-        # Only those who have put a key there can still be connecting.
+        # Only nodes with a key in this generation can still be connecting.
         meeting = self._meetings[scope, generation]
         if not meeting.done >= meeting.nodes:
             return

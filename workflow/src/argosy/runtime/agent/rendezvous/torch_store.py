@@ -1,7 +1,7 @@
-"""The store over which torch's ranks meet, as torchrun has it: not rank 0's.
+"""Torch's store, served by a process of the head instead of rank 0, as with torchrun.
 
 The head's agent listens from the start, and a process of the image serves there: connections wait for it.
-Where the image's torch cannot do that, or the program is none of torch's, rank 0 listens by itself.
+If the image has no torch, or one before 2.0, rank 0 listens itself.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from typing import Sequence
 
 from ..processes.launch import environment_of, workdir
 from ..settings import MeetingPoint, Settings
-from .reserved_ports import listen_alone
 
 _PATIENCE_S = 30.0
-# Torch 2.0 is the first to serve at a socket that listens already. Its import takes a second.
-# Modules of the program may have names of others.
+# Torch can serve on an open socket since 2.0. The metadata has its version: an import takes a second.
+# The program's folder is not searched: its modules may have the names of others.
 _ALONE = "import sys; sys.path[:] = filter(None, sys.path)\n"
 _CHECK = f"""{_ALONE}
 from importlib.metadata import version
-sys.exit(int(version("torch").split(".")[0]) < 2)
+print(int(version("torch").split(".")[0]) >= 2)
 """
 _SERVE = f"""{_ALONE}
 import signal
@@ -33,25 +32,26 @@ signal.pause()
 """
 
 
-def listen_for_store(settings: Settings) -> socket.socket | None:
-    """Listen at a free port of the head; None where no store could be served there. Raises OSError."""
+def can_serve(settings: Settings) -> bool:
+    """Return whether the image's torch can serve the store; a slow file system delays the answer."""
     try:
         done = subprocess.run(
             [_python(settings), "-c", _CHECK],
             env=environment_of(settings, 0, MeetingPoint()),
             cwd=workdir(settings),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             timeout=_PATIENCE_S,
         )
     except (OSError, subprocess.SubprocessError):
-        return None
-    return None if done.returncode else listen_alone()
+        return False
+    # Not by the exit code: the agent's main thread may reap the process first.
+    return done.stdout == b"True\n"
 
 
 def store_command(settings: Settings, listener: socket.socket) -> Sequence[str]:
-    """Return the command that serves the store at a socket, which it inherits."""
+    """Return the command that serves the store on an inherited socket."""
     place = (settings.head_address, listener.getsockname()[1], settings.ranks, listener.fileno())
     return [_python(settings), "-c", _SERVE, *map(str, place)]
 

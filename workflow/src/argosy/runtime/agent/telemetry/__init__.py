@@ -1,1 +1,1 @@
-"""What a node does while its ranks run: CPUs, memory, network, disks, energy and GPUs, once a second."""
+"""Telemetry of a node while its ranks run: CPUs, memory, network, disks, energy and GPUs, once a second."""

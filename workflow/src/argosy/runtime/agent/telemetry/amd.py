@@ -1,8 +1,7 @@
-"""GPUs of AMD's by the files of their driver: one line for each of them a sample.
+"""Telemetry of AMD GPUs from the files of their driver: one line per GPU and sample.
 
-Which the job has: those of the kernel's list for computing (KFD) that the agent may open, chosen by
-ROCR_VISIBLE_DEVICES as the runtime of ROCm does, by their places in that list or by their unique ids.
-
+The job's GPUs are those of the kernel's compute list (KFD) that the agent can open, selected by
+ROCR_VISIBLE_DEVICES as in ROCm: by their index in that list, or by their unique id.
 https://docs.kernel.org/gpu/amdgpu/thermal.html, https://docs.kernel.org/gpu/amdgpu/driver-misc.html
 """
 
@@ -14,12 +13,12 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Sequence
 
-from .source import Integral, Opened, Record, UnreadError, read_text, unread_record, why
+from .source import Integral, Opened, Record, Unread, UnreadError, read_text, unread_record, why
 
 QUANTITIES: Mapping[str, tuple[Sequence[str], Callable[[int], Any]]] = {
     "utilisation": (["gpu_busy_percent"], lambda percent: percent / 100),
     "memory_used_bytes": (["mem_info_vram_used"], int),
-    # Newer chips have the second alone.
+    # Newer chips have only the second file.
     "power_w": (
         ["hwmon/hwmon*/power1_average", "hwmon/hwmon*/power1_input"],
         lambda microwatts: microwatts / 1e6,
@@ -28,25 +27,25 @@ QUANTITIES: Mapping[str, tuple[Sequence[str], Callable[[int], Any]]] = {
     "memory_clock_hz": (["hwmon/hwmon*/freq2_input"], int),
     "temperature_c": (["hwmon/hwmon*/temp1_input"], lambda millidegrees: millidegrees / 1000),
 }
-"""From a quantity's name, which has its unit, to files of the device, and what their number means."""
+"""Quantities by name: files of the device, and the conversion of their number."""
 
 _NOT_TOLD = ("throttle_reasons",)
-"""What the report knows of NVIDIA's GPUs and these files do not tell."""
+"""Quantities of NVIDIA GPUs that these files lack."""
 
 
 @dataclass(frozen=True)
 class AmdDevice:
-    """A GPU that the job has: the folder of its files, and its unique id in hexadecimal digits."""
+    """A GPU of the job: the folder of its files, and its unique id in hexadecimal."""
 
     folder: str
     unique_id: str
 
 
 class AmdGpuSource:
-    """All GPUs of AMD's that the job has on this node.
+    """Source for the job's AMD GPUs on this node.
 
     Args:
-        visible: the value of ROCR_VISIBLE_DEVICES; None: all that can be opened.
+        visible: the value of ROCR_VISIBLE_DEVICES; None: all GPUs that can be opened.
     """
 
     name = "gpu"
@@ -58,40 +57,36 @@ class AmdGpuSource:
         self._gpus: list[_Gpu] = []
 
     def is_here(self) -> bool:
-        """Whether the node has such GPUs at all."""
         return bool(_listed(self._sys))
 
     def open(self) -> Opened:
-        """Find the GPUs. Raises UnreadError when there is none for this job."""
+        """Find the job's GPUs. Raises UnreadError if there are none."""
         devices = visible_devices(self._sys, self._dev, self._visible)
         if not devices:
             raise UnreadError("the job has no GPU on this node")
         self._gpus = [_Gpu(number, device) for number, device in enumerate(devices)]
         header = {"gpus": [gpu.entry() for gpu in self._gpus], "driver": _driver(self._sys)}
-        records = [line for gpu in self._gpus for line in gpu.sample()]
         untold = [
-            unread_record(name, "AMD's driver does not tell", gpu=gpu.number)
+            unread_record(name, "AMD's driver does not report it", gpu=gpu.number)
             for gpu in self._gpus
             for name in _NOT_TOLD
         ]
-        return Opened(header, records=[*records, *untold])
+        return Opened(header, records=[*self.sample(), *untold])
 
     def sample(self) -> Sequence[Record]:
-        """Return each GPU's line."""
         return [line for gpu in self._gpus for line in gpu.sample()]
 
 
 class _Gpu:
-    """One GPU, under its number among those that the job sees."""
+    """One GPU; `number` is its index among the job's GPUs."""
 
     def __init__(self, number: int, device: AmdDevice) -> None:
         self.number = number
         self._device = device
         self._energy = Integral()
-        self._said: set[tuple[str, str]] = set()
+        self._unread = Unread()
 
     def entry(self) -> Record:
-        """Return what the header says of it."""
         return {
             "gpu": self.number,
             "uuid": f"GPU-{self._device.unique_id}" if self._device.unique_id else None,
@@ -102,16 +97,14 @@ class _Gpu:
         }
 
     def sample(self) -> list[Record]:
-        """Return its line, and one for each thing that cannot be read and was not named before."""
+        """Return the GPU's line, and a line for each new read error."""
         record: dict[str, Any] = {"kind": "gpu", "at": time.monotonic(), "gpu": self.number}
         lines: list[Record] = [record]
         for name, (files, meaning) in QUANTITIES.items():
             try:
                 record[name] = meaning(int(read_text(self._file(files))))
             except (OSError, ValueError, UnreadError) as error:
-                if (name, why(error)) not in self._said:
-                    self._said.add((name, why(error)))
-                    lines.append(unread_record(name, why(error), gpu=self.number))
+                lines += self._unread.report(name, why(error), gpu=self.number)
         if "power_w" in record:
             record["energy_j"] = self._energy.add(record["at"], record["power_w"])
         return lines
@@ -125,9 +118,9 @@ class _Gpu:
 
 
 def visible_devices(sys: str, dev: str, visible: str | None) -> list[AmdDevice]:
-    """Return the GPUs that ROCR_VISIBLE_DEVICES names, in its order.
+    """Return the GPUs of ROCR_VISIBLE_DEVICES, in its order.
 
-    As in ROCm, what names none, or one that was named before, ends the list.
+    As in ROCm, an unknown or repeated GPU ends the list.
     """
     devices = [
         AmdDevice(f"{sys}/class/drm/renderD{minor}/device", unique_id)
@@ -154,7 +147,7 @@ def _named(word: str, devices: Sequence[AmdDevice]) -> AmdDevice | None:
 
 
 def _listed(sys: str) -> list[tuple[int, str]]:
-    """Return the number of the device file and the unique id of each GPU, in the kernel's order."""
+    """Return device number and unique id of each GPU, in the kernel's order."""
     folders = glob.glob(f"{sys}/class/kfd/kfd/topology/nodes/*")
     found: list[tuple[int, str]] = []
     for folder in sorted(folders, key=lambda each: int(os.path.basename(each))):
@@ -163,17 +156,17 @@ def _listed(sys: str) -> list[tuple[int, str]]:
                 line.split(None, 1) for line in read_text(f"{folder}/properties").splitlines()
             )
         except (OSError, ValueError):
-            # A node that the job may not look into, which is another job's GPU.
+            # An unreadable entry is another job's GPU.
             continue
         minor, unique_id = int(rows.get("drm_render_minor", 0)), int(rows.get("unique_id", 0))
-        # Nodes of processors have none.
+        # Entries of CPUs have none.
         if minor > 0:
             found.append((minor, f"{unique_id:016x}" if unique_id else ""))
     return found
 
 
 def _can_be_opened(path: str) -> bool:
-    """Return whether the job may use a device: the control group decides, not the file's mode."""
+    """Return whether the job may use a device; the control group decides, not the file's mode."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
     except OSError:
@@ -182,7 +175,7 @@ def _can_be_opened(path: str) -> bool:
 
 
 def _driver(sys: str) -> str | None:
-    """Return the version of the kernel's module; None of one that came with the kernel."""
+    """Return the version of the kernel module; None for the kernel's own module."""
     return _text(f"{sys}/module/amdgpu/version") or None
 
 

@@ -1,4 +1,4 @@
-"""The node's own counters: CPUs, memory, disks, network and energy; of the job's control group, if any.
+"""Counters of the node, and of the job's control group: CPUs, memory, disks, network and energy.
 
 https://docs.kernel.org/admin-guide/cgroup-v2.html, https://docs.kernel.org/power/powercap/powercap.html
 """
@@ -17,9 +17,9 @@ from .source import CumulativeCounter, UnreadError, read_text
 
 
 def own_group(proc: str, sys: str) -> str:
-    """Return the folder of the group that this process, and so its ranks, are in.
+    """Return the folder of the control group of this process and its ranks.
 
-    Raises UnreadError where there is no such group, or it is that of the whole node.
+    Raises UnreadError if there is none, or if it is the root group.
     """
     root = group_root(sys)
     if not os.path.exists(f"{root}/cgroup.controllers"):
@@ -30,7 +30,7 @@ def own_group(proc: str, sys: str) -> str:
 
 
 def group_root(sys: str) -> str:
-    """Return where the groups are mounted."""
+    """Return the mount point of control groups."""
     return os.path.normpath(f"{sys}/fs/cgroup")
 
 
@@ -41,14 +41,13 @@ def _has_limit(folder: str) -> bool:
         return False
 
 
-# user, nice, system, irq and softirq of proc(5). What a guest ran is in `user` already; what the
-# hypervisor gave to others (steal) is nobody's work here.
+# user, nice, system, irq and softirq of proc(5). `user` includes guests; stolen time is no work.
 _BUSY = (1, 2, 3, 6, 7)
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class NodeCpu:
-    """The CPUs that the agent may use, whoever keeps them busy."""
+    """CPU time of the agent's CPUs, used by any process."""
 
     keys = ("cpu_s", "cpus")
 
@@ -58,7 +57,7 @@ class NodeCpu:
         self._growth = CumulativeCounter()
 
     def read(self) -> dict[str, float]:
-        """Busy seconds of all of them together, and how many they are."""
+        """Return the busy seconds of all CPUs, and their number."""
         ticks = _busy_ticks(read_text(self._path), self._names)
         if not ticks:
             raise UnreadError(f"none of the agent's CPUs is in {self._path}")
@@ -66,7 +65,7 @@ class NodeCpu:
 
 
 class JobCpu:
-    """The control group of the agent and its ranks, on whichever CPUs they run."""
+    """CPU time of the job's control group, on any CPU."""
 
     keys = ("job_cpu_s",)
 
@@ -76,7 +75,7 @@ class JobCpu:
         self._growth = CumulativeCounter()
 
     def read(self) -> dict[str, float]:
-        """CPU seconds that the group was given."""
+        """Return the group's CPU seconds."""
         self._path = self._path or f"{own_group(*self._roots)}/cpu.stat"
         for line in read_text(self._path).splitlines():
             name, _, value = line.partition(" ")
@@ -86,7 +85,7 @@ class JobCpu:
 
 
 class OwnCpu:
-    """What telemetry itself costs: the threads that take part say so here."""
+    """CPU time of the telemetry itself, recorded by its threads."""
 
     keys = ("agent_cpu_s",)
 
@@ -94,17 +93,17 @@ class OwnCpu:
         self._spent: dict[int, float] = {}
 
     def note(self) -> None:
-        """Take note of the CPU time of the calling thread, since it began."""
+        """Record the CPU time of the calling thread."""
         self._spent[threading.get_ident()] = time.thread_time()
 
     def read(self) -> dict[str, float]:
-        """CPU seconds of those threads together; the first sample has what it cost to begin."""
+        """Return the CPU seconds of all threads, including their start."""
         self.note()
         return {"agent_cpu_s": sum(list(self._spent.values()))}
 
 
 def _busy_ticks(stat: str, names: Collection[str]) -> dict[str, int]:
-    """Busy clock ticks of the named CPUs that are there."""
+    """Parse the busy clock ticks of the named CPUs."""
     ticks = {}
     for line in stat.splitlines():
         if not line.startswith("cpu"):
@@ -116,7 +115,10 @@ def _busy_ticks(stat: str, names: Collection[str]) -> dict[str, int]:
 
 
 class Memory:
-    """The group is looked for once; a limit that comes later is not noticed."""
+    """Used memory of the innermost control group with a limit, or else of the node.
+
+    The group is determined once, at the first reading.
+    """
 
     keys = ("memory_used_bytes",)
 
@@ -128,11 +130,11 @@ class Memory:
 
     @property
     def of(self) -> str:
-        """``cgroup`` or ``node``; known once it was read."""
+        """``cgroup`` or ``node``, after the first reading."""
         return "node" if self._group is None else "cgroup"
 
     def read(self) -> dict[str, float]:
-        """Bytes. A control group's hold its file cache too, a node's do not."""
+        """Return the used bytes; a control group's include its file cache, a node's do not."""
         if not self._found:
             groups = filter(_has_limit, groups_of(self._proc, group_root(self._sys)))
             self._group, self._found = next(groups, None), True
@@ -154,12 +156,12 @@ class Memory:
 # https://docs.kernel.org/admin-guide/iostats.html: always in these units.
 _SECTOR_BYTES = 512
 _SECTORS_READ, _SECTORS_WRITTEN = 5, 9
-# One way of several to an NVMe disk, which has a name of its own for all of them.
+# One path of a multipath NVMe disk, which is listed under its own name as well.
 _PATH_OF_DISK = re.compile(r"nvme\d+c\d+n\d+$")
 
 
 class Disk:
-    """Whole disks: no partitions, and nothing that lies on other disks (loop, dm, md, zram)."""
+    """Traffic of whole disks, without partitions and stacked devices (loop, dm, md, zram)."""
 
     keys = ("disk_read_bytes", "disk_written_bytes")
 
@@ -182,7 +184,7 @@ class Disk:
     def _is_disk(self, name: str) -> bool:
         if _PATH_OF_DISK.match(name):
             return False
-        # Slashes of a disk's name are exclamation marks in sysfs.
+        # Slashes in a disk's name are exclamation marks in sysfs.
         return os.path.exists(f"{self._sys}/block/{name.replace('/', '!')}/device")
 
 
@@ -197,15 +199,15 @@ _ARPHRD_INFINIBAND = "32"  # if_arp(7)
 
 
 class Network:
-    """Interfaces that have a device, so no loopback, bridge or bond, and ports of InfiniBand.
+    """Traffic of physical interfaces (no loopback, bridge or bond) and of InfiniBand ports.
 
-    What a port counts comprises IP over InfiniBand, so such interfaces do not count beside it.
+    Ports count IP over InfiniBand as well, so such interfaces are skipped.
     """
 
     keys = ("network_received_bytes", "network_sent_bytes")
 
     def __init__(self, proc: str = "/proc", sys: str = "/sys") -> None:
-        # Of this process's own network namespace, as /proc/net is.
+        # /proc/net belongs to this process's network namespace.
         self._path = f"{proc}/net/dev"
         self._sys = sys
         self._ports: list[str] | None = None
@@ -245,7 +247,7 @@ class Network:
 
 
 class CpuEnergy:
-    """All packages together. Their cores are part of them; memory, and the whole board, are not."""
+    """Energy of all processor packages, including cores but not memory or board."""
 
     keys = ("cpu_energy_j",)
 
@@ -255,7 +257,7 @@ class CpuEnergy:
         self._growth = CumulativeCounter()
 
     def read(self) -> dict[str, float]:
-        """Joules. Most kernels let only root read them."""
+        """Return joules; on most kernels only root can read them."""
         if not self._packages:
             self._find()
         counters = {zone: int(read_text(f"{zone}/energy_uj")) for zone in self._packages}

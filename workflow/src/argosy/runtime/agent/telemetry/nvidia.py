@@ -1,6 +1,6 @@
-"""NVIDIA's GPUs: which of them the job may use, and one line for each of them a sample.
+"""Telemetry of NVIDIA GPUs: the job's devices, and one line per GPU and sample.
 
-All is asked of NVIDIA's management library (NVML) by its Python module pynvml:
+Values come from NVIDIA's management library (NVML) through its Python module pynvml:
 https://docs.nvidia.com/deploy/nvml-api
 """
 
@@ -14,28 +14,37 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Collection, Mapping, Sequence
 
-from .source import CumulativeCounter, Integral, Opened, Record, UnreadError, unread_record, why
+from .source import (
+    CumulativeCounter,
+    Integral,
+    Opened,
+    Record,
+    Unread,
+    UnreadError,
+    unread_record,
+    why,
+)
 
 
 @dataclass(frozen=True)
 class Device:
-    """A GPU, or a slice of one that is split by MIG; `handle` is NVML's."""
+    """A GPU, or a MIG slice of one; `handle` is NVML's."""
 
     handle: Any
     mig: bool
 
 
 def load_nvml(path: str, proc: str = "/proc") -> Any:
-    """Return the module, ready to be asked.
+    """Load and initialize pynvml.
 
     Args:
-        path: of pynvml.py; empty: wherever Python finds it.
+        path: the path of pynvml.py; empty: import it from Python's path.
 
     Raises:
-        UnreadError: the node has no driver, or the module is not there.
-        Exception: what the module raises in a Python that is too old for it, or NVMLError.
+        UnreadError: the node has no driver, or pynvml is missing.
+        Exception: errors of the module in a Python that is too old for it, or NVMLError.
     """
-    # The module takes a tenth of a second to load, which nodes without GPUs shall not spend.
+    # Loading takes a tenth of a second: nodes without GPUs skip it.
     if not os.path.exists(f"{proc}/driver/nvidia/version"):
         raise UnreadError("there is no NVIDIA driver")
     try:
@@ -47,13 +56,13 @@ def load_nvml(path: str, proc: str = "/proc") -> Any:
 
 
 def visible_devices(nvml: Any, visible: str | None) -> list[Device]:
-    """Return the devices in the order in which CUDA numbers them.
+    """Return the job's devices in CUDA's order.
 
-    CUDA passes over what is not there together with all that is named after it, and so is done here:
+    As in CUDA, an unknown device ends the list:
     https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#env-vars
 
     Args:
-        visible: the value of CUDA_VISIBLE_DEVICES; None: all that can be opened from here.
+        visible: the value of CUDA_VISIBLE_DEVICES; None: all devices that can be opened.
     """
     gpus = _usable_gpus(nvml)
     if visible is None:
@@ -68,7 +77,7 @@ def visible_devices(nvml: Any, visible: str | None) -> list[Device]:
 
 
 def pci_addresses(path: str, visible: str | None) -> list[str]:
-    """Return the PCI address of each visible device, as the kernel writes it; raises as `load_nvml`."""
+    """Return the PCI address of each visible device in the kernel's notation; raises as `load_nvml`."""
     nvml = load_nvml(path)
     handles = [
         nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(each.handle) if each.mig else each.handle
@@ -83,7 +92,7 @@ def _load_file(path: str) -> Any:
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is not a Python module")
     module = importlib.util.module_from_spec(spec)
-    # It looks for itself there while it is loaded.
+    # The module looks itself up while it is loaded.
     sys.modules["pynvml"] = module
     try:
         spec.loader.exec_module(module)
@@ -93,7 +102,7 @@ def _load_file(path: str) -> Any:
 
 
 def _usable_gpus(nvml: Any) -> list[Any]:
-    """Return handles in the order of the PCI bus. GPUs of other jobs are counted but cannot be opened."""
+    """Return handles in the order of the PCI bus; GPUs of other jobs cannot be opened."""
     handles = []
     for index in range(nvml.nvmlDeviceGetCount()):
         try:
@@ -104,7 +113,7 @@ def _usable_gpus(nvml: Any) -> list[Any]:
 
 
 def _parts(nvml: Any, gpu: Any) -> list[Device]:
-    """Return the GPU itself, or its slices if it is split."""
+    """Return the GPU, or its slices if it is split."""
     try:
         split = nvml.nvmlDeviceGetMigMode(gpu)[0] == nvml.NVML_DEVICE_MIG_ENABLE
     except nvml.NVMLError:
@@ -122,7 +131,7 @@ def _parts(nvml: Any, gpu: Any) -> list[Device]:
 
 
 def _named(nvml: Any, gpus: Sequence[Any], word: str) -> list[Device]:
-    """Return what one word of CUDA_VISIBLE_DEVICES stands for: an index, a UUID or the beginning of one."""
+    """Resolve a word of CUDA_VISIBLE_DEVICES: an index, a UUID or a prefix of one."""
     if word.startswith("MIG-"):
         try:
             return [Device(nvml.nvmlDeviceGetHandleByUUID(word), mig=True)]
@@ -161,16 +170,16 @@ def _clock_hz(nvml: Any, gpu: Any, clock: int) -> int:
 
 
 def _memory_used_bytes(nvml: Any, gpu: Any) -> int:
-    """Return what programs use, without what the driver keeps for itself: 615 MiB of an idle H200."""
+    """Return the memory of programs, without the driver's own: 615 MiB on an idle H200."""
     try:
         return int(nvml.nvmlDeviceGetMemoryInfo(gpu, nvml.nvmlMemory_v2).used)
     except (AttributeError, nvml.NVMLError):
-        # Drivers before 510, and modules of their time, tell both together alone.
+        # Drivers before 510, and older modules, report only the sum.
         return int(nvml.nvmlDeviceGetMemoryInfo(gpu).used)
 
 
 def _pcie_bytes_per_s(nvml: Any, gpu: Any, direction: int) -> int:
-    # In KB, over the 20 ms that the call takes.
+    # In KB per second, averaged over the 20 ms of the call.
     return int(nvml.nvmlDeviceGetPcieThroughput(gpu, direction)) * 1000
 
 
@@ -210,23 +219,23 @@ QUANTITIES: Mapping[str, Quantity] = {
         nvml, gpu, nvml.NVML_PCIE_UTIL_TX_BYTES
     ),
 }
-"""From a quantity's name, which has its unit, to what reads it by NVML and a handle."""
+"""Functions that read a quantity through NVML and a handle, by name."""
 
 SLOW = ("pcie_received_bytes_per_s", "pcie_sent_bytes_per_s")
-"""They take 20 ms each, in which others who want something of the driver may have to wait."""
+"""Quantities that take 20 ms each, during which the driver may block other callers."""
 
 CUMULATIVE = ("energy_j", "nvlink_received_bytes", "nvlink_sent_bytes")
-"""They count from the driver's start or longer."""
+"""Counters since the driver's start or earlier."""
 
 OF_SLICES = ("memory_used_bytes",)
-"""What a slice of a GPU has of its own."""
+"""Quantities of MIG slices."""
 
 
 _NOT_OF_A_SLICE = "a MIG slice has none of its own, only the whole GPU"
 
 
 class Gpu:
-    """One GPU or slice, under its number among those that the job sees."""
+    """One GPU or slice; `number` is its index among the job's devices."""
 
     def __init__(self, nvml: Any, number: int, device: Device) -> None:
         self._nvml = nvml
@@ -235,8 +244,8 @@ class Gpu:
         self._names = [name for name in QUANTITIES if not device.mig or name in OF_SLICES]
         self._growth = {name: CumulativeCounter() for name in CUMULATIVE}
         self._integral: Integral | None = None
-        self._said: set[tuple[str, str]] = set()
-        # The same error at every sample means the same until the end.
+        self._errors = Unread()
+        # Permanent errors: do not read the quantity again.
         self._lasting = (
             nvml.NVML_ERROR_NOT_SUPPORTED,
             nvml.NVML_ERROR_NO_PERMISSION,
@@ -244,19 +253,19 @@ class Gpu:
         )
 
     def open(self) -> tuple[Record, list[Record]]:
-        """Return the entry in the header, and the lines of the first sample."""
-        # Slow ones wait for their turn.
+        """Return the GPU's entry in the header, and the lines of the first sample."""
+        # Slow quantities are read later, in turn.
         lines = self.sample(SLOW)
         if not self._device.mig and "energy_j" not in self._names and "power_w" in lines[0]:
             self._integral = Integral()
             self._integrate(lines[0])
         if self._device.mig:
             missing = [name for name in QUANTITIES if name not in OF_SLICES]
-            lines += [self._unread(name, _NOT_OF_A_SLICE) for name in missing]
+            lines += [unread_record(name, _NOT_OF_A_SLICE, gpu=self._number) for name in missing]
         return self._entry(), lines
 
     def sample(self, leave_out: Collection[str]) -> list[Any]:
-        """Return the GPU's line, and one for each thing that it does not offer and was not named before."""
+        """Return the GPU's line, and a line for each new read error."""
         record: dict[str, Any] = {"kind": "gpu", "at": time.monotonic(), "gpu": self._number}
         lines: list[Record] = [record]
         for name in [each for each in self._names if each not in leave_out]:
@@ -277,13 +286,7 @@ class Gpu:
     def _failed(self, name: str, error: Any) -> list[Record]:
         if error.value in self._lasting:
             self._names.remove(name)
-        if (name, why(error)) in self._said:
-            return []
-        self._said.add((name, why(error)))
-        return [self._unread(name, why(error))]
-
-    def _unread(self, name: str, reason: str) -> Record:
-        return unread_record(name, reason, gpu=self._number)
+        return self._errors.report(name, why(error), gpu=self._number)
 
     def _entry(self) -> Record:
         nvml, handle = self._nvml, self._device.handle
@@ -302,12 +305,12 @@ class Gpu:
 
 
 class GpuSource:
-    """All GPUs of the job on this node.
+    """Source for the job's NVIDIA GPUs on this node.
 
     Args:
-        path: of pynvml.py; empty: wherever Python finds it.
-        visible: the value of CUDA_VISIBLE_DEVICES; None: all that can be opened.
-        load: gives the module, ready to be asked.
+        path: the path of pynvml.py; empty: import it from Python's path.
+        visible: the value of CUDA_VISIBLE_DEVICES; None: all devices that can be opened.
+        load: loads and initializes the module.
     """
 
     name = "gpu"
@@ -322,7 +325,7 @@ class GpuSource:
         self._turn = 0
 
     def open(self) -> Opened:
-        """Open NVML. Raises UnreadError when there is no GPU for this job, and what NVML raises."""
+        """Open NVML. Raises UnreadError if the job has no GPU, and errors of NVML."""
         nvml = self._load(self._path)
         devices = visible_devices(nvml, self._visible)
         if not devices:
@@ -336,7 +339,7 @@ class GpuSource:
         return Opened(header, records=[line for _, lines in opened for line in lines])
 
     def sample(self) -> Sequence[Record]:
-        """Return each GPU's line. What takes long is asked of one of them at a time, in turn."""
+        """Return one line per GPU; slow quantities are read from one GPU at a time, in turn."""
         lines: list[Record] = []
         for number, gpu in enumerate(self._gpus):
             lines += gpu.sample(() if number == self._turn else SLOW)

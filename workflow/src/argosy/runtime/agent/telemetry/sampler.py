@@ -1,7 +1,7 @@
-"""Samples are taken on time, each source in a thread of its own, and written as whole lines.
+"""Samples all sources on time, each in its own thread, and writes whole lines.
 
-Nothing here may fail, delay or end a run. The sampler's thread only waits, with limits, and writes; a call
-that hangs costs the samples of its own source.
+Telemetry must not fail, delay or end a run. The sampler's thread only waits, with timeouts, and writes;
+a call that hangs costs only its own source's samples.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Sequence
 
 from ..files import open_for_append
-from .source import Opened, Record, Source, unread_record, why
+from .source import Opened, Record, Source, Unread, unread_record, why
 
 
 class TelemetryWriter:
-    """Writes each sample by one call. What cannot be written is left out, and later said to be.
+    """Writes each sample with one call. Samples that cannot be written are dropped and reported later.
 
-    The header comes first even when it could not be written at once.
+    The header comes first even if its first write failed.
     """
 
     def __init__(self, path: str) -> None:
@@ -36,11 +36,11 @@ class TelemetryWriter:
         self._reason = ""
 
     def begin(self, header: Mapping[str, Any]) -> None:
-        """Put this first."""
+        """Set the header."""
         self._header = [header]
 
     def write(self, records: Sequence[Record]) -> None:
-        """Add the lines of one sample, if that is possible now."""
+        """Append the lines of one sample, or drop them on an error."""
         lines = [*self._header, *self._loss(), *records]
         if not lines:
             return
@@ -54,7 +54,6 @@ class TelemetryWriter:
             self._lost = 0
 
     def close(self) -> None:
-        """Close the file: nothing more comes."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -70,7 +69,7 @@ class TelemetryWriter:
             self._size = os.fstat(self._descriptor).st_size
         written = os.write(self._descriptor, data)
         if written < len(data):
-            # Half a line would spoil the next one.
+            # A partial line would damage the next one.
             os.ftruncate(self._descriptor, self._size)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._size += written
@@ -78,7 +77,7 @@ class TelemetryWriter:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a worker was asked for; its first answer has `opened`, too."""
+    """A worker's sample; its first answer also has `opened`."""
 
     worker: Worker
     records: Sequence[Record]
@@ -86,12 +85,12 @@ class Answer:
 
 
 class Worker(threading.Thread):
-    """Samples one source.
+    """Thread that samples one source.
 
     Args:
-        source: used by this thread alone.
-        answer: takes what was asked for, in this thread.
-        note: called in this thread after each piece of work.
+        source: used by this thread only.
+        answer: called in this thread with each sample.
+        note: called in this thread after each sample.
     """
 
     def __init__(
@@ -100,24 +99,23 @@ class Worker(threading.Thread):
         super().__init__(name=f"telemetry-{source.name}", daemon=True)
         self.source = source
         self.asked_at: float | None = None
-        """Since when an answer is awaited (monotonic); None when none is."""
+        """Monotonic time of the open request; None: there is none."""
         self._answer = answer
         self._note = note
         self._asked: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._said: set[str] = set()
+        self._errors = Unread()
 
     def ask(self) -> None:
-        """Ask for a sample, unless the last one is still awaited. Never waits."""
+        """Request a sample, unless a request is open. Does not block."""
         if self.asked_at is None:
             self.asked_at = time.monotonic()
             self._asked.put(None)
 
     def run(self) -> None:
-        """Run the thread."""
         self._asked.get()
         opened = self._open()
         self._give(Answer(self, opened.records, opened))
-        # What cannot be begun is not tried again; it has been named.
+        # A source that cannot be opened is reported and not tried again.
         while self.source.name not in opened.unread:
             self._asked.get()
             self._give(Answer(self, self._sample()))
@@ -136,30 +134,26 @@ class Worker(threading.Thread):
         try:
             return self.source.sample()
         except Exception as error:
-            reason = why(error)
-            if reason in self._said:
-                return []
-            self._said.add(reason)
-            return [unread_record(self.source.name, reason)]
+            return self._errors.report(self.source.name, why(error))
 
 
 INTERVAL_S = 1.0
-_PATIENCE_S = 5.0  # Then a source that gives no answer is named, and no longer waited for.
+_PATIENCE_S = 5.0  # until a source without an answer is reported
 _LAST_SAMPLE_S = 0.5
-_STOP_S = 1.0  # The longest that a run's end waits for all this.
+_STOP_S = 1.0  # longest delay of a run's end
 
 
 class Telemetry(threading.Thread):
-    """Samples until it is stopped.
+    """Thread that samples all sources until it is stopped.
 
     Args:
-        journal: where the lines go.
-        header: who this is; the rest of the first line comes from the sources.
-        sources: what is sampled, each in a thread of its own.
-        note: called in each thread that takes part, after each piece of work.
-        opened: called with the first line once all sources have said what they are.
-        interval_s: from one sample to the next.
-        patience_s: how long an answer may take before it is said to be missing.
+        journal: the writer of lines.
+        header: the first line, to which the sources add their part.
+        sources: the sources, each sampled in its own thread.
+        note: called in each thread after each piece of work.
+        opened: called with the first line once all sources are open.
+        interval_s: seconds between samples.
+        patience_s: seconds until an answer is reported missing.
     """
 
     def __init__(
@@ -189,20 +183,19 @@ class Telemetry(threading.Thread):
         self._stopping = False
 
     def begin(self) -> None:
-        """Start, or do nothing where no more threads can be had."""
+        """Start, unless no more threads are allowed."""
         with contextlib.suppress(RuntimeError):
             for worker in self._workers:
                 worker.start()
             self.start()
 
     def stop(self) -> None:
-        """Take the last sample and end; what hangs is left behind."""
+        """Take the last sample and end, without waiting for hanging sources."""
         self._answers.put(None)
         if self.is_alive():
             self.join(_STOP_S)
 
     def run(self) -> None:
-        """Run the thread."""
         try:
             self._sample()
         except Exception as error:
@@ -215,7 +208,7 @@ class Telemetry(threading.Thread):
         while not self._stopping:
             self._ask()
             now = time.monotonic()
-            # Beats that were missed are left out, so that the others stay on time.
+            # Missed beats are skipped, so that the others stay on time.
             self._listen(start + next_beat(now - start, self._interval_s))
         self._ask()
         self._listen(time.monotonic() + _LAST_SAMPLE_S, ending=True)
@@ -235,7 +228,7 @@ class Telemetry(threading.Thread):
         self._note()
 
     def _awaited(self) -> list[Worker]:
-        """Return those who owe an answer and may still be hoped for."""
+        """Return the workers with an open request that are not reported missing."""
         return [
             worker
             for worker in self._workers
@@ -243,7 +236,7 @@ class Telemetry(threading.Thread):
         ]
 
     def _listen(self, until: float, *, ending: bool = False) -> None:
-        """Write answers as they come, until that time, or when `ending` until there are no more."""
+        """Write answers until a monotonic time; when `ending`, until no request is open."""
         while self._awaited() if ending else not self._stopping:
             try:
                 answer = self._answers.get(timeout=max(0.0, until - time.monotonic()))
@@ -258,7 +251,7 @@ class Telemetry(threading.Thread):
         worker = answer.worker
         if answer.opened:
             if worker not in self._unopened:
-                # It was given up, and said so, in a header that is already written.
+                # The worker was given up, as the written header reports.
                 self._workers.remove(worker)
                 return
             self._header.update(answer.opened.header)
@@ -282,7 +275,7 @@ class Telemetry(threading.Thread):
     # ---- the file
 
     def _write(self, records: Sequence[Record]) -> None:
-        """Write the lines; those that come before the first one is known wait for it."""
+        """Write lines, after the header once it is complete."""
         self._early += records
         if self._unopened:
             return
@@ -295,5 +288,5 @@ class Telemetry(threading.Thread):
 
 
 def next_beat(elapsed_s: float, interval_s: float) -> float:
-    """Return seconds from the start to the first beat that is still to come."""
+    """Return the seconds from the start to the next beat."""
     return (math.floor(elapsed_s / interval_s) + 1) * interval_s

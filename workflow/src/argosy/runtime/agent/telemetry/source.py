@@ -1,36 +1,37 @@
-"""What a source of telemetry is, how its readers are asked, and counters that begin with the first look."""
+"""Sources and readers of telemetry, and counters that begin with the first reading."""
 
 from __future__ import annotations
 
 import os
 import time
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Callable, Mapping, Protocol, Sequence
 
 
 class UnreadError(Exception):
-    """Something cannot be read; the text says why, in one line."""
+    """A value cannot be read; the text is the reason in one line."""
 
 
 class Reader(Protocol):
-    """One kind of numbers; it does nothing before it is read for the first time."""
+    """Reader of some values; idle before the first reading."""
 
     @property
     def keys(self) -> Sequence[str]:
-        """The names of its values."""
+        """The names of the values."""
 
     def read(self) -> dict[str, float]:
-        """Return the values. Counters begin with 0. Raises OSError, ValueError, UnreadError."""
+        """Return the values; counters begin at 0. Raises OSError, ValueError, UnreadError."""
 
 
 def read_text(path: str) -> str:
-    """Return the content of one of the kernel's small files. Raises OSError."""
+    """Return the content of a small file of the kernel. Raises OSError."""
     with open(path, "rb", buffering=0) as file:
         return file.read().decode("utf-8", "replace")
 
 
 def why(error: Exception) -> str:
-    """Return the error in one line, with the file that it is about."""
+    """Return an error in one line, with its file."""
     if isinstance(error, OSError) and error.errno:
         reason = os.strerror(error.errno).lower()
         return f"{reason}: {error.filename}" if error.filename else reason
@@ -38,12 +39,12 @@ def why(error: Exception) -> str:
 
 
 class CumulativeCounter:
-    """How much a set of counters has grown altogether, each since it was seen first.
+    """Total growth of a set of counters, each since its first reading.
 
-    A counter that falls has begun anew: what it had until then stays, and this fall adds nothing.
+    A counter that falls has been reset: the fall adds nothing.
 
     Args:
-        ranges: for a counter that wraps around, the value after which it is 0 again.
+        ranges: the largest value of counters that wrap around, by name.
     """
 
     def __init__(self, ranges: Mapping[str, float] | None = None) -> None:
@@ -52,7 +53,7 @@ class CumulativeCounter:
         self._total: float = 0
 
     def add(self, counters: Mapping[str, float]) -> float:
-        """Return the growth up to these values. A counter that is not among them is looked at next time."""
+        """Return the total growth up to these values; counters may be missing."""
         for name, value in counters.items():
             step = value - self._last.get(name, value)
             if step < 0:
@@ -63,7 +64,7 @@ class CumulativeCounter:
 
 
 class Integral:
-    """The integral of a rate over time by the trapezium rule, from the first value on."""
+    """Integral of a rate over time by the trapezoidal rule."""
 
     def __init__(self) -> None:
         self._last: tuple[float, float] | None = None
@@ -81,9 +82,23 @@ class Integral:
 Record = Mapping[str, Any]
 
 
+class Unread:
+    """Reports each missing value and reason once."""
+
+    def __init__(self) -> None:
+        self._reported: set[tuple[str, str]] = set()
+
+    def report(self, what: str, reason: str, **more: Any) -> list[Record]:
+        """Return a line about a missing value, unless it has been reported."""
+        if (what, reason) in self._reported:
+            return []
+        self._reported.add((what, reason))
+        return [unread_record(what, reason, **more)]
+
+
 @dataclass(frozen=True)
 class Opened:
-    """What a source begins with: its part of the header, what it cannot read and why, a first sample."""
+    """A source's part of the header, its unreadable values with reasons, and its first sample."""
 
     header: Mapping[str, Any] = field(default_factory=dict)
     unread: Mapping[str, str] = field(default_factory=dict)
@@ -91,24 +106,25 @@ class Opened:
 
 
 class Source(Protocol):
-    """Used by one thread, which may hang in it without harm to any other."""
+    """A source of samples, used by its own thread, which may hang."""
 
     @property
     def name(self) -> str:
-        """What it is called where it cannot be read."""
+        """The source's name in reports of missing values."""
 
     def open(self) -> Opened:
-        """To be called once, before anything else. May raise any Exception."""
+        """Open the source; called once, first. May raise any Exception."""
 
     def sample(self) -> Sequence[Record]:
-        """Return the lines of one sample. May raise any Exception; the next call is another try."""
+        """Return the lines of one sample. May raise any Exception, and may be called again."""
 
 
 class NodeSource:
-    """One line a sample, with the numbers of all readers that work.
+    """Source that combines the values of all readers into one line per sample.
 
     Args:
-        header: what is said of them in the file's first line, once they were read.
+        readers: the readers.
+        header: returns their part of the file's first line, after the first reading.
     """
 
     name = "node"
@@ -116,20 +132,19 @@ class NodeSource:
     def __init__(self, readers: Sequence[Reader], header: Callable[[], Mapping[str, Any]]) -> None:
         self._readers = list(readers)
         self._header = header
-        self._said: set[tuple[str, str]] = set()
+        self._unread = Unread()
 
     def open(self) -> Opened:
-        """Readers that fail now are not asked again."""
+        """Read once, and drop readers that fail."""
         record, unread = self._read()
         self._readers = [each for each in self._readers if not unread.keys() & {*each.keys}]
         return Opened(self._header(), unread, [record])
 
     def sample(self) -> Sequence[Record]:
-        """Return the line, and one for each thing that could not be read and was not named before."""
+        """Return the line, and a line for each new read error."""
         record, unread = self._read()
-        new = {*unread.items()} - self._said
-        self._said |= new
-        return [record, *(unread_record(what, reason) for what, reason in sorted(new))]
+        reports = [self._unread.report(*each) for each in sorted(unread.items())]
+        return [record, *chain.from_iterable(reports)]
 
     def _read(self) -> tuple[Record, dict[str, str]]:
         record: dict[str, Any] = {"kind": "node", "at": time.monotonic()}
@@ -143,5 +158,5 @@ class NodeSource:
 
 
 def unread_record(what: str, reason: str, **more: Any) -> Record:
-    """Return a line that says what is missing from here on, or was missing now."""
+    """Return a line that reports a missing value and the reason."""
     return {"kind": "unread", "at": time.monotonic(), **more, "what": what, "why": reason}

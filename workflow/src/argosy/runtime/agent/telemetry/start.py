@@ -1,4 +1,4 @@
-"""Telemetry of one node, made of what its settings say."""
+"""Set-up of a node's telemetry from its settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .source import NodeSource, Reader, Source
 
 
 def telemetry_of(settings: Settings, say: Callable[[str], None]) -> Telemetry:
-    """Return what has not begun yet; it will `say` that GPUs are missing which the run asked for."""
+    """Return the node's telemetry, not started yet; it will `say` if requested GPUs are missing."""
 
     def warn(header: Mapping[str, Any]) -> None:
         missing = missing_gpus(settings, header)
@@ -53,9 +53,9 @@ def telemetry_of(settings: Settings, say: Callable[[str], None]) -> Telemetry:
 
 
 def missing_gpus(settings: Settings, header: Mapping[str, Any]) -> str | None:
-    """Return the warning that ranks may compute on processors, by the first line of the telemetry.
+    """Return a warning if the telemetry's header has fewer GPUs than the run requested.
 
-    Telemetry may see less than the ranks do, so that nothing is ended for it.
+    Telemetry may see fewer GPUs than the ranks do, so this does not end the run.
     """
     asked = (settings.run.gpus_per_rank or 0) * settings.ranks_per_node
     seen = len(header["gpus"])
@@ -63,8 +63,8 @@ def missing_gpus(settings: Settings, header: Mapping[str, Any]) -> str | None:
         return None
     reason = header["unread"].get(GpuSource.name)
     return (
-        f"warning: the run asked for {asked} GPU{'s' * (asked > 1)} on each node, and telemetry sees "
-        f"{seen or 'none'}{f' ({reason})' if reason else ''}: ranks may compute on processors, or fail"
+        f"warning: the run requested {asked} GPU{'s' * (asked > 1)} per node, and telemetry sees "
+        f"{seen or 'none'}{f' ({reason})' if reason else ''}: ranks may run on CPUs, or fail"
     )
 
 

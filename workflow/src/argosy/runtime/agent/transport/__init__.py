@@ -1,1 +1,1 @@
-"""How agents, and the ranks of a node, exchange messages: HTTP, signed, from the job's own nodes alone."""
+"""Messages between agents, and from a node's ranks: signed HTTP, accepted from the job's nodes only."""

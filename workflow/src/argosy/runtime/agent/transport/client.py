@@ -13,14 +13,14 @@ _CHUNK = 1 << 18
 
 
 class FullError(Exception):
-    """The head has no room for more."""
+    """The head's store is full."""
 
 
 class HeadClient:
-    """One connection with the head, made again whenever it was lost. For one thread at a time.
+    """One connection to the head, opened again when it is lost. For one thread at a time.
 
-    Whoever answers is a stranger until the signature is checked: what is read of an answer is bounded,
-    and so is the time for all of it. What is not signed by the head, be it a refusal, is no answer.
+    An answer is untrusted until its signature is checked, so its size and time are limited. Unsigned
+    answers, even refusals, are errors.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -31,21 +31,21 @@ class HeadClient:
         self._received = bytearray()
 
     def ask(self, path: str, body: bytes, timeout: float) -> bytes:
-        """Return the head's answer, which comes within `timeout` seconds.
+        """Send a request and return the body of the answer.
 
         Raises:
-            OSError, ValueError: there is none that could be believed.
-            FullError: there is, and it is no.
+            OSError, ValueError: no valid answer arrived within `timeout` seconds.
+            FullError: the head refused the request, since its store is full.
         """
         if self._socket:
             try:
                 return self._ask_once(path, body, timeout)
             except ConnectionError:
-                pass  # The connection may have ended long before this request.
+                pass  # an idle connection may have ended
         return self._ask_once(path, body, timeout)
 
     def close(self) -> None:
-        """End the connection; the next request makes a new one."""
+        """Close the connection; the next request opens a new one."""
         if self._socket:
             self._socket.close()
         self._socket = None
@@ -72,7 +72,7 @@ class HeadClient:
         return answer.body
 
     def _exchange(self, request: bytes, deadline: float) -> Answer:
-        """Send a request and return what was answered by then (monotonic time)."""
+        """Send a request and return the answer; times out at `deadline` (monotonic)."""
         self._connected(deadline).sendall(request)
         while (end := self._received.find(b"\r\n\r\n", 0, MAX_HEAD)) < 0:
             if len(self._received) >= MAX_HEAD:
@@ -95,7 +95,7 @@ class HeadClient:
         self._received += data
 
     def _connected(self, deadline: float) -> socket.socket:
-        """Return the connection, which waits until then at most."""
+        """Return the connection, whose operations time out at `deadline`."""
         if self._socket is None:
             self._socket = socket.create_connection(self._address, deadline - time.monotonic())
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

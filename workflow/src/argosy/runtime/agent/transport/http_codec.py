@@ -1,4 +1,4 @@
-"""As much of HTTP as ranks and agents speak: one request at a time, bodies of a known length."""
+"""The subset of HTTP that ranks and agents use: one request at a time, bodies of a known length."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Mapping, Sequence
 from ..rendezvous.store import MAX_VALUE
 
 MAX_HEAD = 16 << 10
-"""Bytes of the lines before a body."""
+"""Most bytes before a body."""
 MAX_BODY = MAX_VALUE + (1 << 16)
-"""Bytes of what agents tell each other at once."""
+"""Most bytes of a message between agents."""
 _MAX_LINES = 64
 _REASONS = {
     200: "OK",
@@ -25,7 +25,7 @@ _REASONS = {
 
 @dataclass
 class Request:
-    """A request; the names of its headers are in small letters."""
+    """A request; its header names are in lower case."""
 
     method: str
     path: str
@@ -36,7 +36,7 @@ class Request:
 
 @dataclass
 class Answer:
-    """What came of one; the names of its headers are in small letters."""
+    """An answer; its header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -45,7 +45,7 @@ class Answer:
 
 
 def parse_head(data: bytes) -> Request:
-    """Return the request that begins with these lines. Raises ValueError."""
+    """Parse the head of a request. Raises ValueError."""
     first, *lines = data.decode("latin-1").split("\r\n", _MAX_LINES)
     method, path, _version = first.split(" ")
     headers = _parse_headers(lines)
@@ -53,7 +53,7 @@ def parse_head(data: bytes) -> Request:
 
 
 def parse_answer(data: bytes) -> Answer:
-    """Return the answer that begins with these lines. Raises ValueError."""
+    """Parse the head of an answer. Raises ValueError."""
     first, *lines = data.decode("latin-1").split("\r\n", _MAX_LINES)
     version, _, rest = first.partition(" ")
     status = rest[:3]
@@ -64,12 +64,11 @@ def parse_answer(data: bytes) -> Answer:
 
 
 def ask(method: str, path: str, headers: Mapping[str, str], body: bytes) -> bytes:
-    """Return a request as bytes."""
     return _encode(f"{method} {path} HTTP/1.1", headers, body)
 
 
 def answer(status: int, body: bytes, headers: Mapping[str, str], *, last: bool) -> bytes:
-    """Return an answer as bytes; after the `last` one the connection ends."""
+    """Encode an answer; the `last` one closes the connection."""
     more = {"Connection": "close"} if last else {}
     return _encode(f"HTTP/1.1 {status} {_REASONS[status]}", {**headers, **more}, body)
 
@@ -84,7 +83,7 @@ def _parse_headers(lines: Sequence[str]) -> dict[str, str]:
     headers = {}
     for line in lines:
         name, colon, value = line.partition(":")
-        # The last of too many lines holds the rest of them.
+        # If there are too many lines, the last one contains the others.
         if not colon or "\r\n" in value:
             raise ValueError(f"not a header: {line[:80]!r}")
         headers[name.lower()] = value.strip()
@@ -93,7 +92,7 @@ def _parse_headers(lines: Sequence[str]) -> dict[str, str]:
 
 def _length(headers: Mapping[str, str]) -> int:
     length = headers.get("content-length", "0")
-    # What another reader could see as a body of another length is refused.
+    # Refuse messages whose body another parser could delimit differently.
     if not (length.isascii() and length.isdigit()) or "transfer-encoding" in headers:
         raise ValueError(f"not a length: {length[:80]!r}")
     return int(length[:18])

@@ -1,4 +1,4 @@
-"""One thread that serves any number of connections; an idle one costs a descriptor, no more."""
+"""HTTP server: one thread serves all connections; an idle one costs only a descriptor."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ from .http_codec import MAX_HEAD, Request, answer, parse_head
 from .peers import Endpoint
 
 _BACKLOG = 4096
-_ACCEPTS = 64  # in one turn, so that nobody who is connected waits for those who are not
+_ACCEPTS = 64  # per turn, so that new connections do not delay open ones
 _SWEEP = 1.0  # seconds
 _NO_ROOM_TIME = 0.02  # seconds
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _CHUNK = 1 << 18
-# Seconds for a request to come, for its answer to go, and for the next request to begin.
+# Seconds to read a request, to write its answer, and until the next request begins.
 _READ_TIME, _WRITE_TIME, _IDLE_TIME = 5.0, 30.0, 60.0
 _LINGER_TIME = 1.0
 
 
 class Service(Protocol):
-    """What a server does with requests; all of it in the server's thread."""
+    """Handler of a server's requests, called in the server's thread."""
 
     def welcome(self, peer: Endpoint) -> bool:
-        """Return whether to serve who connects from there; asked before anything is read."""
+        """Return whether to accept a new connection from a peer."""
 
     def admit(self, connection: Connection, request: Request) -> int | None:
-        """Return the status with which to refuse a request before its body is read.
+        """Return the status with which to refuse a request before its body is read, or None.
 
-        An accepted connection is no longer closed to make room.
+        A connection with an admitted request is no longer closed to make room.
         """
 
     def handle(self, connection: Connection, request: Request) -> None:
-        """Answer a request, now or later, by the connection's `answer`."""
+        """Answer a request, now or later, with the connection's `answer`."""
 
     def turn(self) -> float:
-        """Do what is due; returns the seconds until something else may be."""
+        """Do pending work; return the seconds until the next turn."""
 
 
 class Server(threading.Thread):
     """Serves until the process ends.
 
-    With more than so many `connections`, those are closed that no request was admitted from.
+    Beyond `connections`, the oldest connection without an admitted request is closed.
     """
 
     def __init__(
@@ -66,12 +66,12 @@ class Server(threading.Thread):
         self._say = say
         self._selector = selectors.DefaultSelector()
         self._connections: set[Connection] = set()
-        # Those of which no request was admitted yet, the oldest first.
+        # Connections without an admitted request, the oldest first.
         self._newcomers: dict[Connection, None] = {}
         self._most = connections
         self._listen_again: float | None = None
         self._swept = 0.0
-        # Written to, this pipe ends the wait for the next event.
+        # A write to this pipe ends the wait for events.
         self._woken, self._wake = os.pipe()
         for end in (self._woken, self._wake):
             os.set_blocking(end, False)
@@ -80,13 +80,12 @@ class Server(threading.Thread):
         self._selector.register(self._woken, selectors.EVENT_READ)
 
     def wake(self) -> None:
-        """Have the service's `turn` called soon; from any thread."""
-        # When the pipe is full, such wishes are on their way already.
+        """Have the service's `turn` called soon. Thread-safe."""
+        # A full pipe wakes the server as well.
         with contextlib.suppress(BlockingIOError):
             os.write(self._wake, b"w")
 
     def run(self) -> None:
-        """Run the thread."""
         while True:
             patience = min(self.service.turn(), _SWEEP, self._until_listening())
             for key, events in self._selector.select(patience):
@@ -108,11 +107,10 @@ class Server(threading.Thread):
             self._selector.unregister(sock)
 
     def know(self, connection: Connection) -> None:
-        """Note that the connection is no stranger's: it is not closed to make room."""
+        """Keep a connection from being closed to make room."""
         self._newcomers.pop(connection, None)
 
     def forget(self, connection: Connection) -> None:
-        """Forget a connection that is closed."""
         self._connections.discard(connection)
         self._newcomers.pop(connection, None)
 
@@ -129,7 +127,7 @@ class Server(threading.Thread):
                 accepted.append(self._take(sock, (peer[0], peer[1])))
             else:
                 _reset(sock)
-        # By now most requests are there.
+        # Most requests have arrived by now.
         for connection in accepted:
             self._attempt(connection, selectors.EVENT_READ)
 
@@ -149,7 +147,7 @@ class Server(threading.Thread):
         return oldest is not None
 
     def _pause(self, seconds: float) -> None:
-        # The listener stays ready meanwhile, so the selector is not to ask it.
+        # The listener stays ready, so remove it from the selector.
         if self._listen_again is None:
             self._selector.unregister(self._listener)
         self._listen_again = time.monotonic() + seconds
@@ -165,7 +163,7 @@ class Server(threading.Thread):
         return 0.0
 
     def _attempt(self, connection: Connection, events: int) -> None:
-        # One request that fails must not take the server away from all others.
+        # A failing request must not end the server.
         try:
             if not connection.closed:
                 connection.ready(events)
@@ -182,7 +180,7 @@ class Server(threading.Thread):
 
 
 class Connection:
-    """Never waits: what cannot be done now is done when the socket is ready for it."""
+    """A non-blocking connection; unfinished work continues when the socket is ready."""
 
     def __init__(self, server: Server, sock: socket.socket, peer: Endpoint) -> None:
         self._server = server
@@ -197,7 +195,6 @@ class Connection:
         self.closed = False
 
     def ready(self, events: int) -> None:
-        """Go on where the socket allows it."""
         if events & selectors.EVENT_WRITE:
             self._write()
         if events & selectors.EVENT_READ and not self.closed:
@@ -211,7 +208,7 @@ class Connection:
             return
         except OSError:
             data = b""
-        # Nobody here sends a request before the last one is answered.
+        # Clients do not send a request before the last one is answered.
         if not data or (self._waiting and not self._lingering):
             self.close()
         elif not self._lingering:
@@ -228,7 +225,7 @@ class Connection:
         *,
         last: bool = False,
     ) -> None:
-        """Answer the request; after the `last` answer the connection ends."""
+        """Answer the request; the `last` answer closes the connection."""
         if self.closed:
             return
         self._waiting, self._last = False, last
@@ -237,7 +234,7 @@ class Connection:
         self._write()
 
     def close(self) -> None:
-        """End it, whatever its state."""
+        """Close the connection in any state."""
         if not self.closed:
             self.closed = True
             self._watch(0)
@@ -299,7 +296,7 @@ class Connection:
             self._watch(selectors.EVENT_READ)
 
     def _end(self) -> None:
-        # Closing a socket with unread data would take the answer away from the client again.
+        # Closing a socket with unread data would discard the answer at the client.
         unread = self._request.length - len(self._received) if self._request else 0
         if unread <= 0 or self._lingering:
             self.close()
@@ -317,7 +314,7 @@ class Connection:
 
 
 def _reset(sock: socket.socket) -> None:
-    """Close a connection without a word, and without the minute for which the kernel remembers it."""
+    """Reset a connection, without an answer and without TIME_WAIT."""
     with contextlib.suppress(OSError):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     sock.close()
@@ -332,7 +329,7 @@ def listen(endpoint: Endpoint, *, shared: bool = False) -> socket.socket:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if shared:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # of its connections too
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # connections inherit it
         listener.bind(endpoint)
         listener.listen(_BACKLOG)
     except OSError as error:

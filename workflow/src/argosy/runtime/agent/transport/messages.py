@@ -1,4 +1,4 @@
-"""What the agents of a job say to each other: reports to the head, orders back."""
+"""Messages between the agents of a job: reports to the head, and its orders."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ from ..hangs.places import Place
 
 @dataclass(frozen=True)
 class Report:
-    """How a node is.
+    """The state of a node.
 
-    `ended`: no rank runs any more, and none will; `cancelled`: the agent was told to end by a
-    signal; `signalled`: it got one that leaves its ranks time to save; `informed`: the node knows the
-    outcome of the job and needs the head no longer;
-    `warned`: it was told that the job will be ended soon; `interrupted`: a rank of it ended early
-    for that, to be continued. `quiet`: seconds since a rank of it gave a sign of life; `pace`: the
-    median of their steps in seconds; `looked`: the number of the last look at them, which found
-    `places`; `stall` and `missing`: whom Horovod misses, in words and by number; `finished`: ranks that
-    ended with exit code 0 while others may go on; `unmeasured`: what is wrong with what this node's ranks
-    printed, which counts if all ranks end well.
+    `ended`: no rank runs or will start. `cancelled`: a signal ended the agent's ranks. `signalled`: a
+    signal left the ranks time to save. `informed`: the node has the outcome and is done with the head.
+    `warned`: the job will end soon. `interrupted`: a rank ended early for that, to be continued. `quiet`:
+    seconds since the last sign of life of a rank. `pace`: median duration of the ranks' steps in seconds.
+    `looked`: number of the last inspection, which found `places`. `stall`, `missing`: ranks that Horovod
+    misses, as text and by number. `finished`: ranks that ended with exit code 0. `unmeasured`: failure of
+    this node's measurements, which counts if all ranks end well.
     """
 
     node: int
@@ -43,12 +41,11 @@ class Report:
     unmeasured: Failure | None = None
 
     def encode(self) -> bytes:
-        """Return the report as JSON."""
         return _encode(self)
 
     @classmethod
     def decode(cls, data: bytes) -> Report:
-        """Return the reverse of `encode`. Raises ValueError."""
+        """Parse an encoded report. Raises ValueError."""
         try:
             content = json.loads(data)
             content.update(
@@ -65,7 +62,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the job ended: one state for all of its nodes."""
+    """The final state of the job, the same for all nodes."""
 
     state: str
     failure: Failure | None = None
@@ -73,12 +70,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Order:
-    """What the head wants of a node.
+    """The head's orders for a node.
 
-    `start`: all nodes are there, so start the ranks; `warn`: tell them that it is time to save a
-    checkpoint and end; `stop`: end them; `failure`: the cause as
-    known so far; `outcome`: the job is over; `look`: say where the ranks are, once for each number;
-    `ports`: those that the head has reserved for the program, by their fields.
+    `start`: start the ranks, since all nodes are present. `warn`: ask the ranks to save a checkpoint and
+    end. `stop`: end the ranks. `failure`: the cause known so far. `outcome`: the job is over. `look`:
+    inspect the ranks, once per number. `ports`: ports reserved for the program, by field.
     """
 
     start: bool = False
@@ -90,12 +86,11 @@ class Order:
     ports: Mapping[str, int] = field(default_factory=dict)
 
     def encode(self) -> bytes:
-        """Return the order as JSON."""
         return _encode(self)
 
     @classmethod
     def decode(cls, data: bytes) -> Order:
-        """Return the reverse of `encode`. Raises ValueError."""
+        """Parse an encoded order. Raises ValueError."""
         try:
             content = json.loads(data)
             if outcome := content["outcome"]:

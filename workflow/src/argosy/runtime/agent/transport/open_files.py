@@ -1,4 +1,4 @@
-"""How many files and connections an agent may have open at once, and what they are for."""
+"""Limits of an agent's open files and connections."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Iterator
 from ..settings import Settings
 
 CONNECTIONS = 3
-"""Of each agent with the head."""
+"""Connections of each agent to the head."""
 _ENOUGH = 1 << 16
 _MOST_NEWCOMERS, _LEAST_NEWCOMERS = 512, 32
-# Descriptors that no connection may take: the agent's own files, and those for each rank.
+# Descriptors reserved for the agent's own files, and for each rank.
 _OWN, _OWN_EACH = 128, 10
 _FOR_A_START = 64
-_SERVERS = 2  # in the process of the head
+_SERVERS = 2  # of the head's agent
 
 
 class OpenFiles:
-    """This process's limit of open files, raised as far as may be needed; its ranks keep theirs."""
+    """Raises this process's limit of open files; its ranks keep the old limit."""
 
     def __init__(self) -> None:
         self._before = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -32,9 +32,9 @@ class OpenFiles:
 
     @contextlib.contextmanager
     def as_before(self) -> Iterator[None]:
-        """Have the limit that this process was started with, for a child that begins with it.
+        """Restore the old limit while a child starts, if this process's open files fit into it.
 
-        Where more is open here than that allows, it stays as it is, and `give_back` comes a moment later.
+        Otherwise `give_back` lowers the child's limit after its start.
         """
         raised = resource.getrlimit(resource.RLIMIT_NOFILE)
         lowered = self._has_room()
@@ -47,7 +47,7 @@ class OpenFiles:
                 resource.setrlimit(resource.RLIMIT_NOFILE, raised)
 
     def _has_room(self) -> bool:
-        """Whether all that is open, and what a start opens, fits into the limit of before."""
+        """Return whether the open files, and those of a start, fit into the old limit."""
         before = self._before[0]
         with contextlib.suppress(OSError):
             opened = len(os.listdir("/proc/self/fd"))
@@ -55,16 +55,16 @@ class OpenFiles:
         return False
 
     def give_back(self, pid: int) -> None:
-        """Give a child, which has just begun, the limit that this process was started with."""
+        """Set the old limit for a child."""
         with contextlib.suppress(OSError, ValueError):
             resource.prlimit(pid, resource.RLIMIT_NOFILE, self._before)
 
 
 def most_connections(settings: Settings, *, of_the_job: int) -> int:
-    """Return how many connections a server may have: those of the job itself, and some of newcomers."""
+    """Return a server's limit of connections: those of the job, and some from unknown peers."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = _ENOUGH if limit == resource.RLIM_INFINITY else limit
     agents = CONNECTIONS * settings.nodes if settings.node == 0 else 0
     free = limit - _OWN - _OWN_EACH * settings.ranks_per_node - agents
-    # Each of the servers may have as many, and one connection more before it closes another.
+    # Each server may have as many, and one more before it closes another.
     return of_the_job + max(_LEAST_NEWCOMERS, min(_MOST_NEWCOMERS, free // _SERVERS - 1))

@@ -1,4 +1,4 @@
-"""Whose process is at the other end of a connection within this machine."""
+"""Finds the user at the other end of a connection within this machine."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ _UID_PLACE = 4 + 48 + 12
 
 @functools.lru_cache(maxsize=1024)
 def plain_address(text: str) -> str:
-    """Return an address in its usual spelling: no scope, and IPv4 as IPv4 even on an IPv6 socket."""
+    """Normalize an address: without scope, and mapped IPv4 addresses as IPv4."""
     address = ipaddress.ip_address(text.partition("%")[0])
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return str(mapped or address)
 
 
 class Owners:
-    """Whose the processes are that connect with us. For one thread."""
+    """Finds the users of connecting processes. For one thread."""
 
     def __init__(self) -> None:
         self._kernel: socket.socket | None = None
 
     def is_ours(self, peer: Endpoint, server: Endpoint) -> bool:
-        """Return whether the peer is a process of our own user on this machine."""
+        """Return whether the peer is a process of this user on this machine."""
         owner = self.owner(peer, server)
         return owner is not None and self._is_us(owner, peer, server)
 
     def is_strangers(self, peer: Endpoint, server: Endpoint) -> bool:
-        """Return whether the peer is a process of another user of this machine."""
+        """Return whether the peer is a process of another user on this machine."""
         owner = self.owner(peer, server)
         return owner is not None and not self._is_us(owner, peer, server)
 
     def _is_us(self, owner: int, peer: Endpoint, server: Endpoint) -> bool:
-        """Return whether the owner of the peer's socket is that of our own end of the connection.
+        """Return whether a user is this process's user.
 
-        The kernel says whose that is: below proot we take ourselves for root.
+        The kernel reports the owner of our end as well: below proot, getuid() returns root.
         """
         return owner in (os.getuid(), self.owner(server, peer))
 
     def owner(self, local: Endpoint, remote: Endpoint) -> int | None:
-        """Return the uid of the process on this machine whose socket goes from `local` to `remote`.
+        """Return the uid of the socket on this machine from `local` to `remote`; None without one.
 
-        It is seen through our own user namespace. None: no such socket, or nobody's any more.
+        The uid is the one in this process's user namespace.
         """
         local, remote = ((plain_address(address), port) for address, port in (local, remote))
         try:
@@ -66,8 +66,8 @@ class Owners:
             return find_owner(connections(os.getpid()), local, remote)
 
     def _ask_kernel(self, local: Endpoint, remote: Endpoint) -> int | None:
-        # sock_diag(7). The tables in /proc take a time that grows with the connections of the
-        # whole machine, and each request of a rank is a connection.
+        # sock_diag(7): reading the tables in /proc takes longer with each connection of the machine, and
+        # each request of a rank is a connection.
         if not self._kernel:
             self._kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG)
             self._kernel.settimeout(1.0)
@@ -91,12 +91,12 @@ def _owner_in(answer: bytes) -> int | None:
             return None
         raise OSError(number, os.strerror(number))
     uid, inode = struct.unpack_from("=II", answer, _NETLINK.size + _UID_PLACE)
-    # A socket that its process has closed has no inode, and the uid of root.
+    # A closed socket has no inode, and the uid of root.
     return int(uid) if inode else None
 
 
 def find_owner(table: Iterable[Connection], local: Endpoint, remote: Endpoint) -> int | None:
-    """`Owners.owner` by the kernel's table of connections, /proc/net/tcp."""
+    """Return the same as `Owners.owner`, from the table in /proc/net/tcp."""
     ends = tuple(f"{address}:{port}" for address, port in (local, remote))
     found = next((each for each in table if (each.local, each.remote) == ends), None)
     return found.uid if found and found.inode else None

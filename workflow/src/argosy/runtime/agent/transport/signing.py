@@ -1,12 +1,11 @@
-"""Proof that a message comes from an agent of this job: HMAC-SHA256 with the job's token.
+"""Signatures of messages between agents: HMAC-SHA256 with the job's token.
 
-A request carries a nonce, the digest of its body, and a signature over method, path and both of
-them: so a stranger is refused before the body is read. An answer is signed over the nonce of its
-request, its status and its body, so it answers nothing else. The token itself never travels.
+A request carries a nonce, the digest of its body, and a signature over method, path, nonce and digest:
+so unsigned requests are refused before their body is read. An answer is signed over the request's
+nonce, its status and its body, so it is valid for this request only. The token is never sent.
 
-Ranks must not learn the token. A process may read the memory and environment of another one of its user
-(proc(5), ptrace(2)) if the other can be dumped. An agent makes itself one that cannot, before it starts any
-rank.
+Ranks must not learn the token. A process may read the memory and environment of dumpable processes of
+its user (proc(5), ptrace(2)), so the agent makes itself undumpable before it starts ranks.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ SIGNATURE_HEADER = "argosy-signature"
 
 
 class Signer:
-    """Signs and checks with one token."""
+    """Signs and verifies messages with one token."""
 
     def __init__(self, token: str) -> None:
         self._key = hmac.new(token.encode(), digestmod=hashlib.sha256)
 
     def request_headers(self, method: str, path: str, nonce: str, body: bytes) -> dict[str, str]:
-        """Return the headers that make a request one of the job's."""
+        """Return the headers that sign a request."""
         digest = digest_of(body)
         return {
             NONCE_HEADER: nonce,
@@ -41,7 +40,7 @@ class Signer:
         }
 
     def signed(self, request: Request) -> bool:
-        """Return whether all of a request but its body, which need not be there yet, is genuine."""
+        """Return whether the signature of a request is valid; its body may be missing."""
         headers = request.headers
         expected = self._sign(
             "request",
@@ -53,47 +52,46 @@ class Signer:
         return _same(headers.get(SIGNATURE_HEADER, ""), expected)
 
     def whole(self, request: Request) -> bool:
-        """Return whether the body is the one that was signed."""
+        """Return whether the body matches the signed digest."""
         return _same(request.headers.get(DIGEST_HEADER, ""), digest_of(request.body))
 
     def answer_headers(self, nonce: str, status: int, digest: str) -> dict[str, str]:
-        """Return the headers that make an answer, whose body has this digest, the head's."""
+        """Return the headers that sign an answer with this digest of its body."""
         return {SIGNATURE_HEADER: self._sign("answer", nonce, str(status), digest)}
 
     def answered(self, nonce: str, status: int, body: bytes, signature: str) -> bool:
-        """Return whether this is the head's answer to the request with this nonce."""
+        """Return whether an answer to the request with this nonce is signed by the head."""
         return _same(signature, self._sign("answer", nonce, str(status), digest_of(body)))
 
     def _sign(self, *parts: str) -> str:
         mac = self._key.copy()
-        # No part can hold an end of line: they come from lines.
+        # No part contains a newline: all come from lines.
         mac.update("\n".join(parts).encode("latin-1"))
         return mac.hexdigest()
 
 
 class Nonces:
-    """Nonces of one client: the name of a session, and a number that grows."""
+    """Nonces of one client: a random session and a counter."""
 
     def __init__(self) -> None:
         self._session = os.urandom(16).hex()
         self._numbers = itertools.count(1)
 
     def next(self) -> str:
-        """Return a nonce that was never used before."""
         return f"{self._session}-{next(self._numbers)}"
 
 
 class Once:
-    """Admits each nonce once: a request that somebody recorded is worth nothing.
+    """Admits each nonce once, so that recorded requests cannot be replayed.
 
-    To be asked about signed requests only, so that strangers cannot fill its memory.
+    Check only signed requests, so that strangers cannot fill the memory.
     """
 
     def __init__(self) -> None:
         self._last: dict[str, int] = {}
 
     def admits(self, nonce: str) -> bool:
-        """Return whether the nonce is later than all of its session before."""
+        """Return whether the nonce is newer than all earlier ones of its session."""
         session, _, number = nonce.partition("-")
         if not number.isdigit() or int(number) <= self._last.get(session, 0):
             return False
@@ -102,7 +100,6 @@ class Once:
 
 
 def digest_of(body: bytes) -> str:
-    """Return the digest of a body."""
     return hashlib.sha256(body).hexdigest()
 
 
@@ -116,10 +113,9 @@ _PR_SET_DUMPABLE = 4  # prctl(2)
 
 
 def take_secrets(environ: MutableMapping[str, str]) -> Mapping[str, str]:
-    """Return the variables with the token, which is then in no file and no variable any more.
+    """Return the variables with the token, and remove the token's variable and file. Raises OSError.
 
-    In a container it comes by a file: its first process, a shell, keeps its own environment for all
-    to read. Raises OSError.
+    Containers get the token in a file: other processes can read the environment of their first process.
     """
     hide_memory()
     variables = dict(environ)
@@ -133,7 +129,7 @@ def take_secrets(environ: MutableMapping[str, str]) -> Mapping[str, str]:
 
 
 def hide_memory() -> None:
-    """Let no other process of this user read this one's memory, or that of what it forks."""
+    """Keep other processes of this user from reading the memory of this process and its forks."""
     if _is_traced():
         return
     with contextlib.suppress(ImportError, OSError, AttributeError):
@@ -143,7 +139,7 @@ def hide_memory() -> None:
 
 
 def _is_traced() -> bool:
-    """Return whether somebody traces this process, as proot does: it could read its memory no longer."""
+    """Return whether a tracer such as proot needs to read this process's memory."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as file:
             return any(line.startswith("TracerPid:") and int(line[10:]) for line in file)
