@@ -171,8 +171,8 @@ def test_a_proxy_that_cannot_be_used_is_as_no_registry(
     said: list[str] = []
     fetched = fetching.fetch(Store(tmp_path), "debian:bookworm", tmp_path / "root", said.append)
     assert fetched.base.source == "archive"
-    assert "is one of SOCKS, which is not supported" in said[-1]
-    with pytest.raises(ArgosyError, match="is one of SOCKS") as problem:
+    assert "is a SOCKS proxy, which is not supported" in said[-1]
+    with pytest.raises(ArgosyError, match="is a SOCKS proxy") as problem:
         fetching.fetch(Store(tmp_path), "team/tool:1", tmp_path / "root", said.append)
     # It is not tried again.
     assert "tried" not in str(problem.value)

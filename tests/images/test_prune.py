@@ -420,7 +420,7 @@ def test_a_project_of_another_host_that_cannot_be_seen_is_named(
         there.setattr(uses.socket, "gethostname", lambda: "login7")
         project.store.uses.note_project(tmp_path / "not here")
     project.prune()
-    assert f"{tmp_path}/not here on login7 uses the store but cannot be seen" in "".join(
+    assert f"{tmp_path}/not here on login7 uses the store but is not visible here" in "".join(
         project.said
     )
     assert [*(project.store.path / "projects").iterdir()]

@@ -99,8 +99,8 @@ def test_a_stage_for_this_machine_s_platform_is_built(tmp_path: Path, asked: str
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("", 1, "there is no FROM"),
-        ("# a\nARG A\n", 1, "there is no FROM"),
+        ("", 1, "FROM is missing"),
+        ("# a\nARG A\n", 1, "FROM is missing"),
         ("\nRUN a\nFROM b\n", 2, "the first instruction must be FROM (or ARG before it)"),
         ("RUN a\n", 1, "the first instruction must be FROM (or ARG before it)"),
         ("ARG A\nFROM $A\n", 2, "FROM $A is empty: give ARG a value"),

@@ -131,8 +131,8 @@ def test_not_every_pair_of_signs_begins_a_here_document(text: str) -> None:
     [
         ("FROM a\nRUN <<EOF\none\n EOF\n", 2, "the here-document <<EOF does not end"),
         ("FROM a\n\nRUN [1]\n", 3, "[1]: a list may contain only strings in double quotes"),
-        ("# syntax=a\n# escape=x\nFROM a\n", 2, "escape=x: it is either \\ or `"),
-        ("FROM a\n \\\n", 2, "nothing follows this \\: take it away"),
+        ("# syntax=a\n# escape=x\nFROM a\n", 2, "escape=x: must be \\ or `"),
+        ("FROM a\n \\\n", 2, "nothing follows this \\: remove it"),
     ],
 )
 def test_what_cannot_be_split_is_named_by_line(text: str, line: int, message: str) -> None:

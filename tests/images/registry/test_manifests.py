@@ -104,7 +104,7 @@ def variant(one: dict[str, Any], name: str) -> dict[str, Any]:
 
 def test_an_image_for_other_machines_is_refused_by_their_names() -> None:
     entries = [entry(b"1", "s390x"), entry(b"2", "ppc64le"), entry(b"3", "s390x")]
-    with pytest.raises(ArgosyError, match="it is there for: linux/ppc64le, linux/s390x"):
+    with pytest.raises(ArgosyError, match="available for: linux/ppc64le, linux/s390x"):
         contents({"1": document({"manifests": entries})})
 
 
@@ -148,7 +148,7 @@ def test_what_came_must_be_what_its_digest_says() -> None:
             {**MANIFEST, "config": {**CONFIG, "mediaType": "application/vnd.cncf.helm"}},
             "not a container image, but application/vnd.cncf.helm",
         ),
-        ({"manifests": []}, "it is there for: nothing"),
+        ({"manifests": []}, "available for: nothing"),
         ({"manifests": [{"digest": 3}]}, "not an image manifest: manifests"),
     ],
 )

@@ -12,7 +12,7 @@ from registries import Answer, Request, serving
 
 from argosy_common.errors import ArgosyError
 from argosy_images.registry.retry import PassingError, UnreachableError, UnusableProxyError
-from argosy_images.registry.transport import exchange, read_body, spoken
+from argosy_images.registry.transport import exchange, read_body, readable_errors
 
 SECRET = {"Authorization": "Bearer s3cret", "Accept": "x/y"}
 
@@ -131,7 +131,7 @@ def test_a_proxy_of_socks_is_told_as_such(monkeypatch: pytest.MonkeyPatch, varia
         told = without_answer(monkeypatch, **{variable: f"{kind}://me:s3cret@127.0.0.1:1080"})
         assert isinstance(told, UnusableProxyError)
         shown = f"{kind.lower()}://127.0.0.1:1080"
-        assert f"the proxy {shown} is one of SOCKS, which is not supported" in str(told)
+        assert f"the proxy {shown} is a SOCKS proxy, which is not supported" in str(told)
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,8 @@ def test_what_a_proxy_does_is_told_of_the_proxy(monkeypatch: pytest.MonkeyPatch)
     told = without_answer(monkeypatch, https_proxy="proxy.invalid:3128")
     assert "the proxy's name http://proxy.invalid:3128 is unknown" in str(told)
     for answer, why in (
-        (b"HTTP/1.1 407 s3cret\r\n\r\n", "does not let us through (HTTP 407)"),
-        (b"s3cret\r\n\r\n", "the connection broke off (BadStatusLine), by way of the proxy"),
+        (b"HTTP/1.1 407 s3cret\r\n\r\n", "rejects the connection (HTTP 407)"),
+        (b"s3cret\r\n\r\n", "the connection broke off (BadStatusLine), through the proxy"),
     ):
         with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -243,7 +243,7 @@ def test_no_message_holds_an_address_with_its_secrets() -> None:
     threading.Thread(target=rude, daemon=True).start()
     ready.wait()
     url = f"http://127.0.0.1:{doors[0].getsockname()[1]}/blob?signature=s3cret"
-    with pytest.raises(UnreachableError) as problem, spoken(url), exchange(url, {}):
+    with pytest.raises(UnreachableError) as problem, readable_errors(url), exchange(url, {}):
         pass
     doors[0].close()
     assert "the connection broke off" in str(problem.value)

@@ -1,9 +1,8 @@
-"""RUN: a command in a file system, as if it were root's.
+"""Run a command as root of an image's file system, by runc, or by proot without namespaces.
 
-runc starts it, or proot where there are no namespaces. The user's id is the only one there, so whatever
-gives files to other users, or becomes another user, is answered with success and left undone, by the
-kernel's system call filter or by proot: what package managers ask for then works without root, and nobody
-but the user owns anything in an image.
+Only the user's own id exists there. Calls that change a file's owner or switch to another user return
+success without effect, through runc's system-call filter or proot. Package managers therefore work without
+root, and the user owns all files of an image.
 """
 
 import json
@@ -26,7 +25,7 @@ CAPABILITIES = (
     *("CAP_MKNOD", "CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SETFCAP", "CAP_SETGID"),
     *("CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT"),
 )
-"""Docker's default set."""
+"""Docker's default capabilities."""
 
 GIVE_AWAY = ("chown", "fchown", "lchown", "fchownat", "chown32", "fchown32", "lchown32")
 BECOME = tuple(
@@ -49,12 +48,12 @@ class Command:
 
 
 class Runner(Protocol):
-    """Runs commands of steps."""
+    """Runs commands of steps by one engine."""
 
     def run(
         self, root: Path, command: Command, scratch: Path, on_output: Callable[[bytes], None]
     ) -> int:
-        """Run the command in `root` to its end; its exit status, 128 + the signal that killed it.
+        """Run the command in `root`, and return its exit status, or 128 + the signal that killed it.
 
         `scratch` is an empty folder.
         """
@@ -62,14 +61,14 @@ class Runner(Protocol):
 
 @dataclass(frozen=True)
 class RuncRunner:
-    """Runs commands by runc, in namespaces of our own (`namespaces.in_own_namespaces`)."""
+    """Runs commands by runc in the build's namespaces (`namespaces.in_own_namespaces`)."""
 
     runc: Path
 
     def run(
         self, root: Path, command: Command, scratch: Path, on_output: Callable[[bytes], None]
     ) -> int:
-        """Run the command, as `Runner` says."""
+        """See `Runner.run`."""
         with _mount_points(root, command.mounts) as mounts:
             specification = _specification(root, replace(command, mounts=mounts))
             text = json.dumps(specification.content())
@@ -79,17 +78,17 @@ class RuncRunner:
 
 @dataclass(frozen=True)
 class ProotRunner:
-    """Runs commands by proot, where there are no namespaces."""
+    """Runs commands by proot, without namespaces."""
 
     program: proot.Program
 
     def run(
         self, root: Path, command: Command, scratch: Path, on_output: Callable[[bytes], None]
     ) -> int:
-        """Run the command, as `Runner` says."""
+        """See `Runner.run`."""
         with _mount_points(root, command.mounts) as mounts:
             specification = _specification(root, replace(command, mounts=mounts))
-            # Modes are judged by the paths that proot has rewritten.
+            # The judge checks changes of modes by the paths that proot has rewritten.
             return _run_relayed(
                 proot.command(self.program, specification, scratch, traces_all=True), on_output
             )
@@ -134,7 +133,7 @@ def _seccomp() -> dict[str, Any]:
 
 @contextmanager
 def _mount_points(root: Path, mounts: Sequence[Mount]) -> Iterator[list[Mount]]:
-    """Places for the mounts, which are taken away again where the image had none."""
+    """Create missing mount points, and remove them afterwards."""
     made: list[Names] = []
     placed = []
     with Root(root) as tree:
@@ -151,7 +150,7 @@ def _mount_points(root: Path, mounts: Sequence[Mount]) -> Iterator[list[Mount]]:
             yield placed
         finally:
             for names in reversed(made):
-                # The step has put something there, or changed the way to it.
+                # The step may have written there, or moved a parent folder.
                 with suppress(OSError), tree.folder(names[:-1]) as folder:
                     folder.remove_if_empty(names[-1])
 

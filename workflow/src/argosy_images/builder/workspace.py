@@ -1,7 +1,7 @@
-"""File systems for steps: each begins as the layers below, and gives the step's changes.
+"""Provide each step with a file system of the layers below it, and collect the step's changes.
 
-The kernel's overlay does that at once and without copying. Where it cannot be had (older kernels, network
-file systems), the files are copied and compared.
+The kernel's overlayfs does both without copying. Older kernels and network file systems lack it; there,
+files are copied and compared.
 """
 
 import os
@@ -27,41 +27,41 @@ from argosy_images.rootfs.layers import (
 )
 
 MOST_LAYERS = 60
-"""Layers of one mount: their names have to fit into one page of memory."""
+"""Layers of one mount: the kernel limits their names to one page of memory."""
 
 _JOINED_AT_ONCE = 30
-"""Layers joined at a time: consecutive steps then share a joined tree."""
+"""Layers are joined in multiples of this, so that consecutive steps share a joined tree."""
 
 MOST_TREES = 3
-"""Copied ones that are kept at a time: steps of an image's stages take turns."""
+"""Copied trees kept at a time: steps of several stages may alternate."""
 
 
 class Tree(Protocol):
-    """A file system that a step may change."""
+    """A writable file system of a step."""
 
     root: Path
 
     def save(self, diff: Path) -> Change:
-        """Make `diff` of what was changed, and end the use of `root`."""
+        """Create the folder `diff` with the changes; `root` is unusable afterwards."""
 
 
 class Workspace(Protocol):
-    """Makes such file systems, of layers from the lowest to the uppermost: one at a time to change.
+    """Opens file systems of layers, from the lowest to the top one; only one is writable at a time.
 
-    `shares_files`: what is opened to be read shares its files with the layers.
+    `shares_files`: a file system opened for reading shares its files with the layers.
     """
 
     shares_files: bool
 
     def open(self, layers: Sequence[Layer]) -> AbstractContextManager[Tree]:
-        """Return the file system of these layers, to be changed."""
+        """Open a writable file system of these layers."""
 
     def read(self, layers: Sequence[Layer]) -> AbstractContextManager[Path]:
-        """Return the file system of these layers, to be read; any number at once."""
+        """Open a file system of these layers for reading; any number at once."""
 
 
 class OverlayWorkspace:
-    """Uses the kernel's overlay; `folder` is for this build alone, on the file system of the store."""
+    """Workspaces of overlayfs; `folder` is this build's own, on the store's file system."""
 
     shares_files = False
 
@@ -72,7 +72,7 @@ class OverlayWorkspace:
 
     @staticmethod
     def works(folder: Path) -> bool:
-        """Return whether the kernel does it on this file system, tried on the spot."""
+        """Try an overlay in this folder, and return whether it works."""
         place = folder / "overlay-probe"
         try:
             with OverlayWorkspace(place).open(()) as tree:
@@ -85,7 +85,7 @@ class OverlayWorkspace:
 
     @contextmanager
     def open(self, layers: Sequence[Layer]) -> Iterator["_OverlayTree"]:
-        """Return the file system of these layers, to be changed."""
+        """Open a writable file system of these layers."""
         self._count += 1
         place = self._folder / str(self._count)
         for name in ("upper", "work", "root", "empty"):
@@ -100,14 +100,14 @@ class OverlayWorkspace:
 
     @contextmanager
     def read(self, layers: Sequence[Layer]) -> Iterator[Path]:
-        """Return the file system of these layers, to be read."""
+        """Open a file system of these layers for reading."""
         with self.open(layers) as tree:
             yield tree.root
 
     def _mountable(self, layers: Sequence[Layer]) -> list[Layer]:
-        """Return the layers; where one mount cannot have so many, the lowest as one, of the same files.
+        """Return the layers; if they are too many for one mount, join the lowest ones.
 
-        Joined trees stay until the build ends: a mount may still use one, and later steps will.
+        Joined trees stay until the build ends, for later steps and mounts that still use them.
         """
         surplus = len(layers) + 1 - MOST_LAYERS
         if surplus <= 1:
@@ -129,14 +129,14 @@ class _OverlayTree:
         self._below = [*reversed(layers)]
 
     def save(self, diff: Path) -> Change:
-        """Make `diff` of what was changed."""
+        """Move the changes to the folder `diff`."""
         self._drop_untouched("")
         change = read_overlay(self._upper)
         self._upper.rename(diff)
         return change
 
     def _drop_untouched(self, folder: str) -> None:
-        """Forget folders in which something came and went, and nothing stayed."""
+        """Remove empty folders that overlayfs copied up for files created and deleted again."""
         check_depth(folder)
         with os.scandir(self._upper / folder) as entries:
             found = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
@@ -147,15 +147,15 @@ class _OverlayTree:
                 continue
             self._drop_untouched(path)
             lower = find_below(self._below, path)
-            # The mode says as well that it is a folder.
+            # The mode includes the file type.
             if lower and lower.lstat().st_mode == upper.lstat().st_mode:
-                # One that is not empty stays.
+                # A folder with files stays.
                 with suppress(OSError):
                     upper.rmdir()
 
 
 def _mount(layers: Sequence[Layer], place: Path) -> None:
-    """Short names, relative to the folder of all layers: their number is limited by their length."""
+    """Mount with names relative to a common folder: the kernel limits their total length."""
     names = [layer.diff for layer in reversed(layers)] or [place / "empty"]
     common = Path(os.path.commonpath([names[0].parents[1], place]))
     before = Path.cwd()
@@ -170,7 +170,7 @@ def _mount(layers: Sequence[Layer], place: Path) -> None:
 
 
 class CopyingWorkspace:
-    """Copies the layers' files once, and compares all files before and after each step."""
+    """Workspaces of copied files, compared before and after each step."""
 
     shares_files = True
 
@@ -181,21 +181,21 @@ class CopyingWorkspace:
 
     @contextmanager
     def open(self, layers: Sequence[Layer]) -> Iterator["_CopiedTree"]:
-        """Return the file system of these layers, to be changed: that of an earlier step where it fits."""
+        """Open a writable file system of these layers; reuse the tree of an earlier step if possible."""
         tree = next((kept for kept in self._kept if kept.is_of(layers)), None)
         if tree:
             self._kept.remove(tree)
         else:
             tree = _CopiedTree(self._copied(layers), layers)
         yield tree
-        # A step that has failed leaves nothing to go on with.
+        # Not reached after a failed step, whose tree is unusable.
         self._kept.append(tree)
         if len(self._kept) > MOST_TREES:
             remove_tree(self._kept.pop(0).root)
 
     @contextmanager
     def read(self, layers: Sequence[Layer]) -> Iterator[Path]:
-        """Return the file system of these layers, to be read."""
+        """Open a file system of these layers for reading."""
         root = self._place()
         try:
             flatten(layers, root)
@@ -224,7 +224,7 @@ class _CopiedTree:
         return self._layers == [_identity(layer.diff) for layer in layers]
 
     def save(self, diff: Path) -> Change:
-        """Make `diff` of what was changed; the tree is then one of that layer as well."""
+        """Copy the changes to the folder `diff`, and count it as a layer of this tree."""
         after = _snapshot(self.root)
         changed = [path for path, state in after.items() if self._before.get(path) != state]
         gone = {path for path in self._before if path not in after}
@@ -243,12 +243,12 @@ class _CopiedTree:
         return change
 
     def _shows_removal(self, path: str, after: dict[str, tuple[int, ...]]) -> bool:
-        """Return whether it is not gone already with the folder that it was in."""
+        """Return whether a removed path needs an entry: its parent folder still exists."""
         folder = path.rpartition("/")[0]
         return not folder or (folder in after and stat.S_ISDIR(after[folder][0]))
 
     def _move(self, path: str, diff: Path, copies: Copies) -> int:
-        """Put a changed file into `diff`; its size."""
+        """Copy a changed file to `diff`, and return its size."""
         source, target = self.root / path, diff / path
         self._make_parents(path, diff)
         status = source.lstat()
@@ -260,7 +260,7 @@ class _CopiedTree:
         return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
     def _make_parents(self, path: str, diff: Path) -> None:
-        """Make the folders around a path, as they are below."""
+        """Create a path's parent folders with their modes and times."""
         for folder in reversed(Path(path).parents[:-1]):
             if not (diff / folder).is_dir():
                 (diff / folder).mkdir()
@@ -268,13 +268,13 @@ class _CopiedTree:
 
 
 def _identity(diff: Path) -> tuple[int, int]:
-    """Return what stays the same when a layer's folder is moved to its place."""
+    """Return device and inode, which stay the same when the layer's folder is renamed."""
     status = diff.stat()
     return (status.st_dev, status.st_ino)
 
 
 def _snapshot(root: Path) -> dict[str, tuple[int, ...]]:
-    """Path to what changes when the file does; the change time catches what mtime would not."""
+    """Return a fingerprint of each path; it includes ctime, since programs can reset mtime."""
     return {path: _fingerprint(entry.stat(follow_symlinks=False)) for path, entry in walk(root)}
 
 

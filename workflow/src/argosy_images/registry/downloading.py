@@ -1,4 +1,4 @@
-"""Downloads one blob, goes on where an earlier try ended, and believes nothing but its digest."""
+"""Download a blob, resume partial downloads, and verify the digest."""
 
 import hashlib
 import os
@@ -16,24 +16,24 @@ from argosy_images.registry.retry import PassingError
 
 CHUNK = 1 << 18
 ENOUGH = 1 << 20
-"""Bytes of a try that was not in vain: a long file may be cut off any number of times."""
+"""Bytes of a try that count as progress: a download with progress may be cut off any number of times."""
 
 Count = Callable[[int], None]
-"""Is told of bytes that came, or with a minus that have to come again."""
+"""Counts received bytes; negative for bytes to download again."""
 
 
 def download(client: Client, blob: Descriptor, part: Path, count: Count) -> None:
-    """Make the file `part` the whole of a blob, proved; what is there of it already is used.
+    """Complete the file `part` to the whole blob, and verify its digest.
 
     Raises:
-        PassingError: when the registry does not give all of it even after several tries.
-        ArgosyError: when what it gives is something else, twice, or the disk is full.
+        PassingError: if the registry does not send all of it after several tries.
+        ArgosyError: if the digest is wrong twice, or the disk is full.
     """
     for is_last in (False, True):
         _complete(client, blob, part, count)
         if digest_of(part) == blob.digest:
             return
-        # Bytes of an earlier try may be at fault, or what was in between this time.
+        # The partial file or the connection may have been corrupt: try once more from the start.
         count(-part.stat().st_size)
         part.unlink()
         if is_last:
@@ -44,7 +44,7 @@ def download(client: Client, blob: Descriptor, part: Path, count: Count) -> None
 
 
 def digest_of(path: Path) -> str:
-    """Return the digest of a file, `sha256:…`."""
+    """Return a file's digest, `sha256:…`."""
     with path.open("rb") as stream:
         return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
 
@@ -54,7 +54,7 @@ def _title(client: Client, blob: Descriptor) -> str:
 
 
 def _complete(client: Client, blob: Descriptor, part: Path, count: Count) -> None:
-    """Go on until the part is as long as the blob."""
+    """Download until the part has the blob's size."""
     if part.exists() and part.stat().st_size > blob.size:
         part.unlink()
     part.touch(mode=0o600)
@@ -69,13 +69,13 @@ def _complete(client: Client, blob: Descriptor, part: Path, count: Count) -> Non
 
 
 def _fetch_more(client: Client, blob: Descriptor, part: Path, count: Count) -> None:
-    """Ask once for what is missing.
+    """Request the missing bytes once.
 
     Raises:
-        PassingError: when not all of it came.
+        PassingError: if the response is incomplete.
     """
     begin = part.stat().st_size
-    # Not buffered: what came is in the part whatever happens next.
+    # Unbuffered: received bytes stay in the part after any failure.
     with (
         client.blob(blob.digest, begin) as response,
         part.open("r+b", buffering=0) as stream,
@@ -94,7 +94,7 @@ def _fetch_more(client: Client, blob: Descriptor, part: Path, count: Count) -> N
 def _chunks(
     client: Client, blob: Descriptor, response: requests.Response, missing: int
 ) -> Iterator[bytes]:
-    """Yield the body of an answer, which must be `missing` bytes long."""
+    """Yield the body of a response, which must have `missing` bytes."""
     while chunk := response.raw.read(CHUNK, decode_content=False):
         if client.patience.stop.is_set():
             raise PassingError(f"{_title(client, blob)}: stopped, since another part failed")
@@ -111,7 +111,7 @@ def _chunks(
 
 
 def _goes_on(response: requests.Response, begin: int) -> bool:
-    """Return whether the answer begins where the part ends; else it is all of it, or nothing."""
+    """Return whether the response begins at byte `begin`, not at the start."""
     told = re.match(rf"bytes {begin}-", response.headers.get("Content-Range", ""))
     return response.status_code == 206 and told is not None
 

@@ -1,7 +1,7 @@
-"""Pulls an image: a folder of it that other tools could read as well (OCI image layout).
+"""Pull an image to a folder in the OCI image layout.
 
-Blobs come into <store>/cache/blobs/, where the next try finds what this one got, and have a second name
-in the folder, so that nothing that happens there meanwhile matters to who unpacks them.
+Blobs are downloaded to <store>/cache/blobs/, where the next pull finds them, and hard-linked into the
+folder, so that other pulls may delete the originals.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from argosy_images.rootfs.flatten import link
 from argosy_images.store.store import Store
 
 AT_ONCE = 4
-"""Connections to a registry; more of them would only make others slower."""
+"""Parallel connections to a registry; more would only slow each other down."""
 
 SAY_EVERY_S = 5.0
 
@@ -39,11 +39,11 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Pulled:
-    """An image in a folder.
+    """A pulled image in a folder.
 
     Args:
-        reference: with the digest that its tag stood for.
-        cached: its blobs in the cache, for which there is no use once it is in the store.
+        reference: with the digest of its tag.
+        cached: its blobs in the cache, to delete when the image is in the store.
     """
 
     reference: Reference
@@ -51,16 +51,16 @@ class Pulled:
     cached: tuple[Path, ...]
 
     def forget_downloads(self) -> None:
-        """Free the room that the blobs take, as far as they have no other name."""
+        """Delete the blobs from the cache."""
         for path in self.cached:
             path.unlink(missing_ok=True)
 
 
 def pull(store: Store, client: Client, folder: Path, say: Say) -> Pulled:
-    """Download the image of a client's reference into the new `folder`, an OCI image layout.
+    """Download the client's image to the new `folder`, an OCI image layout.
 
     Raises:
-        ArgosyError: saying what is wrong. What was downloaded stays for the next try.
+        ArgosyError: with the reason. Downloaded blobs stay for the next try.
     """
     contents = read_contents(client)
     layers, size = len(contents.blobs) - 1, amount(sum(blob.size for blob in contents.blobs))
@@ -69,7 +69,7 @@ def pull(store: Store, client: Client, folder: Path, say: Say) -> Pulled:
     blobs = folder / "blobs" / "sha256"
     blobs.mkdir(parents=True, mode=0o700)
     cache.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # With two pulls at once, the second finds the shared blobs.
+    # Of two pulls at once, the second finds the shared blobs in the cache.
     with store.locked("registry"):
         if why := why_no_room(cache, _missing(contents.blobs, cache)):
             raise ArgosyError(
@@ -83,7 +83,7 @@ def pull(store: Store, client: Client, folder: Path, say: Say) -> Pulled:
 
 
 def _missing(blobs: Sequence[Descriptor], cache: Path) -> int:
-    """Return bytes that are still to be downloaded."""
+    """Return the bytes that are missing in the cache."""
     missing = 0
     for blob in blobs:
         cached = cache / _hex(blob.digest)
@@ -95,12 +95,12 @@ def _missing(blobs: Sequence[Descriptor], cache: Path) -> int:
 
 
 def _part_of(cached: Path) -> Path:
-    """Return what there is of a blob that is not whole yet."""
+    """Return the path of an unfinished blob."""
     return cached.with_name(cached.name + PART)
 
 
 class Progress:
-    """Tells how far a pull is, in a line every few seconds."""
+    """Prints a pull's progress every few seconds."""
 
     def __init__(self, blobs: Sequence[Descriptor], say: Say) -> None:
         self._size = sum(blob.size for blob in blobs)
@@ -111,24 +111,24 @@ class Progress:
         self._told = time.monotonic()
 
     def count(self, number: int) -> None:
-        """Count bytes that came; or that were in vain, as a negative number."""
+        """Count received bytes; a negative number of bytes has to be received again."""
         with self._lock:
             self._done += number
             if time.monotonic() - self._told < SAY_EVERY_S:
                 return
             self._told = time.monotonic()
-            line = f"{self._whole} of {self._blobs} files whole, "
-            line += f"{amount(self._done)} of {amount(self._size)} here"
+            line = f"{self._whole} of {self._blobs} files complete, "
+            line += f"{amount(self._done)} of {amount(self._size)} received"
         self._say(line)
 
     def finish(self) -> None:
-        """Note that one more blob is whole."""
+        """Count a finished blob."""
         with self._lock:
             self._whole += 1
 
 
 class _Downloads:
-    """The blobs of an image, several at a time."""
+    """Downloads the blobs of an image in parallel."""
 
     def __init__(self, client: Client, cache: Path, blobs: Path, progress: Progress) -> None:
         self._client = client
@@ -137,7 +137,7 @@ class _Downloads:
         self._progress = progress
 
     def run(self, blobs: Sequence[Descriptor]) -> None:
-        # The largest first, so that none of them is waited for alone at the end.
+        # Largest first, so that no large blob is left alone at the end.
         ordered = sorted(blobs, key=lambda blob: -blob.size)
         with ThreadPoolExecutor(AT_ONCE) as threads:
             try:
@@ -149,14 +149,14 @@ class _Downloads:
                 raise
 
     def _get(self, blob: Descriptor) -> None:
-        """Have a blob in the cache, and its second name in the folder."""
+        """Download a blob to the cache, and link it into the folder."""
         cached, own = self._cache / _hex(blob.digest), self._blobs / _hex(blob.digest)
         if self._was_there(blob, cached, own):
             self._progress.count(blob.size)
         else:
             part = _part_of(cached)
             download(self._client, blob, part, self._progress.count)
-            # In this order: by its name in the cache somebody else may forget it at once.
+            # Link first: another process may delete the blob from the cache at once.
             link(str(part), str(own))
             part.rename(cached)
         self._progress.finish()
@@ -174,7 +174,7 @@ class _Downloads:
 
 
 def _describe(folder: Path, contents: Contents) -> None:
-    """Make an image layout of the folder."""
+    """Write the files that make the folder an image layout."""
     digest = f"sha256:{hashlib.sha256(contents.manifest).hexdigest()}"
     (folder / "blobs" / "sha256" / _hex(digest)).write_bytes(contents.manifest)
     entry: dict[str, Any] = {
@@ -194,16 +194,16 @@ def _hex(digest: str) -> str:
 
 
 def reach(reference: Reference, patience: Patience, tries: int | None = None) -> Client:
-    """Return a client of the first place that answers; a mirror has to have the image as well.
+    """Return a client of the first mirror that has the image, else of the registry.
 
-    Why a mirror was passed over is said. The image keeps its own name: its digest is the same everywhere.
+    Skipped mirrors are reported. The image keeps its name, since its digest is the same everywhere.
 
     Args:
-        tries: of each place; None: as often as for everything else.
+        tries: number of tries of the registry; None: as for other requests.
 
     Raises:
-        UnreachableError: when nobody answers at the last place.
-        ArgosyError: when it cannot be trusted, or the settings of registries forbid or confuse it.
+        UnreachableError: if the registry does not respond.
+        ArgosyError: if its certificate is invalid, or registries.conf blocks it or is damaged.
     """
     *mirrors, last = places_of(reference)
     for place in mirrors:
