@@ -1,4 +1,4 @@
-"""The host's pip configuration, proxies and certificates, as a build sees them."""
+"""The host's pip configuration, proxies and certificates in a build."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def read(tmp_path: Path) -> HostConfig:
 
 @pytest.fixture(autouse=True)
 def plain_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No configuration but the test's own."""
+    """Only the test's own configuration."""
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
     for name in (
         "PIP_FIND_LINKS",
@@ -40,7 +40,7 @@ def test_local_wheel_folders_are_mounted_and_rewritten(tmp_path: Path) -> None:
     mounted = {bind.source: bind.target for bind in config.binds}
     links = f"{mounted[wheels]} https://wheels.example.org/cpu"
     assert config.environment["PIP_FIND_LINKS"] == links
-    # The index links to files beside it, so its parent is what is mounted.
+    # The index links to files beside it, so its parent is mounted.
     index = f"file://{mounted[tmp_path / 'mirror']}/simple"
     assert config.environment["PIP_EXTRA_INDEX_URL"] == index
     assert config.environment["PIP_TIMEOUT"] == "7"
@@ -114,7 +114,7 @@ def test_logins_of_indexes_are_for_steps_that_ask_them(
     files = [path.read_text() for bind in seen.binds for path in bind.source.iterdir()]
     asks = command in INSTALLS
     assert ["word" in said, "token" in said, "a key" in files] == [asks] * 3
-    # Where the packages are is no secret.
+    # The URL without its login is no secret.
     assert "a.example.org/simple" in said
     assert "https://c.example.org/" in said or asks
     certificate = "/dev/argosy/secrets/client-cert-0" if asks else None
@@ -145,5 +145,5 @@ def test_proxies_and_the_ca_bundle_reach_the_build(
 
 def test_steps_see_nothing_of_the_store(tmp_path: Path) -> None:
     config = read(tmp_path)
-    # What an image is pulled into must be out of reach of those who run what is in another.
+    # Images must not share pip's cache: a program of one image would run files of another.
     assert [bind.source for bind in config.binds] == [tmp_path / "host"]

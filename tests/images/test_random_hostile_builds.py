@@ -1,4 +1,4 @@
-"""Random hostile images: nothing outside the store changes; each is built, or refused in one line.
+"""Random hostile images change nothing outside the store; each is built, or rejected in one line.
 
 Without RUN no container is needed, so hundreds take a minute.
 """
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.thorough
 BUILDS = 500
 
 File = tuple[str, str, str, int]
-"""Path, kind, what it leads to, mode."""
+"""Path, kind, target of a link, mode."""
 
 NAMES = st.sampled_from(
     [
@@ -93,10 +93,10 @@ INSTRUCTIONS = st.one_of(
 
 
 def plant(folder: Path, host: Path, files: list[File]) -> None:
-    """Make the files of an image's folder, as far as they do not stand in each other's way."""
+    """Create the files of an image's folder; skip files whose paths conflict."""
     for name, kind, target, mode in files:
         place = folder / name.replace("{HOST}", host.name)
-        # A circle of links is a RuntimeError to pathlib.
+        # pathlib raises RuntimeError for a loop of links.
         with suppress(OSError, RuntimeError):
             if not place.parent.resolve().is_relative_to(folder.resolve()):
                 continue
@@ -124,7 +124,7 @@ def make(place: Path, kind: str, target: str, mode: int) -> None:
 
 
 def archive(target: str) -> bytes:
-    """An archive whose members lead to the target."""
+    """Return an archive with members that point to the target."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as made:
         for name, kind, link in (
@@ -148,7 +148,7 @@ def archive(target: str) -> bytes:
     deadline=None,
     database=None,
     derandomize=True,
-    # To look for a smaller example would take longer than all others.
+    # Shrinking would take longer than all other phases.
     phases=[Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -163,7 +163,7 @@ def test_a_random_hostile_image(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     base, files, packed = trees
-    # Said once for each step otherwise.
+    # Without it, each step would print this.
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     with TemporaryDirectory(prefix="hostile-") as name:
         place = Path(name)
@@ -177,7 +177,7 @@ def test_a_random_hostile_image(
         plant(folder / "good", host, files)
         plant(folder, host, files)
         with suppress(OSError):
-            # What was planted there may be a pipe, and nobody reads it.
+            # The planted file may be a pipe without a reader.
             (folder / "evil.tar").unlink(missing_ok=True)
             (folder / "evil.tar").write_bytes(archive(packed.replace("{HOST}", str(host))))
         text = "FROM scratch AS base\nCOPY base* /\nFROM base\nCOPY bas[e] /\n" + "\n".join(

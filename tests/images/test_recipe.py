@@ -1,4 +1,4 @@
-"""Step keys: equal where nothing that matters changed, different where something did."""
+"""Step keys change if an input of the step changes, and only then."""
 
 import json
 import os
@@ -20,7 +20,7 @@ CHECKSUM = f"sha256:{'0' * 64}"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """An image's folder; the folders of other images may stand beside it."""
+    """An image's folder, with room for other images beside it."""
     image = tmp_path / "image"
     (image / "data").mkdir(parents=True)
     (image / "data" / "file").write_text("content")
@@ -56,7 +56,7 @@ def refused(folder: Path, text: str) -> str:
     return str(problem.value)
 
 
-# Which instructions are steps, and what their keys depend on.
+# Instructions that are steps, and the inputs of their keys.
 
 
 def test_only_instructions_that_change_files_are_steps(folder: Path) -> None:
@@ -86,7 +86,7 @@ def test_another_base_changes_all_keys(folder: Path) -> None:
 
 def test_a_variable_counts_where_it_is_seen(folder: Path) -> None:
     before, after = keys(folder), keys(folder, TEXT.replace("A=1", "A=2"))
-    # COPY does not use it; a program may.
+    # COPY does not use the variable, but a program may.
     assert before[:2] == after[:2]
     assert before[2] != after[2]
     text = "FROM base\nENV A=1\nCOPY data/ /$A/\n"
@@ -217,7 +217,7 @@ def test_arguments_are_not_part_of_the_image(folder: Path) -> None:
     assert found.environment == {"B": "2"}
 
 
-# Caches, which are no input that could be known.
+# Caches, whose content is no input.
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_a_step_that_had_a_cache_is_of_one_image_alone(
 ) -> None:
     one, other = (last(tmp_path / name, f"FROM base\n{step}\n") for name in ("one", "other"))
     assert (one == other) is is_shared
-    # Another clone of the project finds the step in a store that they share.
+    # Another clone of the project finds the step in a shared store.
     (tmp_path / "clone").mkdir()
     assert last(tmp_path / "clone/one", f"FROM base\n{step}\n") == one
 

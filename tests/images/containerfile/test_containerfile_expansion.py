@@ -1,4 +1,4 @@
-"""Quotes and variables in words: the table of Docker's reference, and what it leaves open."""
+"""Quotes and variables in words: the table of Docker's reference, and cases that it leaves open."""
 
 import pytest
 

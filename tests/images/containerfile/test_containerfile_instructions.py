@@ -1,4 +1,4 @@
-"""What instructions mean, and which are refused, by file and line."""
+"""Parsing of instructions, and errors with file and line."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The stages of a file: where each begins from, and which the last one needs."""
+"""The stages of a file: their bases, and the stages that the last one needs."""
 
 import platform
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Lines of a Containerfile to instructions; what BuildKit's own parser says is compared elsewhere."""
+"""Splitting of a Containerfile into instructions; test_containerfile_oracle.py compares with BuildKit."""
 
 from pathlib import Path
 

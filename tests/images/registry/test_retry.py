@@ -1,4 +1,4 @@
-"""Trying again."""
+"""Retries."""
 
 import time
 
@@ -15,7 +15,7 @@ from argosy_images.registry.retry import (
 
 
 class Flaky:
-    """Fails by these problems, one after the other, and then works."""
+    """Raises these errors in turn, and then returns."""
 
     def __init__(self, *problems: ArgosyError) -> None:
         self.problems = list(problems)

@@ -1,4 +1,4 @@
-"""What goes to whom, and what is said when nothing comes back."""
+"""Redirects, proxies and authorization of requests, and the errors of failed ones."""
 
 import socket
 import ssl
@@ -38,12 +38,12 @@ def test_what_authorizes_stays_on_its_host() -> None:
 
 
 FAR = "2130706433"
-"""127.0.0.1 as a number: a host of another name to whoever does not look it up."""
+"""127.0.0.1 as a number: another host unless it is resolved."""
 
 
 @pytest.fixture
 def certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
-    """A certificate for FAR, which requests trusts."""
+    """A certificate for FAR that requests trusts."""
     both = tmp_path / "both.pem"
     subprocess.run(
         [
@@ -84,7 +84,7 @@ def test_what_lies_in_netrc_is_for_nobody(tmp_path: Path, monkeypatch: pytest.Mo
     with serving(lambda *_: Answer()) as storage:
         moved = Answer(307, {"Location": f"http://localhost:{storage.address[10:]}/x"})
         with serving(lambda *_: moved) as registry:
-            # It would be used otherwise.
+            # requests would use this login.
             plain = requests.get(f"http://{storage.address}/plain")
             assert "Authorization" in plain.request.headers
             for headers in (SECRET, {}):
@@ -113,7 +113,7 @@ FAR_URL = "https://registry.example.org/v2/"
 
 
 def without_answer(monkeypatch: pytest.MonkeyPatch, **variables: str) -> UnreachableError:
-    """Why a registry elsewhere gives no answer by the proxies of these variables."""
+    """Return the error of a request to a remote registry with these proxy variables."""
     for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
