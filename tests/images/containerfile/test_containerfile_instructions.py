@@ -179,7 +179,7 @@ def test_other_instructions_have_words(text: str, words: tuple[str, ...]) -> Non
 def test_a_health_check_is_left_out_and_says_why() -> None:
     found = read("HEALTHCHECK --interval=3s CMD true")
     assert isinstance(found, Ignored)
-    assert "left out" in found.why
+    assert "ignored" in found.why
 
 
 @pytest.mark.parametrize(
@@ -206,9 +206,12 @@ def test_a_health_check_is_left_out_and_says_why() -> None:
         ("RUN --mount=type=cache b", "RUN --mount=type=cache: add target=/a/folder"),
         ("RUN --mount b", "RUN --mount needs a value"),
         ("RUN --mount=target=/a,size=1g b", "RUN --mount=type=bind: `size` is not supported"),
-        ("RUN --mount=type=cache,target=/a,from=c b", "RUN --mount=type=cache: a cache begins"),
+        ("RUN --mount=type=cache,target=/a,from=c b", "RUN --mount=type=cache: from and source"),
         ("RUN --mount=target=/a,rw=maybe b", "RUN --mount: `maybe` is neither true nor false"),
-        ("RUN --mount=target=/a,from=$C b", "RUN --mount from=$C: variables are not supported here"),
+        (
+            "RUN --mount=target=/a,from=$C b",
+            "RUN --mount from=$C: variables are not supported here",
+        ),
         ("COPY a", "COPY needs a source and a target"),
         ("COPY a <<b\nc\nb", "COPY needs a source and a target"),
         ("COPY --from a b", "COPY --from needs a value"),
@@ -217,7 +220,7 @@ def test_a_health_check_is_left_out_and_says_why() -> None:
         ("COPY --parents a b", "COPY --parents is not supported; there are --chmod"),
         ("COPY --chmod=u+x a b", "--chmod=u+x: an octal number"),
         ("ADD --from=a b c", "ADD --from is not supported"),
-        ("ADD --checksum=sha256:12 https://a/b c", "--checksum=sha256:12: it is sha256: and"),
+        ("ADD --checksum=sha256:12 https://a/b c", "--checksum=sha256:12: must be sha256: and"),
         ("CMD --a b", "CMD --a is not supported"),
         ("SHELL bash -c", "SHELL is written as a list"),
         ("SHELL []", "SHELL is written as a list"),

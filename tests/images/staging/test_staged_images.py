@@ -226,7 +226,7 @@ def test_a_folder_around_that_others_could_replace_is_refused(
     inner = node / "further" / "in"
     inner.mkdir(parents=True)
     node.chmod(0o777)
-    with pytest.raises(ArgosyError, match=rf"^{node}: there anybody may remove .* images.folder"):
+    with pytest.raises(ArgosyError, match=rf"^{node}: anybody may remove .* images.folder"):
         stage(wanted, inner)
     # A group of this user alone is nobody else; another one is.
     monkeypatch.setattr(strict_modes, "_is_private_group", lambda group: False)

@@ -296,8 +296,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--stage", choices=("node", "memory"), help="where to unpack the image (default: nowhere)"
     )
-    parser.add_argument("--stage-folder", type=Path, metavar="FOLDER", help="folder on the node's disk")
-    parser.add_argument("--stage-room", type=int, metavar="MIB", help="room for kept images in that folder")
+    parser.add_argument(
+        "--stage-folder", type=Path, metavar="FOLDER", help="folder on the node's disk"
+    )
+    parser.add_argument(
+        "--stage-room", type=int, metavar="MIB", help="room for kept images in that folder"
+    )
     parser.add_argument(
         "--engine", choices=ENGINES, help="container engine (default: the fastest that isolates)"
     )

@@ -229,7 +229,9 @@ def inputs_of_copy(
     found = [path for word in local for path in context.find(entry, word)]
     # A pattern may match several files.
     if max(len(words), len(found)) + len(contents) > 1 and not target.endswith("/"):
-        raise source.error(entry.line, f"{entry.name}: several sources need a target folder: {target}/")
+        raise source.error(
+            entry.line, f"{entry.name}: several sources need a target folder: {target}/"
+        )
     files = [file for path in found for file in context.files(path)]
     return {**inputs, **_digests(context, files, found)}, _only_files(files)
 

@@ -115,7 +115,9 @@ def _copy(source: Source, raw: Instruction) -> Copy:
     if stage is not None and "$" in stage:
         raise source.error(raw.line, f"--from={stage}: variables are not supported here")
     if checksum is not None and not _CHECKSUM.fullmatch(checksum):
-        raise source.error(raw.line, f"--checksum={checksum}: must be sha256: and 64 hexadecimal digits")
+        raise source.error(
+            raw.line, f"--checksum={checksum}: must be sha256: and 64 hexadecimal digits"
+        )
     return Copy(
         *_entry(raw),
         raw.name,

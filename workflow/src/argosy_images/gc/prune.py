@@ -119,7 +119,8 @@ class _Pruning:
                 yield from _locks_below(other) if other != here else ()
             elif host != socket.gethostname():
                 self._say(
-                    f"{other} on {host} uses the store but is not visible here: only images of its runs are kept"
+                    f"{other} on {host} uses the store but is not visible here: only its runs' "
+                    "images are kept"
                 )
 
     def _not_in_use(self, found: Sequence[Candidate]) -> Iterator[Candidate]:
