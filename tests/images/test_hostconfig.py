@@ -46,17 +46,6 @@ def test_local_wheel_folders_are_mounted_and_rewritten(tmp_path: Path) -> None:
     assert config.environment["PIP_TIMEOUT"] == "7"
 
 
-def test_files_that_pip_is_told_of_are_copied(tmp_path: Path) -> None:
-    (tmp_path / "constraints.txt").write_text("numpy<3\n")
-    (tmp_path / "pip.conf").write_text(
-        f"[global]\nconstraint = {tmp_path}/constraints.txt\n  https://site.example.org/c.txt\n"
-    )
-    environment = read(tmp_path).environment
-    inside = "/dev/argosy/host/constraint-0"
-    assert environment["PIP_CONSTRAINT"] == f"{inside} https://site.example.org/c.txt"
-    assert (tmp_path / "host/constraint-0").read_text() == "numpy<3\n"
-
-
 def test_where_this_host_s_packages_go_is_not_the_image_s_affair(tmp_path: Path) -> None:
     (tmp_path / "pip.conf").write_text(
         "[global]\nrequire-virtualenv = true\n[install]\nuser = true\ntarget = /home/one/lib\n"
@@ -80,13 +69,6 @@ def test_files_that_pip_is_told_to_read_are_seen_inside(tmp_path: Path) -> None:
         "two<2\n",
     ]
     assert environment["PIP_REQUIREMENT"] == "https://example.org/more.txt"
-
-
-def test_the_environment_wins_over_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "pip.conf").write_text("[global]\nindex-url = https://one.example.org/simple\n")
-    monkeypatch.setenv("PIP_INDEX_URL", "https://user:secret@two.example.org/simple")
-    environment = read(tmp_path).for_command("pip install numpy").environment
-    assert environment["PIP_INDEX_URL"] == "https://user:secret@two.example.org/simple"
 
 
 INSTALLS = [

@@ -45,13 +45,6 @@ class Project:
             last_used(path, days, time.time())
         return lock
 
-    def note(self, lock: ImageLock) -> Path:
-        """The file that earlier versions wrote beside a frozen tree."""
-        root = self.store.root(lock.digest)
-        note = root.with_name(f"{root.name}.attributes")
-        note.touch()
-        return note
-
     def lock(self, name: str) -> None:
         lock = {"old": self.old, "new": self.new}[name]
         text = self.store.description(lock.digest).read_text()
@@ -114,14 +107,6 @@ def test_a_packed_image_stays_and_goes_with_its_image(project: Project) -> None:
     project.prune()
     assert [path.exists() for path in packed] == [False, True]
     assert freed(project.said[-1]) == pytest.approx(before - used(project.store.path), rel=0.03)
-
-
-def test_what_is_noted_of_an_image_stays_and_goes_with_it(project: Project) -> None:
-    old, new = project.note(project.old), project.note(project.new)
-    project.lock("new")
-    project.prune()
-    assert not old.exists()
-    assert new.is_file()
 
 
 def test_what_is_left_of_packing_goes(project: Project) -> None:
@@ -365,7 +350,7 @@ def test_an_image_that_a_run_of_another_project_uses_stays_and_it_is_said_who(
     assert str(note) in kept
 
 
-@pytest.mark.parametrize(("age", "size"), [("1d", None), (None, "1M"), (None, None)])
+@pytest.mark.parametrize(("age", "size"), [("1d", None), (None, "1M")])
 def test_no_option_takes_an_image_from_under_a_run(
     project: Project, age: str | None, size: str | None
 ) -> None:

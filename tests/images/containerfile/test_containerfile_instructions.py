@@ -31,12 +31,6 @@ def read(text: str) -> Entry:
     return read_instruction(SOURCE, raw)
 
 
-def test_an_instruction_knows_its_line_and_its_text() -> None:
-    [raw] = split_instructions(SOURCE, "\n# why\nRUN  one \\\n   two\n")
-    found = read_instruction(SOURCE, raw)
-    assert (found.line, found.text) == (3, "RUN one two")
-
-
 @pytest.mark.parametrize(
     ("text", "base", "alias", "platform"),
     [

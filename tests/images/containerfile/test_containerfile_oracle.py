@@ -124,7 +124,7 @@ ORDINARY = {
     "lists": 'FROM a\nRUN ["a", "b c"]\nCMD  [ "a" , "\\u00e9\\n" ]  \nENTRYPOINT []\n',
     "more lists": 'FROM a\nCOPY ["a b", "c"]\nADD ["d","e"]\nVOLUME ["/f"]\nSHELL ["g", "-c"]\n',
     "lists on several lines": 'FROM a\nCMD ["a", \\\n # why\n  "b"]\n',
-    "no lists": 'FROM a\nRUN [ -e b ] && c\nCMD [\'a\']\nCMD ["a",]\nRUN ["a"\nCMD [NaN]\n',
+    "no lists": 'FROM a\nRUN [ -e b ] && c\nCMD [\'a\']\nCMD ["a",]\nRUN ["a"\nCMD [NaN]\nEXPOSE ["80"]\n',
     "a list and more": 'FROM a\nRUN ["b"] && c\n',
     "tabs after the name": "FROM\ta\nRUN\tone\ttwo\nRUN \t three\n",
     "lower-case names": 'from a as b\nrun one\nCopy --from=b c d\ncmd ["e"]\n',

@@ -12,7 +12,7 @@ from registries import Answer, Request, serving
 
 from argosy_common.errors import ArgosyError
 from argosy_images.registry.retry import PassingError, UnreachableError, UnusableProxyError
-from argosy_images.registry.transport import exchange, read_body, readable_errors
+from argosy_images.registry.transport import exchange, read_body
 
 SECRET = {"Authorization": "Bearer s3cret", "Accept": "x/y"}
 
@@ -203,7 +203,7 @@ def test_silence_and_closed_doors_are_told_from_each_other() -> None:
         silent.listen()
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         with (
-            pytest.raises(UnreachableError, match=f"{address}: no answer in time"),
+            pytest.raises(UnreachableError, match=f"{address}: no answer in time$"),
             exchange(f"http://{address}/?s=s3cret", {}, read_s=0.2),
         ):
             pass
@@ -213,7 +213,7 @@ def test_silence_and_closed_doors_are_told_from_each_other() -> None:
     ):
         pass
     with (
-        pytest.raises(UnreachableError, match="the host's name is unknown"),
+        pytest.raises(UnreachableError, match=r"^registry\.invalid: the host's name is [^/]*$"),
         exchange("https://registry.invalid/?s=s3cret", {}),
     ):
         pass
@@ -226,25 +226,4 @@ def test_an_answer_that_breaks_off_is_told() -> None:
         exchange(f"http://{server.address}/?s=s3cret", {}) as response,
     ):
         read_body(response, 100)
-    assert "s3cret" not in str(problem.value)
-
-
-def test_no_message_holds_an_address_with_its_secrets() -> None:
-    def rude() -> None:
-        door = socket.socket()
-        door.bind(("127.0.0.1", 0))
-        door.listen()
-        doors.append(door)
-        ready.set()
-        door.accept()[0].close()
-
-    doors: list[socket.socket] = []
-    ready = threading.Event()
-    threading.Thread(target=rude, daemon=True).start()
-    ready.wait()
-    url = f"http://127.0.0.1:{doors[0].getsockname()[1]}/blob?signature=s3cret"
-    with pytest.raises(UnreachableError) as problem, readable_errors(url), exchange(url, {}):
-        pass
-    doors[0].close()
-    assert "the connection broke off" in str(problem.value)
     assert "s3cret" not in str(problem.value)

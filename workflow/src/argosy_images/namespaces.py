@@ -98,11 +98,7 @@ def count_ids() -> int:
 
 
 def mount(source: str, target: Path, kind: str | None, flags: int = 0, options: str = "") -> None:
-    """Call mount(2).
-
-    Raises:
-        OSError: if the kernel rejects the call.
-    """
+    """Call mount(2)."""
     names = (source.encode(), os.fsencode(target), kind.encode() if kind else None)
     _call("mount", *names, ctypes.c_ulong(flags), options.encode())
 
@@ -210,11 +206,7 @@ def _call(function: str, *arguments: object) -> None:
 
 
 def unhindered(function: Callable[[], str]) -> str:
-    """Call the function as root of new namespaces if possible, so that modes of own files do not stop it.
-
-    Raises:
-        ArgosyError: from the function.
-    """
+    """Call the function as root of new namespaces if possible, where modes of own files do not matter."""
     if os.geteuid() == 0:
         return function()
     try:

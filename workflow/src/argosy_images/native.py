@@ -38,9 +38,6 @@ def loader_of(root: Root, program: Names) -> str | None:
     """Return the path of a program's loader in the image, or None.
 
     The layout is ELF for 64 bits, little-endian (System V ABI, chapters 4 and 5).
-
-    Raises:
-        OSError: if the program is not a regular file.
     """
     with root.folder(program[:-1]) as folder, folder.read(program[-1]) as file:
         start = file.read(_HEADERS.size)

@@ -45,15 +45,6 @@ class Tools:
 
     store: Store
 
-    def ensure(self, say: Say, bundled: Path | None = None) -> None:
-        """Install udocker's tools (`ensure_udocker`), and proot if possible.
-
-        Raises:
-            ArgosyError: like `ensure_udocker`.
-        """
-        self.ensure_udocker(say, bundled)
-        self.fetch_proot(say)
-
     def ensure_udocker(self, say: Say, bundled: Path | None = None) -> None:
         """Install udocker's tools into the store once.
 
@@ -148,9 +139,6 @@ class Tools:
         """Return runc for builds, installed if missing, else crun.
 
         crun comes last: it rejects hosts with both versions of control groups.
-
-        Raises:
-            ArgosyError: if both are missing and cannot be installed.
         """
         try:
             return self.require("runc", say)
@@ -198,9 +186,10 @@ class Tools:
         found = found or self.find(program)
         if not found:
             reason = reason or "its package does not contain it"
+            other = " or 'podman', which brings it or crun" if program == "runc" else ""
             raise ArgosyError(
                 f"{program} is missing and cannot be installed from here ({reason}): ask the site for the "
-                f"package '{package or program}'{_brought_by(program)}, or put the program on PATH"
+                f"package '{package or program}'{other}, or put the program on PATH"
             )
         return found
 
@@ -208,17 +197,10 @@ class Tools:
         """Return the environment for unpacked programs: PATH, libraries and Perl modules."""
         unpacked = self.store.tools / "unpacked"
         folders = [*map(str, self._unpacked_folders()), os.environ.get("PATH", ""), *SYSTEM_FOLDERS]
-        found = self.libraries()
         perl = [*unpacked.glob("usr/share/perl*/*"), *unpacked.glob("usr/share/perl5")]
         perl += unpacked.glob("usr/lib/*-linux-gnu/perl*/*")
-        return {
-            **os.environ,
-            "PATH": os.pathsep.join(folders),
-            # Some programs fail if TMPDIR names a missing folder.
-            "TMPDIR": gettempdir(),
-            **({"LD_LIBRARY_PATH": os.pathsep.join(map(str, found))} if found else {}),
-            **({"PERL5LIB": os.pathsep.join(map(str, perl))} if perl else {}),
-        }
+        found = {"PERL5LIB": os.pathsep.join(map(str, perl))} if perl else {}
+        return _environment(folders, self.libraries()) | found
 
     def runtime_environment(self) -> dict[str, str]:
         """Return the environment for runc on nodes, with the store's folders last on PATH.
@@ -228,12 +210,7 @@ class Tools:
         """
         found = [folder for folder in self.libraries() if any(folder.glob("libseccomp.so.*"))]
         folders = [os.environ.get("PATH", ""), *SYSTEM_FOLDERS, *map(str, self._unpacked_folders())]
-        return {
-            **os.environ,
-            "PATH": os.pathsep.join(filter(None, folders)),
-            "TMPDIR": gettempdir(),
-            **({"LD_LIBRARY_PATH": os.pathsep.join(map(str, found))} if found else {}),
-        }
+        return _environment(folders, found)
 
     def libraries(self) -> list[Path]:
         """Return the library folders of unpacked packages."""
@@ -274,6 +251,13 @@ class Tools:
         return unpack_packages(self.store.tools, package)
 
 
+def _environment(folders: Sequence[str], libraries: Sequence[Path]) -> dict[str, str]:
+    found = {"LD_LIBRARY_PATH": os.pathsep.join(map(str, libraries))} if libraries else {}
+    # Some programs fail if TMPDIR names a missing folder.
+    own = {"PATH": os.pathsep.join(filter(None, folders)), "TMPDIR": gettempdir()}
+    return {**os.environ, **own, **found}
+
+
 def _blob_of(path: Path) -> str:
     content = path.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
@@ -283,10 +267,6 @@ def udocker_command() -> list[str]:
     """Return the command that starts this environment's udocker, also as root."""
     root = ["--allow-root"] if os.geteuid() == 0 else []
     return [sys.executable, "-m", "udocker.maincmd", *root]
-
-
-def _brought_by(program: str) -> str:
-    return " or 'podman', which brings it or crun" if program == "runc" else ""
 
 
 def _pack_tools(runtime: Path, folder: Path) -> Path:

@@ -19,7 +19,7 @@ from argosy_images.builder import recipe as recipes
 from argosy_images.builder.execution import Executor
 from argosy_images.builder.progress import Progress
 from argosy_images.builder.recipe import OWN_IMAGES, Recipe, Step
-from argosy_images.builder.runner import ProotRunner, RuncRunner, Runner
+from argosy_images.builder.runner import Start, by_proot, by_runc
 from argosy_images.engines import proot
 from argosy_images.engines.choice import one_starts
 from argosy_images.engines.models import TRACING_PROOT
@@ -136,11 +136,7 @@ class Plan:
 
     @classmethod
     def of(cls, store: Store, folder: Path, others: Sequence[Path] = ()) -> "Plan":
-        """Plan the image of a folder.
-
-        Raises:
-            ArgosyError: with file and line if the image cannot be built.
-        """
+        """Plan the image of a folder."""
 
         def base_config(key: str) -> ImageConfig | None:
             found = cache.read_step(store, key)
@@ -232,16 +228,12 @@ class _StepIsolation:
         apart: calls its first function in a child process, and meanwhile the second one here.
     """
 
-    runner: Runner
+    start: Start
     apart: Callable[[Callable[[], str], Callable[[], None] | None], str]
 
 
 def _choose_isolation(store: Store, say: Callable[[str], None]) -> _StepIsolation:
-    """Choose namespaces, or proot if this host forbids them.
-
-    Raises:
-        ArgosyError: if runc or proot is missing and cannot be installed.
-    """
+    """Choose namespaces, or proot if this host forbids them."""
     try:
         in_own_namespaces(lambda: "")
     except ArgosyError as problem:
@@ -253,8 +245,8 @@ def _choose_isolation(store: Store, say: Callable[[str], None]) -> _StepIsolatio
                 "proot cannot start programs on this host",
                 "to see why, run: argosy image engines",
             ) from None
-        return _StepIsolation(ProotRunner(proot.ready(store, store.engines)), in_own_process)
-    return _StepIsolation(RuncRunner(Tools(store).require_runtime(say)), in_own_namespaces)
+        return _StepIsolation(by_proot(proot.ready(store, store.engines)), in_own_process)
+    return _StepIsolation(by_runc(Tools(store).require_runtime(say)), in_own_namespaces)
 
 
 def _build_missing(build: _Build, plan: Plan, tree: GrowingTree) -> None:
@@ -283,7 +275,7 @@ def _with_executor(
         # The image must not depend on the user's umask.
         os.umask(0o022)
         with private_folder() as (scratch, _):
-            function(Executor(build.store, isolation.runner, build.work, scratch, build.progress))
+            function(Executor(build.store, isolation.start, build.work, scratch, build.progress))
         return ""
 
     isolation.apart(inside, meanwhile)

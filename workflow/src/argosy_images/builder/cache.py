@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Literal
 
@@ -114,12 +114,8 @@ def write_layer(
             instruction=instruction,
             inputs=dict(inputs),
             diff_id=digest_of_layer(making / "diff", change) if change else None,
-            removed=change.removed,
-            opaque=change.opaque,
-            entries=change.entries,
-            size=change.size,
-            setuid=dict(change.setuid),
             base=base,
+            **asdict(change),
         )
         # In a shared store, others may read the description of a step, but not its files.
         (making / "diff").chmod(0o700)

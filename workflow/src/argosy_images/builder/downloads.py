@@ -27,11 +27,7 @@ class DownloadError(Exception):
 
 @contextmanager
 def downloaded(url: str, aside: Path) -> Iterator[tuple[BinaryIO, str]]:
-    """Download a URL into the folder `aside`, and yield the open file and its SHA-256 in hexadecimal.
-
-    Raises:
-        DownloadError: like `download`.
-    """
+    """Download a URL into the folder `aside`, and yield the open file and its SHA-256 in hexadecimal."""
     aside.mkdir(mode=0o700)
     try:
         digest = download(url, aside / "part")

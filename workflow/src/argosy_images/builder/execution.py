@@ -5,7 +5,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from argosy_images.builder.hostconfig import (
 )
 from argosy_images.builder.progress import Progress
 from argosy_images.builder.recipe import Chain, Step, bases
-from argosy_images.builder.runner import Command, Runner
+from argosy_images.builder.runner import Command, Start, run
 from argosy_images.builder.workspace import CopyingWorkspace, OverlayWorkspace, Tree, Workspace
 from argosy_images.containerfile.instructions import Copy, Run
 from argosy_images.containerfile.instructions import Mount as DeclaredMount
@@ -53,18 +53,16 @@ class Executor:
     """Runs steps of one build; `work` is its folder in the store, `scratch` a folder for small files."""
 
     def __init__(
-        self, store: Store, runner: Runner, work: Path, scratch: Path, progress: Progress
+        self, store: Store, start: Start, work: Path, scratch: Path, progress: Progress
     ) -> None:
         self._store = store
-        self._runner = runner
+        self._start = start
         self._scratch = scratch
         self._progress = progress
         self._folder = folder = work / "trees"
         folder.mkdir()
-        overlay = OverlayWorkspace.works(folder)
-        self._workspace: Workspace = (
-            OverlayWorkspace(folder) if overlay else CopyingWorkspace(folder)
-        )
+        kind = OverlayWorkspace if OverlayWorkspace.works(folder) else CopyingWorkspace
+        self._workspace: Workspace = kind(folder)
         for name in ("host", "secrets"):
             (scratch / name).mkdir()
         self._host: HostConfig = read_host_config(scratch / "host", scratch / "secrets")
@@ -125,11 +123,9 @@ class Executor:
             with self._opened(step.uses[entry.stage]) as other, Root(other) as stage:
                 Copier(step, root, stage, aside).run()
 
-    @contextmanager
-    def _opened(self, chain: Chain) -> Iterator[Path]:
+    def _opened(self, chain: Chain) -> AbstractContextManager[Path]:
         """Open the files of another stage for reading."""
-        with self._workspace.read(cache.read_layers(self._store, chain.steps)) as root:
-            yield root
+        return self._workspace.read(cache.read_layers(self._store, chain.steps))
 
     def _carry_out_run(self, step: Step, entry: Run, tree: Tree, caches: Path) -> None:
         # A base may name a WORKDIR that no layer contains; engines handle that differently.
@@ -157,7 +153,7 @@ class Executor:
                 (Path(folder) / name).mkdir()
             seen += _host_files(Path(folder) / "etc")
             whole = replace(command, mounts=[*seen, *command.mounts])
-            return self._runner.run(root, whole, Path(folder) / "runner", self._progress.output)
+            return run(self._start, root, whole, Path(folder) / "runner", self._progress.output)
 
     def _caches(self, step: Step, below: Sequence[Step]) -> Path:
         """Return the folder of caches (`--mount=type=cache`, pip) that later builds of this image reuse.

@@ -50,11 +50,7 @@ class Context:
         return PathSpec.from_lines("gitignore", ())
 
     def find(self, entry: Entry, pattern: str) -> list[Path]:
-        """Return the files and folders that match a source of COPY.
-
-        Raises:
-            ArgosyError: with the line if nothing matches, or a match lies outside of the folder.
-        """
+        """Return the files and folders that match a source of COPY."""
         relative = os.path.normpath(pattern.lstrip("/") or ".")
         if relative.split("/")[0] == "..":
             raise self.source.error(entry.line, f"{pattern} lies outside of {self.folder}")
@@ -171,11 +167,7 @@ Keys = Mapping[str, str]
 def inputs_of_run(
     context: Context, entry: Run, settings: Settings, uses: Keys
 ) -> tuple[Inputs, list[Path]]:
-    """Return the inputs of RUN, with all variables, and the files that it mounts.
-
-    Raises:
-        ArgosyError: with the line if a file to mount is missing.
-    """
+    """Return the inputs of RUN, with all variables, and the files that it mounts."""
     command = entry.command
     inputs = {
         "instruction": "RUN",
@@ -202,11 +194,7 @@ def inputs_of_run(
 def inputs_of_copy(
     context: Context, entry: Copy, settings: Settings, uses: Keys
 ) -> tuple[Inputs, list[Path]]:
-    """Return the inputs of COPY and ADD, with variables expanded, and the files that it copies.
-
-    Raises:
-        ArgosyError: with the line if a source is missing, or a URL has no checksum.
-    """
+    """Return the inputs of COPY and ADD, with variables expanded, and the files that it copies."""
     source, variables = context.source, settings.variables
     words = [expanded(source, entry, word, variables) for word in entry.sources]
     target = settings.path(expanded(source, entry, entry.target, variables))

@@ -145,11 +145,7 @@ def plan(
 
 
 def image_inputs(folder: Path, others: Sequence[Path] = ()) -> list[str]:
-    """Return the Containerfile of `containers/<name>/` and every file that goes into the image.
-
-    Raises:
-        ArgosyError: with file and line if the image cannot be built.
-    """
+    """Return the Containerfile of `containers/<name>/` and every file that goes into the image."""
     return [str(path) for path in plan(folder, others=others).files]
 
 

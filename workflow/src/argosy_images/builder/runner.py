@@ -12,8 +12,9 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from argosy_images.engines import proot
 from argosy_images.engines.runc import ARCHITECTURES, Mount, Specification
@@ -47,64 +48,46 @@ class Command:
     mounts: Sequence[Mount]
 
 
-class Runner(Protocol):
-    """Runs commands of steps by one engine."""
-
-    def run(
-        self, root: Path, command: Command, scratch: Path, on_output: Callable[[bytes], None]
-    ) -> int:
-        """Run the command in `root`, and return its exit status, or 128 + the signal that killed it.
-
-        `scratch` is an empty folder.
-        """
+Start = Callable[[Specification, Path], Sequence[str | Path]]
+"""Returns the command line that starts a container; the folder is empty and private."""
 
 
-@dataclass(frozen=True)
-class RuncRunner:
-    """Runs commands by runc in the build's namespaces (`namespaces.in_own_namespaces`)."""
+def by_runc(runc: Path) -> Start:
+    """Start containers in the build's namespaces (`namespaces.in_own_namespaces`)."""
 
-    runc: Path
+    def start(specification: Specification, folder: Path) -> Sequence[str | Path]:
+        text = json.dumps(specification.content())
+        (folder / "config.json").write_text(text, encoding="utf-8")
+        return runc_command(runc, folder)
 
-    def run(
-        self, root: Path, command: Command, scratch: Path, on_output: Callable[[bytes], None]
-    ) -> int:
-        """See `Runner.run`."""
-        with _mount_points(root, command.mounts) as mounts:
-            specification = _specification(root, replace(command, mounts=mounts))
-            text = json.dumps(specification.content())
-            (scratch / "config.json").write_text(text, encoding="utf-8")
-            return _run_relayed(runc_command(self.runc, scratch), on_output)
+    return start
 
 
-@dataclass(frozen=True)
-class ProotRunner:
-    """Runs commands by proot, without namespaces."""
-
-    program: proot.Program
-
-    def run(
-        self, root: Path, command: Command, scratch: Path, on_output: Callable[[bytes], None]
-    ) -> int:
-        """See `Runner.run`."""
-        with _mount_points(root, command.mounts) as mounts:
-            specification = _specification(root, replace(command, mounts=mounts))
-            # The judge checks changes of modes by the paths that proot has rewritten.
-            return _run_relayed(
-                proot.command(self.program, specification, scratch, traces_all=True), on_output
-            )
+def by_proot(program: proot.Program) -> Start:
+    """Start containers without namespaces."""
+    # The judge checks changes of modes by the paths that proot has rewritten.
+    return partial(proot.command, program, traces_all=True)
 
 
-def _specification(root: Path, command: Command) -> Specification:
-    return Specification(
-        root,
-        command.arguments,
-        command.environment,
-        command.workdir,
-        command.mounts,
-        writable=True,
-        capabilities=CAPABILITIES,
-        seccomp=_seccomp(),
-    )
+def run(
+    start: Start, root: Path, command: Command, scratch: Path, on_output: Callable[[bytes], None]
+) -> int:
+    """Run the command in `root`, and return its exit status, or 128 + the signal that killed it.
+
+    `scratch` is an empty folder.
+    """
+    with _mount_points(root, command.mounts) as mounts:
+        specification = Specification(
+            root,
+            command.arguments,
+            command.environment,
+            command.workdir,
+            mounts,
+            writable=True,
+            capabilities=CAPABILITIES,
+            seccomp=_seccomp(),
+        )
+        return _run_relayed(start(specification, scratch), on_output)
 
 
 def _run_relayed(command: Sequence[str | Path], on_output: Callable[[bytes], None]) -> int:

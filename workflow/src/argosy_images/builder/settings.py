@@ -58,11 +58,7 @@ class Settings:
 
 
 def after(settings: Settings, source: Source, entry: Entry, outer: Mapping[str, str]) -> Settings:
-    """Return the settings after an instruction; `outer` are the ARGs before the first FROM.
-
-    Raises:
-        ArgosyError: with the line if a variable cannot be expanded.
-    """
+    """Return the settings after an instruction; `outer` are the ARGs before the first FROM."""
     if isinstance(entry, Arg):
         return _with_arguments(settings, source, entry, outer)
     if isinstance(entry, Program):

@@ -8,9 +8,8 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
 
 from argosy_common.disk import remove_tree
 from argosy_images.namespaces import mount, unmount
@@ -36,34 +35,14 @@ MOST_TREES = 3
 """Copied trees kept at a time: steps of several stages may alternate."""
 
 
-class Tree(Protocol):
-    """A writable file system of a step."""
+class OverlayWorkspace:
+    """Opens file systems of layers, the lowest first, by overlayfs; only one is writable at a time.
 
-    root: Path
-
-    def save(self, diff: Path) -> Change:
-        """Create the folder `diff` with the changes; `root` is unusable afterwards."""
-
-
-class Workspace(Protocol):
-    """Opens file systems of layers, from the lowest to the top one; only one is writable at a time.
-
-    `shares_files`: a file system opened for reading shares its files with the layers.
+    `folder` is this build's own, on the store's file system.
     """
 
-    shares_files: bool
-
-    def open(self, layers: Sequence[Layer]) -> AbstractContextManager[Tree]:
-        """Open a writable file system of these layers."""
-
-    def read(self, layers: Sequence[Layer]) -> AbstractContextManager[Path]:
-        """Open a file system of these layers for reading; any number at once."""
-
-
-class OverlayWorkspace:
-    """Workspaces of overlayfs; `folder` is this build's own, on the store's file system."""
-
     shares_files = False
+    """Whether a file system opened by `read` shares its files with the layers."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -84,7 +63,7 @@ class OverlayWorkspace:
             remove_tree(place)
 
     @contextmanager
-    def open(self, layers: Sequence[Layer]) -> Iterator["_OverlayTree"]:
+    def open(self, layers: Sequence[Layer]) -> Iterator["OverlayTree"]:
         """Open a writable file system of these layers."""
         self._count += 1
         place = self._folder / str(self._count)
@@ -93,7 +72,7 @@ class OverlayWorkspace:
         (place / "upper").chmod(ROOT_MODE)
         _mount(self._mountable(layers), place)
         try:
-            yield _OverlayTree(place, layers)
+            yield OverlayTree(place, layers)
         finally:
             unmount(place / "root")
             remove_tree(place)
@@ -122,14 +101,16 @@ class OverlayWorkspace:
         return [Layer.of(self._joined[key], Change()), *layers[number:]]
 
 
-class _OverlayTree:
+class OverlayTree:
+    """A writable file system of a step."""
+
     def __init__(self, place: Path, layers: Sequence[Layer]) -> None:
         self.root = place / "root"
         self._upper = place / "upper"
         self._below = [*reversed(layers)]
 
     def save(self, diff: Path) -> Change:
-        """Move the changes to the folder `diff`."""
+        """Move the changes to the new folder `diff`; `root` is unusable afterwards."""
         self._drop_untouched("")
         change = read_overlay(self._upper)
         self._upper.rename(diff)
@@ -170,23 +151,23 @@ def _mount(layers: Sequence[Layer], place: Path) -> None:
 
 
 class CopyingWorkspace:
-    """Workspaces of copied files, compared before and after each step."""
+    """Opens file systems of copied files, compared before and after each step."""
 
     shares_files = True
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._count = 0
-        self._kept: list[_CopiedTree] = []
+        self._kept: list[CopiedTree] = []
 
     @contextmanager
-    def open(self, layers: Sequence[Layer]) -> Iterator["_CopiedTree"]:
+    def open(self, layers: Sequence[Layer]) -> Iterator["CopiedTree"]:
         """Open a writable file system of these layers; reuse the tree of an earlier step if possible."""
         tree = next((kept for kept in self._kept if kept.is_of(layers)), None)
         if tree:
             self._kept.remove(tree)
         else:
-            tree = _CopiedTree(self._copied(layers), layers)
+            tree = CopiedTree(self._copied(layers), layers)
         yield tree
         # Not reached after a failed step, whose tree is unusable.
         self._kept.append(tree)
@@ -213,7 +194,9 @@ class CopyingWorkspace:
         return self._folder / str(self._count)
 
 
-class _CopiedTree:
+class CopiedTree:
+    """A writable file system of copied files."""
+
     def __init__(self, root: Path, layers: Sequence[Layer]) -> None:
         self.root = root
         self._layers = [_identity(layer.diff) for layer in layers]
@@ -265,6 +248,10 @@ class _CopiedTree:
             if not (diff / folder).is_dir():
                 (diff / folder).mkdir()
                 shutil.copystat(self.root / folder, diff / folder)
+
+
+Tree = OverlayTree | CopiedTree
+Workspace = OverlayWorkspace | CopyingWorkspace
 
 
 def _identity(diff: Path) -> tuple[int, int]:

@@ -52,11 +52,7 @@ def expand(word: str, variables: Mapping[str, str], escape: str = "\\") -> str:
 
 
 def expand_text(text: str, variables: Mapping[str, str]) -> str:
-    r"""Replace variables in a file's content, where quotes have no meaning; `\$` is a dollar sign.
-
-    Raises:
-        ExpansionError: like `expand`.
-    """
+    r"""Replace variables in a file's content, where quotes have no meaning; `\$` is a dollar sign."""
     return _Expansion(text, variables, "\\", "").until("")
 
 

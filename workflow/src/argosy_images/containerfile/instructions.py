@@ -40,11 +40,7 @@ class Mount:
 
 
 def read_mount(source: Source, raw: Instruction, value: str) -> Mount:
-    """Parse the value of a --mount flag.
-
-    Raises:
-        ArgosyError: with the line for unsupported types and keys.
-    """
+    """Parse the value of a --mount flag."""
     pairs = dict(part.partition("=")[::2] for part in value.split(","))
     kind = _KINDS.get(pairs.pop("type", "bind"))
     if kind is None:
@@ -174,11 +170,7 @@ class Ignored(Entry):
 
 
 def expanded(source: Source, entry: Entry, word: str, variables: Mapping[str, str]) -> str:
-    """Expand the variables in a word of an instruction, and remove its quotes.
-
-    Raises:
-        ArgosyError: with the line if it cannot be expanded.
-    """
+    """Expand the variables in a word of an instruction, and remove its quotes."""
     try:
         return expand(word, variables, entry.escape)
     except ExpansionError as problem:
@@ -186,11 +178,7 @@ def expanded(source: Source, entry: Entry, word: str, variables: Mapping[str, st
 
 
 def content_of(source: Source, entry: Entry, heredoc: Heredoc, variables: Mapping[str, str]) -> str:
-    """Return a here-document's content for COPY, with variables expanded unless its delimiter is quoted.
-
-    Raises:
-        ArgosyError: with the line if it cannot be expanded.
-    """
+    """Return a here-document's content for COPY, with variables expanded unless its delimiter is quoted."""
     if heredoc.quoted:
         return heredoc.content
     try:

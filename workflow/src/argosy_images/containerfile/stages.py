@@ -29,11 +29,7 @@ _HOST_NETWORK = ("default", "host")
 
 
 def read_instruction(source: Source, raw: Instruction) -> Entry:
-    """Parse an instruction.
-
-    Raises:
-        ArgosyError: with the line if it is invalid or unsupported.
-    """
+    """Parse an instruction."""
     reader = _READERS.get(raw.name)
     if reader is None:
         known = ", ".join(sorted(_READERS))
@@ -251,11 +247,7 @@ class Containerfile:
 
 
 def read_containerfile(source: Source) -> Containerfile:
-    """Read and check a Containerfile.
-
-    Raises:
-        ArgosyError: with file and line if Argosy cannot build it.
-    """
+    """Read and check a Containerfile."""
     raw = split_instructions(source, source.read())
     entries = [read_instruction(source, each) for each in raw]
     arguments: dict[str, str] = platform_arguments()

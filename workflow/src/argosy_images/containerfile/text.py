@@ -28,11 +28,7 @@ class Source:
         return ArgosyError(f"{self.path}:{line}: {message}", hint)
 
     def read(self) -> str:
-        """Return the text.
-
-        Raises:
-            ArgosyError: if the file is missing or not UTF-8.
-        """
+        """Return the text."""
         try:
             # Keep line endings: here-documents may contain CRLF.
             return self.path.read_bytes().decode("utf-8-sig")
@@ -96,11 +92,7 @@ class Instruction:
 
 
 def split_instructions(source: Source, text: str) -> list[Instruction]:
-    """Return the instructions in `text`, the content of `source`.
-
-    Raises:
-        ArgosyError: with the line of a syntax error.
-    """
+    """Return the instructions in `text`, the content of `source`."""
     # Not splitlines(), which also splits at form feeds and the like.
     lines = text.split("\n")
     return list(_instructions(source, lines, _escape(source, lines)))

@@ -194,11 +194,7 @@ def diff_ids(lock: ImageLock | None) -> set[str]:
 
 
 def find_layers(store: Store, lock: ImageLock) -> list[tuple[str, Path, CachedStep]]:
-    """Return key, `diff` folder and description of each layer of an image, the lowest first.
-
-    Raises:
-        ArgosyError: if a layer is no longer in the store.
-    """
+    """Return key, `diff` folder and description of each layer of an image, the lowest first."""
     known = {}
     for folder in _folders(store.layer("")):
         found = cache.read_step(store, folder.name)

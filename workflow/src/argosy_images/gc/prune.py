@@ -207,8 +207,6 @@ class _Pruning:
         places = (
             self._store.description(image.digest),
             self._store.archive(image.digest),
-            # Written by earlier versions, for runs with proot.
-            image.root.with_name(f"{image.root.name}.attributes"),
             image.root,
         )
         usage = {**image.usage, **image.packed}

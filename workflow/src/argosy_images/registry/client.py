@@ -36,67 +36,7 @@ LONGEST_COMPLAINT = 1 << 16
 _BUSY = (408, 425, 429)
 
 
-FindLogin = Callable[[], Login | None]
-
-
-@dataclass(frozen=True)
-class Answers:
-    """Checks responses to requests for one image."""
-
-    reference: Reference
-    find_login: FindLogin
-
-    def check(self, response: requests.Response, *, is_part: bool) -> None:
-        """Raise an error unless the response has content.
-
-        Args:
-            is_part: whether the request was for a blob, perhaps from some byte on.
-
-        Raises:
-            PassingError: if the request should be repeated.
-            ArgosyError: with the reason for other failures.
-        """
-        status = response.status_code
-        if status in (200, 206) or (status == 416 and is_part):
-            return
-        if status in _BUSY or status >= 500:
-            wait = _retry_after(response)
-            asks = f", and asks to wait {wait:.0f} s" if wait else ""
-            host = self.reference.host
-            raise PassingError(f"{host}: cannot answer now (HTTP {status}{asks})", wait)
-        if status in (401, 403):
-            raise self.refused(status)
-        if status == 404:
-            raise self._missing(response, is_part)
-        raise self.error(f"the registry refuses{_codes(response)} (HTTP {status})")
-
-    def refused(self, status: int) -> ArgosyError:
-        """Return the error for a refused login, or a missing one."""
-        host = self.reference.host
-        if login := self.find_login():
-            return self.error(
-                f"the registry denies access to {login.user} (HTTP {status}); the login is from "
-                f"{login.source}; log in again with: podman login {host}"
-            )
-        return self.error(
-            "the registry requires a login, or has no such name "
-            f"(HTTP {status}); no login for {host} was found; log in with: podman login {host}"
-        )
-
-    def error(self, problem: str) -> ArgosyError:
-        """Return an error that begins with the image's reference."""
-        return ArgosyError(f"{self.reference}: {problem}")
-
-    def _missing(self, response: requests.Response, is_part: bool) -> ArgosyError:
-        if "html" in media_type(response):
-            return self.error(
-                f"{self.reference.host} is not a registry: it answers with a web page"
-            )
-        what = "a part of it" if is_part else "no such name or tag"
-        return self.error(f"the registry does not have it: {what}{_codes(response)} (HTTP 404)")
-
-
-def media_type(response: requests.Response) -> str:
+def _media_type(response: requests.Response) -> str:
     """Return the media type of a response."""
     return response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
@@ -151,8 +91,7 @@ class Client:
         self.patience = patience or Patience()
         self._read_s = read_s
         # Logins are searched only on request: most images are public.
-        self._login: FindLogin = cache(lambda: find_login(reference))
-        self._answers = Answers(reference, self._login)
+        self._login: Callable[[], Login | None] = cache(lambda: find_login(reference))
         self._authorization: SecretStr | None = None
         self._authorizing = threading.Lock()
         self._open: set[requests.Response] = set()
@@ -209,14 +148,10 @@ class Client:
             with self._asked(path, {"Accept": ", ".join(kinds)}) as response:
                 content = read_body(response, LONGEST_MANIFEST)
                 if len(content) > LONGEST_MANIFEST:
-                    raise self._answers.error(
-                        f"its manifest is longer than {LONGEST_MANIFEST >> 20} MiB"
-                    )
-                kind = media_type(response)
+                    raise self._error(f"its manifest is longer than {LONGEST_MANIFEST >> 20} MiB")
+                kind = _media_type(response)
                 if "html" in kind:
-                    raise self._answers.error(
-                        f"{self.reference.host} is not a registry: it answers with a web page"
-                    )
+                    raise self._no_registry()
                 return Document(content, kind, response.headers.get("Docker-Content-Digest"))
 
         return self.patience.with_it(fetch)
@@ -246,15 +181,15 @@ class Client:
         url, known = f"{self.reference.api}{path}", self._authorization
         with exchange(url, _with(headers, known), read_s=self._read_s) as response:
             if response.status_code != 401:
-                self._answers.check(response, is_part="/blobs/" in path)
+                self._check(response, is_part="/blobs/" in path)
                 yield response
                 return
             challenge = read_challenge(response.headers.get("WWW-Authenticate", ""))
         if challenge is None:
-            raise self._answers.refused(401)
+            raise self._refused(401)
         authorization = self._authorize(challenge, known)
         with exchange(url, _with(headers, authorization), read_s=self._read_s) as response:
-            self._answers.check(response, is_part="/blobs/" in path)
+            self._check(response, is_part="/blobs/" in path)
             yield response
 
     def _authorize(self, challenge: Challenge, known: SecretStr | None) -> SecretStr:
@@ -272,7 +207,7 @@ class Client:
             return fetch_token(asked, self._login_to_send())
         login = self._login_to_send()
         if login is None or login.is_identity_token:
-            raise self._answers.refused(401)
+            raise self._refused(401)
         return basic(login)
 
     def _login_to_send(self) -> Login | None:
@@ -294,6 +229,56 @@ class Client:
                 f"{self.reference}: {self.reference.host} gets its tokens from {urlsplit(realm).netloc}, "
                 "which is this machine, so no login is sent"
             )
+
+    def _check(self, response: requests.Response, *, is_part: bool) -> None:
+        """Raise an error unless the response has content.
+
+        Args:
+            is_part: whether the request was for a blob, perhaps from some byte on.
+
+        Raises:
+            PassingError: if the request should be repeated.
+            ArgosyError: with the reason for other failures.
+        """
+        status = response.status_code
+        if status in (200, 206) or (status == 416 and is_part):
+            return
+        if status in _BUSY or status >= 500:
+            wait = _retry_after(response)
+            asks = f", and asks to wait {wait:.0f} s" if wait else ""
+            host = self.reference.host
+            raise PassingError(f"{host}: cannot answer now (HTTP {status}{asks})", wait)
+        if status in (401, 403):
+            raise self._refused(status)
+        if status == 404:
+            raise self._missing(response, is_part)
+        raise self._error(f"the registry refuses{_codes(response)} (HTTP {status})")
+
+    def _refused(self, status: int) -> ArgosyError:
+        """Return the error for a refused login, or a missing one."""
+        host = self.reference.host
+        if login := self._login():
+            return self._error(
+                f"the registry denies access to {login.user} (HTTP {status}); the login is from "
+                f"{login.source}; log in again with: podman login {host}"
+            )
+        return self._error(
+            "the registry requires a login, or has no such name "
+            f"(HTTP {status}); no login for {host} was found; log in with: podman login {host}"
+        )
+
+    def _error(self, problem: str) -> ArgosyError:
+        """Return an error that begins with the image's reference."""
+        return ArgosyError(f"{self.reference}: {problem}")
+
+    def _missing(self, response: requests.Response, is_part: bool) -> ArgosyError:
+        if "html" in _media_type(response):
+            return self._no_registry()
+        what = "a part of it" if is_part else "no such name or tag"
+        return self._error(f"the registry does not have it: {what}{_codes(response)} (HTTP 404)")
+
+    def _no_registry(self) -> ArgosyError:
+        return self._error(f"{self.reference.host} is not a registry: it answers with a web page")
 
 
 def _with(headers: Mapping[str, str], authorization: SecretStr | None) -> dict[str, str]:

@@ -50,11 +50,7 @@ class Login:
 
 
 def find_login(reference: Reference, variables: Mapping[str, str] = os.environ) -> Login | None:
-    """Return the login for an image's repository from the first file that has one, or None.
-
-    Raises:
-        ArgosyError: if a file is damaged, or a credential helper fails.
-    """
+    """Return the login for an image's repository from the first file that has one, or None."""
     for path in login_files(variables):
         if _is_file(path) and (login := _from_file(path, reference, variables)):
             return login
@@ -70,11 +66,7 @@ def _is_file(path: Path) -> bool:
 
 
 def login_files(variables: Mapping[str, str] = os.environ) -> list[Path]:
-    """Return the paths of login files, in order of precedence.
-
-    Raises:
-        ArgosyError: if the file named by REGISTRY_AUTH_FILE is missing.
-    """
+    """Return the paths of login files, in order of precedence."""
     if chosen := variables.get("REGISTRY_AUTH_FILE"):
         if not Path(chosen).is_file():
             raise ArgosyError(f"{chosen}: REGISTRY_AUTH_FILE names this file, which does not exist")

@@ -33,11 +33,7 @@ class Reference:
 
     @classmethod
     def parse(cls, text: str) -> "Reference":
-        """Parse a reference. The first part is a host if it looks like one; the default is docker.io.
-
-        Raises:
-            ArgosyError: with the invalid part.
-        """
+        """Parse a reference. The first part is a host if it looks like one; the default is docker.io."""
         rest, at, digest = text.removeprefix(TRANSPORT).partition("@")
         _check_part(
             text, digest if at else None, DIGEST, "a digest is sha256: and 64 hexadecimal digits"

@@ -56,11 +56,7 @@ def places_of(
 
 
 def is_said_insecure(reference: Reference, variables: Mapping[str, str] = os.environ) -> bool:
-    """Return whether registries.conf sets `insecure = true` for the image's registry or a prefix of it.
-
-    Raises:
-        ArgosyError: with the file that is damaged.
-    """
+    """Return whether registries.conf sets `insecure = true` for the image's registry or a prefix of it."""
     name = f"{reference.host}/{reference.repository}"
     return any(
         f"{name}/".startswith(f"{insecure.rstrip('/')}/")

@@ -51,17 +51,17 @@ def exchange(
     """
     with requests.Session() as session:
         session.auth = _NoOtherLogin()
-        with readable_errors(url):
+        with _readable_errors(url):
             response = _send(session, url, headers, form, read_s)
         try:
-            with readable_errors(response.url):
+            with _readable_errors(response.url):
                 yield response
         finally:
             response.close()
 
 
 @contextmanager
-def readable_errors(url: str) -> Iterator[None]:
+def _readable_errors(url: str) -> Iterator[None]:
     """Convert errors of requests and urllib3 to errors for users.
 
     Their own messages are hidden, since they contain whole URLs, perhaps with secrets.
@@ -153,11 +153,7 @@ def _check_address(url: str) -> None:
 
 
 def _proxy_of(url: str) -> str:
-    """Return the proxy for a URL, without its login, or an empty string.
-
-    Raises:
-        UnusableProxyError: if requests does not support the proxy.
-    """
+    """Return the proxy for a URL, without its login, or an empty string."""
     host = urlsplit(url)
     if is_loopback(host.hostname or ""):
         return ""

@@ -203,11 +203,7 @@ class Store:
 
     @contextmanager
     def changing(self, image: str) -> Iterator[None]:
-        """Hold an image's lock for a build or import; no other build of it, and no prune, runs meanwhile.
-
-        Raises:
-            ArgosyError: like `locked`.
-        """
+        """Hold an image's lock for a build or import; no other build of it and no prune run meanwhile."""
         with self.locked(f"image-{image}"):
             # `prune` takes this lock before it checks the image's, so one of the two sees the other.
             with self.locked("prune"):

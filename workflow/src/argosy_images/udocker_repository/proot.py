@@ -84,9 +84,6 @@ def _engine(store: Store, asked: Container) -> str:
     """Return this host's engine if it isolates, else proot in udocker's mode.
 
     With proot, programs could change modes and times of the image's files; without Landlock, their content.
-
-    Raises:
-        ArgosyError: if no engine works on this host.
     """
     engine = engine_of_host(store)
     return engine if engine in ISOLATING_ENGINES else asked.engine

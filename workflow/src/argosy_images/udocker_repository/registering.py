@@ -54,11 +54,7 @@ class UdockerRepository:
         return self.store.udocker_repository
 
     def show(self, lock: ImageLock) -> str:
-        """Show udocker the frozen image of this lock; return a message with the image's name.
-
-        Raises:
-            ArgosyError: if the store is read-only.
-        """
+        """Show udocker the frozen image of this lock; return a message with the image's name."""
         with self.store.locked("udocker-repository"):
             for name in ("bin", "lib", "repos", "layers", "containers"):
                 (self.path / name).mkdir(parents=True, exist_ok=True, mode=0o700)
