@@ -132,11 +132,6 @@ def fetched_without_a_registry(
     return fetching.fetch(Store(tmp_path), written, root, print), root
 
 
-def test_an_address_where_nobody_is_is_said() -> None:
-    with pytest.raises(ArgosyError, match=r"127.0.0.1:1: no connection \(Connection refused\)"):
-        client.Client(reference.Reference.parse("127.0.0.1:1/a:1")).reach(tries=1)
-
-
 def test_without_a_registry_debian_comes_from_the_archive_after_one_try(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,6 @@ import pytest
 from argosy_common.errors import ArgosyError
 from argosy_images.builder.builder import Plan
 from argosy_images.builder.recipe import Recipe, Step, bases, image_inputs, nothing_known, plan
-from argosy_images.containerfile.instructions import Copy
 from argosy_images.engines.models import DEFAULT_PATH
 from argosy_images.oci import ImageConfig
 from argosy_images.store.store import Store
@@ -65,12 +64,6 @@ def test_only_instructions_that_change_files_are_steps(folder: Path) -> None:
         "CMD h\nENTRYPOINT i\nSTOPSIGNAL SIGINT\nMAINTAINER j\nWORKDIR /k\nRUN l\nCOPY data /m\n"
     )
     assert [step.entry.line for step in steps(folder, text)] == [1, 13, 14, 15]
-
-
-def test_a_changed_last_step_changes_no_other_key(folder: Path) -> None:
-    before, after = keys(folder), keys(folder, TEXT.replace("last", "other"))
-    assert before[:-1] == after[:-1]
-    assert before[-1] != after[-1]
 
 
 def test_a_changed_step_changes_all_keys_after_it(folder: Path) -> None:
@@ -168,21 +161,7 @@ def test_a_copied_here_document_counts_by_what_its_variables_are(folder: Path) -
     assert last(folder, quoted) == last(folder, quoted.replace("A=1", "A=2"))
 
 
-def test_a_step_says_what_its_here_document_comes_to(folder: Path) -> None:
-    step = steps(folder, "FROM base\nARG A=1\nCOPY <<EOF /a\n'$A'\nEOF\n")[-1]
-    assert isinstance(step.entry, Copy)
-    [heredoc] = step.entry.heredocs
-    assert step.content(heredoc) == "'1'\n"
-
-
 # ARG and ENV.
-
-
-def test_arguments_reach_the_steps_after_them(folder: Path) -> None:
-    text = "FROM base\nRUN one\nARG V=1\nRUN get $V\n"
-    before, after = keys(folder, text), keys(folder, text.replace("V=1", "V=2"))
-    assert before[:2] == after[:2]
-    assert before[2] != after[2]
 
 
 @pytest.mark.parametrize(
@@ -375,11 +354,6 @@ def test_a_stage_goes_on_from_another(folder: Path) -> None:
     one = keys(folder, "FROM base\nRUN a\nRUN b\n")
     two = keys(folder, "FROM base AS below\nRUN a\nFROM below\nRUN b\n")
     assert one == two
-
-
-def test_a_stage_keeps_the_shell_of_the_one_below(folder: Path) -> None:
-    found = steps(folder, 'FROM base AS below\nSHELL ["bash", "-c"]\nFROM below\nRUN a\n')
-    assert found[-1].settings.shell == ("bash", "-c")
 
 
 def test_scratch_has_no_steps(folder: Path) -> None:
@@ -645,13 +619,6 @@ def test_an_ignored_source_is_told_from_a_missing_one(folder: Path, source: str)
     (folder / ".containerignore").write_text("data\n")
     message = refused(folder, f"FROM base\nCOPY {source} /x\n")
     assert message == f"{folder / 'Containerfile'}:2: {source} is left out by the ignore file"
-
-
-def test_a_change_to_an_ignored_file_does_not_count(folder: Path) -> None:
-    (folder / ".containerignore").write_text("data/log\n")
-    before = keys(folder)
-    (folder / "data" / "log").write_text("much")
-    assert keys(folder) == before
 
 
 def test_inputs_are_the_containerfile_and_what_it_copies(folder: Path) -> None:

@@ -92,10 +92,6 @@ def test_operators_substitute(word: str, expected: str) -> None:
     assert expand(word, VARIABLES) == expected
 
 
-def test_words_are_expanded_with_another_escape_character() -> None:
-    assert expand("c:\\$A`$A", VARIABLES, escape="`") == "c:\\a$A"
-
-
 @pytest.mark.parametrize(
     ("word", "message"),
     [

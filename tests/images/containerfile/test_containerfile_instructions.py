@@ -233,23 +233,8 @@ def test_words_are_expanded_with_the_file_s_escape_character() -> None:
     assert expanded(SOURCE, entry, "`$A\\$A", {"A": "b"}) == "$A\\b"
 
 
-def test_a_word_that_cannot_be_expanded_is_named_by_line() -> None:
-    entry = read("\nUSER a")
-    with pytest.raises(ArgosyError, match=r"^image/Containerfile:2: A: say which"):
-        expanded(SOURCE, entry, "${A:?say which}", {})
-
-
 @pytest.mark.parametrize(("name", "content"), [("b", '1 "it\'s"\n'), ("'b'", '$A "it\'s"\n')])
 def test_a_here_document_is_expanded_unless_its_name_is_quoted(name: str, content: str) -> None:
     entry = read(f'COPY <<{name} /c\n$A "it\'s"\nb\n')
     assert isinstance(entry, Copy)
     assert content_of(SOURCE, entry, entry.heredocs[0], {"A": "1"}) == content
-
-
-def test_a_here_document_that_cannot_be_expanded_is_named_by_line() -> None:
-    entry = read("COPY <<b /c\n${A/x/y}\nb\n")
-    assert isinstance(entry, Copy)
-    with pytest.raises(
-        ArgosyError, match=r"^image/Containerfile:1: <<b: `\$\{A/x/y\}`: unknown operator"
-    ):
-        content_of(SOURCE, entry, entry.heredocs[0], {})

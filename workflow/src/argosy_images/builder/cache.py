@@ -14,7 +14,7 @@ from argosy_common.units import amount
 from argosy_images.builder.recipe import Step
 from argosy_images.oci import ImageConfig
 from argosy_images.rootfs.archive import digest_of_layer
-from argosy_images.rootfs.layers import Change, Layer, read_overlay, take_setuid, walk
+from argosy_images.rootfs.layers import Change, Layer, take_setuid, walk
 from argosy_images.store.store import Store
 
 LARGE = 4 << 30
@@ -143,13 +143,3 @@ def _largest_in(diff: Path, change: Change) -> str:
     size, path = max(files)
     reading = f"reading {amount(change.size)} for the layer's digest"
     return f"{reading}; the largest file is /{path}, {amount(size)}"
-
-
-def move_diff(source: Path) -> Callable[[Path], Change]:
-    """Return a `make_diff` that renames the whole folder `source` to the layer."""
-
-    def move(diff: Path) -> Change:
-        source.rename(diff)
-        return read_overlay(diff)
-
-    return move

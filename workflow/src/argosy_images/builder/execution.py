@@ -26,10 +26,10 @@ from argosy_images.builder.runner import Command, Start, run
 from argosy_images.builder.workspace import CopyingWorkspace, OverlayWorkspace, Tree, Workspace
 from argosy_images.containerfile.instructions import Copy, Run
 from argosy_images.containerfile.instructions import Mount as DeclaredMount
-from argosy_images.containerfile.text import Heredoc
 from argosy_images.engines.models import DEFAULT_PATH
 from argosy_images.engines.runc import Mount
 from argosy_images.rootfs.flatten import copy
+from argosy_images.rootfs.layers import Change, read_overlay
 from argosy_images.rootfs.rooted import Root, inside
 from argosy_images.store.store import Store
 
@@ -83,7 +83,12 @@ class Executor:
                 raise ArgosyError(f"{step.base}: the base system cannot be configured: {last}")
             fetching.tidy(root)
         fetching.empty_dev(root)
-        cache.write_step(self._store, step, cache.move_diff(root), self._progress.say, fetched.base)
+
+        def move(diff: Path) -> Change:
+            root.rename(diff)
+            return read_overlay(diff)
+
+        cache.write_step(self._store, step, move, self._progress.say, fetched.base)
         for path in fetched.downloads:
             path.unlink(missing_ok=True)
 
@@ -233,7 +238,8 @@ def _arguments(step: Step, entry: Run, folder: Path, mounts: list[Mount]) -> lis
             mounts.append(Mount(script, f"{BUILD_DIR}/script", False))
             return [f"{BUILD_DIR}/script"]
         return [*shell, content]
-    return [*shell, entry.command + "".join(map(_as_shell_reads_it, entry.heredocs))]
+    texts = (f"\n{heredoc.content}{heredoc.name}" for heredoc in entry.heredocs)
+    return [*shell, entry.command + "".join(texts)]
 
 
 def _make_workdir(step: Step, tree: Tree) -> None:
@@ -254,10 +260,6 @@ def _host_files(folder: Path) -> Iterator[Mount]:
 def _made_folder(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder
-
-
-def _as_shell_reads_it(heredoc: Heredoc) -> str:
-    return f"\n{heredoc.content}{heredoc.name}"
 
 
 def _home(root: Path, user: str) -> str:

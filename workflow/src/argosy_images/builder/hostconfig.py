@@ -93,7 +93,9 @@ def read_host_config(folder: Path, secrets: Path) -> HostConfig:
     pip = pip_settings()
     mounts: dict[Path, str] = {}
     places = {True: secrets, False: folder}
-    environment = {name: value for name, value in os.environ.items() if _is_proxy(name)}
+    environment = {
+        name: value for name, value in os.environ.items() if name.lower() in PROXY_VARIABLES
+    }
     logins: dict[str, str] = {}
     for key in pip.keys() - HOST_KEYS:
         is_secret = key in SECRET_FILE_KEYS
@@ -116,10 +118,6 @@ def read_host_config(folder: Path, secrets: Path) -> HostConfig:
     binds += [Bind(path, target) for path, target in mounts.items()]
     private = (Bind(secrets, f"{BUILD_DIR}/{secrets.name}"),) if any(secrets.iterdir()) else ()
     return HostConfig(environment, tuple(binds), logins, private)
-
-
-def _is_proxy(name: str) -> bool:
-    return name.lower() in PROXY_VARIABLES
 
 
 def _variable(key: str) -> str:

@@ -69,7 +69,7 @@ class Reference:
     @property
     def is_local(self) -> bool:
         """Whether the registry is on this machine, so that it is used without TLS."""
-        return is_loopback(_without_port(self._api_host))
+        return is_loopback(re.sub(r":[0-9]+$", "", self._api_host))
 
     @property
     def _api_host(self) -> str:
@@ -105,10 +105,6 @@ def reaches_here(host: str) -> bool:
             return False
     found = getattr(found, "ipv4_mapped", None) or found
     return found.is_loopback or found.is_unspecified
-
-
-def _without_port(host: str) -> str:
-    return re.sub(r":[0-9]+$", "", host)
 
 
 def _check_part(text: str, part: str | None, pattern: re.Pattern[str], rule: str) -> None:

@@ -36,10 +36,6 @@ class UnusableProxyError(UnreachableError):
     """The environment names an unsupported or invalid proxy; a retry is useless."""
 
 
-def _say_nothing(line: str) -> None:
-    pass
-
-
 @dataclass(frozen=True)
 class Patience:
     """A retry policy.
@@ -51,7 +47,7 @@ class Patience:
     """
 
     pauses: tuple[float, ...] = PAUSES_S
-    say: Callable[[str], None] = _say_nothing
+    say: Callable[[str], None] = lambda line: None
     stop: Event = field(default_factory=Event)
 
     def with_it(self, action: Callable[[], T]) -> T:

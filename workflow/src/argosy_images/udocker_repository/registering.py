@@ -148,8 +148,9 @@ class UdockerRepository:
             (self.path / "layers" / digest).unlink(missing_ok=True)
 
     def _drop_gone(self) -> None:
-        for container in [*self._shown_containers()]:
-            if not (container / "ROOT").exists():
+        for container in [*(self.path / "containers").iterdir()]:
+            is_ours = not container.is_symlink() and _is_shown(container)
+            if is_ours and not (container / "ROOT").exists():
                 for link in [*container.parent.iterdir()]:
                     if link.is_symlink() and link.readlink().name == container.name:
                         link.unlink()
@@ -162,11 +163,6 @@ class UdockerRepository:
                 self._drop_blob(root)
                 with suppress(OSError):
                     tag.parent.rmdir()
-
-    def _shown_containers(self) -> Iterator[Path]:
-        for place in (self.path / "containers").iterdir():
-            if not place.is_symlink() and _is_shown(place):
-                yield place
 
 
 def container_id(digest: str) -> str:
