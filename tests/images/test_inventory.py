@@ -161,11 +161,6 @@ def shown(store: Store) -> str:
 
 
 def test_amounts_and_spans_in_words() -> None:
-    assert [amount(size) for size in (0, 512, 2048, 1_600_000, 3 << 30)] == [
-        "0 B",
-        "512 B",
-        "2 KiB",
-        "1.53 MiB",
-        "3 GiB",
-    ]
+    words = [amount(size) for size in (0, 512, 2048, 1_600_000, 3 << 30)]
+    assert words == ["0 B", "512 B", "2 KiB", "1.53 MiB", "3 GiB"]
     assert [ago(seconds) for seconds in (3, 200, 100_000)] == ["just now", "3m ago", "1d ago"]

@@ -18,7 +18,7 @@ from argosy_images.rootfs.layers import Change, Layer, take_setuid, walk
 from argosy_images.store.store import Store
 
 LARGE = 4 << 30
-"""Bytes of a layer from which on its digest is announced: 1 GiB takes seconds, even if it is sparse."""
+"""Bytes above which a layer's digest is announced: 1 GiB takes seconds, even if the files are sparse."""
 
 
 class CachedBase(BaseModel):

@@ -70,7 +70,7 @@ def _recorded(chain: Chain) -> RecordedChain:
 
 
 MOST_REASONS = 5
-"""Reasons shown for a step; the rest, such as a thousand new files, is counted."""
+"""Reasons shown for a step; further ones are counted."""
 
 NEVER = "it has never been built"
 NEW = "it was not in the last build"

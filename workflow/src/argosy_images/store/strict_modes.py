@@ -58,7 +58,7 @@ def open_strictly(place: Path, remedy: str) -> int:
 
 
 def check_place(place: Path, remedy: str) -> None:
-    """Raise an error if others than this user, root and the owner can replace a folder or its parents.
+    """Raise an error if users besides the owner, root and this user can replace a folder or its parents.
 
     For a place that another user owns, parents with the sticky bit are rejected as well: anybody could
     have created the place there.
