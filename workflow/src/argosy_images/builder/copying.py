@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from argosy_common.disk import check_room, remove_tree
+from argosy_common.disk import check_room
 from argosy_common.errors import ArgosyError
 from argosy_images.builder import archives
-from argosy_images.builder.downloads import DownloadError, download
+from argosy_images.builder.downloads import DownloadError, downloaded
 from argosy_images.builder.inputs import is_url
 from argosy_images.builder.recipe import Step
 from argosy_images.containerfile.instructions import Copy
@@ -158,21 +158,16 @@ class Copier:
         """Download a source of ADD and verify its checksum."""
         kind, _, wanted = (self._entry.checksum or "").partition(":")
         name = url.rstrip("/").rpartition("/")[2]
-        self._aside.mkdir(mode=0o700)
-        part = self._aside / "part"
         try:
-            digest = download(url, part)
-            found = digest if kind == "sha256" else ""
-            if found != wanted:
-                raise self._error(
-                    f"{url}: its checksum is sha256:{found}, not {self._entry.checksum}"
-                )
-            with part.open("rb") as content:
+            with downloaded(url, self._aside) as (content, digest):
+                found = digest if kind == "sha256" else ""
+                if found != wanted:
+                    raise self._error(
+                        f"{url}: its checksum is sha256:{found}, not {self._entry.checksum}"
+                    )
                 self._make(name, content, 0o600)
         except DownloadError as problem:
             raise self._error(f"{url}: {problem}") from None
-        finally:
-            remove_tree(self._aside)
 
     def _unpack(self, archive: BinaryIO, name: str) -> None:
         place = self._root.resolve(self._written)

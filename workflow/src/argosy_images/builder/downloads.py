@@ -2,12 +2,14 @@
 
 import hashlib
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import urlsplit
 
-from argosy_common.disk import why_no_room
+from argosy_common.disk import remove_tree, why_no_room
 from argosy_images.registry.reference import is_loopback, reaches_here
 
 if TYPE_CHECKING:
@@ -21,6 +23,18 @@ CHUNK = 1 << 20
 
 class DownloadError(Exception):
     """The download failed; the message gives the reason."""
+
+
+@contextmanager
+def downloaded(url: str, aside: Path) -> Iterator[tuple[BinaryIO, str]]:
+    """Download a URL into the folder `aside`, and yield the open file and its SHA-256 in hexadecimal."""
+    aside.mkdir(mode=0o700)
+    try:
+        digest = download(url, aside / "part")
+        with (aside / "part").open("rb") as content:
+            yield content, digest
+    finally:
+        remove_tree(aside)
 
 
 def download(url: str, part: Path) -> str:
