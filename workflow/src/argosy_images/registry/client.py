@@ -114,7 +114,7 @@ class Client:
             tries: number of tries; None: as for other requests.
         """
         pauses = self.patience.pauses if tries is None else self.patience.pauses[: tries - 1]
-        replace(self.patience, pauses=pauses).with_it(self._reach_once)
+        replace(self.patience, pauses=pauses).retry(self._reach_once)
 
     def _reach_once(self) -> None:
         problems: list[Exception] = []
@@ -154,7 +154,7 @@ class Client:
                     raise self._no_registry()
                 return Document(content, kind, response.headers.get("Docker-Content-Digest"))
 
-        return self.patience.with_it(fetch)
+        return self.patience.retry(fetch)
 
     @contextmanager
     def blob(self, digest: str, begin: int) -> Iterator[requests.Response]:

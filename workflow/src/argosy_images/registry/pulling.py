@@ -223,7 +223,7 @@ def _complete(client: Client, blob: Descriptor, part: Path, count: Count) -> Non
     while part.stat().st_size < blob.size:
         before = part.stat().st_size
         try:
-            client.patience.with_it(lambda: _fetch_more(client, blob, part, count))
+            client.patience.retry(lambda: _fetch_more(client, blob, part, count))
         except PassingError:
             if client.patience.stop.is_set() or part.stat().st_size - before < ENOUGH:
                 raise

@@ -50,7 +50,7 @@ class Patience:
     say: Callable[[str], None] = lambda line: None
     stop: Event = field(default_factory=Event)
 
-    def with_it(self, action: Callable[[], T]) -> T:
+    def retry(self, action: Callable[[], T]) -> T:
         """Call `action` until it returns, and return its result.
 
         Raises:
