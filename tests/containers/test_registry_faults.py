@@ -305,7 +305,9 @@ def test_progress_is_told_now_and_then(
     monkeypatch.setattr("argosy_images.registry.pulling.SAY_EVERY_S", 0.0)
     puller(image)
     assert ": 2 layers, 2.86 MiB" in puller.said[0]
-    assert any("of 3 files whole, " in line and " of 2.86 MiB here" in line for line in puller.said)
+    assert any(
+        "of 3 files complete, " in line and " of 2.86 MiB received" in line for line in puller.said
+    )
     monkeypatch.undo()
 
 

@@ -83,7 +83,7 @@ def test_by_password(project_store: Store, tmp_path: Path, somebody: Somebody) -
         reference = f"{address}/team/tool:1"
         somebody.refused(reference, "the registry requires a login", f"podman login {address}")
         somebody.login(address, "wrong word")
-        somebody.refused(reference, "does not let joe have it (HTTP 401)", str(somebody.file))
+        somebody.refused(reference, "denies access to joe (HTTP 401)", str(somebody.file))
         somebody.login(f"{address}/other")
         somebody.refused(reference, "the registry requires a login")
         somebody.login(f"{address}/team")
@@ -221,7 +221,7 @@ def test_a_token_that_gets_too_old_in_a_pull_is_replaced(
     client = Client(Reference.parse(reference), Patience(()))
     tokens.lifetime = -70
     # The registry allows a minute, for clocks that differ.
-    somebody.refused(reference, "does not let joe have it (HTTP 401)")
+    somebody.refused(reference, "denies access to joe (HTTP 401)")
     tokens.lifetime, tokens.given = -54, 0
     kinds = ("application/vnd.oci.image.manifest.v1+json",)
     end = time.monotonic() + 30

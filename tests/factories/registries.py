@@ -1,4 +1,4 @@
-"""Real registries on loopback, images to fill them with, and somebody in between who spoils things."""
+"""Real registries on loopback, images for them, and servers that spoil their answers."""
 
 import gzip
 import hashlib
@@ -28,7 +28,7 @@ OCI = "application/vnd.oci.image"
 
 @contextmanager
 def registry(store: Store, folder: Path, **settings: Any) -> Iterator[str]:
-    """Debian's docker-registry with its data in `folder`; gives its HOST:PORT."""
+    """Run Debian's docker-registry with its data in `folder`; yield its HOST:PORT."""
     folder.mkdir(exist_ok=True)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -75,7 +75,7 @@ def wait_for(address: str) -> None:
 
 
 def push(store: Store, layout: Path, reference: str, *options: str, login: str = "") -> None:
-    """Have skopeo copy an OCI image layout into a registry."""
+    """Copy an OCI image layout into a registry with skopeo."""
     auth = layout.parent / "nobody.json"
     auth.write_text("{}")
     command = [
@@ -96,7 +96,7 @@ def push(store: Store, layout: Path, reference: str, *options: str, login: str =
 
 
 def tar_of(files: Mapping[str, bytes | None], modes: Mapping[str, int] | None = None) -> bytes:
-    """A tar of these files; None stands for a folder. Modes are 0755 unless told otherwise."""
+    """Return a tar of these files; None stands for a folder. The default mode is 0755."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, content in files.items():
@@ -148,7 +148,7 @@ class Layout:
         packed: str = "gzip",
         **config: Any,
     ) -> dict[str, Any]:
-        """Add an image; its manifest's descriptor, with the platform."""
+        """Add an image; return its manifest's descriptor, with the platform."""
         machine = machine or architecture()
         described = {
             "architecture": machine,
@@ -168,7 +168,7 @@ class Layout:
         return {**self.document(manifest, "manifest.v1+json"), "platform": platform}
 
     def index(self, *images: dict[str, Any]) -> dict[str, Any]:
-        """Add an index of several."""
+        """Add an index of several images."""
         content = {
             "schemaVersion": 2,
             "mediaType": f"{OCI}.index.v1+json",
@@ -177,7 +177,7 @@ class Layout:
         return self.document(content, "index.v1+json")
 
     def finish(self, entry: dict[str, Any]) -> Path:
-        """Make this one the layout's image."""
+        """Make this manifest or index the layout's image."""
         entry = {name: value for name, value in entry.items() if name != "platform"}
         (self.folder / "index.json").write_text(
             json.dumps({"schemaVersion": 2, "manifests": [entry]})
@@ -187,20 +187,20 @@ class Layout:
 
 @dataclass
 class Answer:
-    """What somebody in between makes of an answer, before or after asking the registry."""
+    """The answer to a request."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
     length: int | None = None
-    """Told instead of the true one; the connection ends early then."""
+    """A wrong Content-Length; the connection then ends early."""
     silence: float = 0.0
-    """Seconds until it ends."""
+    """Seconds until the connection ends."""
 
 
 @dataclass
 class Request:
-    """One that came through."""
+    """A received request."""
 
     method: str
     path: str
@@ -208,7 +208,7 @@ class Request:
 
 
 Spoil = Callable[[Request, int, Callable[[], Answer]], Answer]
-"""Makes the answer to a request, the n-th (from 1) of its path, maybe by asking the registry."""
+"""Returns the answer to the n-th request (from 1) of a path, perhaps the registry's."""
 
 
 def ask(upstream: str, request: Request) -> Answer:
@@ -223,7 +223,7 @@ def ask(upstream: str, request: Request) -> Answer:
 
 
 class Server:
-    """An HTTP server on loopback, with a certificate an HTTPS server; `requests` are those that came."""
+    """An HTTP or HTTPS server on loopback; `requests` are the received ones."""
 
     def __init__(
         self, answer: Callable[[Request, int], Answer], tls: ssl.SSLContext | None = None
@@ -235,7 +235,7 @@ class Server:
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
-                # udocker says Accept several times.
+                # udocker sends Accept several times.
                 names = dict.fromkeys(self.headers)
                 headers = {name: ", ".join(self.headers.get_all(name, [])) for name in names}
                 request = Request(self.command, self.path, headers)
@@ -255,7 +255,7 @@ class Server:
                 self.send_header("Content-Length", str(given.length or len(given.body)))
                 self.send_header("Connection", "close")
                 self.end_headers()
-                # Who has heard enough leaves.
+                # A client may close the connection early.
                 with suppress(ConnectionError):
                     self.wfile.write(given.body)
                     time.sleep(given.silence)
@@ -272,7 +272,7 @@ class Server:
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def asked(self, part: str) -> list[Request]:
-        """The requests whose path holds this."""
+        """Return the requests whose path contains this."""
         return [one for one in self.requests if part in one.path]
 
     def close(self) -> None:
@@ -284,7 +284,7 @@ class Server:
 def serving(
     answer: Callable[[Request, int], Answer], tls: ssl.SSLContext | None = None
 ) -> Iterator[Server]:
-    """A server that answers so."""
+    """Run a server with these answers."""
     server = Server(answer, tls)
     try:
         yield server
@@ -293,12 +293,12 @@ def serving(
 
 
 def between(upstream: str, spoil: Spoil) -> Any:
-    """A server in front of a registry that spoils its answers."""
+    """Run a server in front of a registry that spoils its answers."""
     return serving(lambda request, number: spoil(request, number, lambda: ask(upstream, request)))
 
 
 def no_logins(folder: Path) -> dict[str, str]:
-    """The environment of somebody who has logged in nowhere."""
+    """Return an environment without any login."""
     path = folder / "no-logins.json"
     path.write_text("{}")
     return {**os.environ, "REGISTRY_AUTH_FILE": str(path)}

@@ -1,4 +1,4 @@
-"""ADD goes by the content of a file, whatever its name is, as Docker does."""
+"""ADD detects archives by content, not by name, as Docker does."""
 
 import bz2
 import gzip

@@ -1,4 +1,4 @@
-"""What is said when the image that FROM names cannot be had."""
+"""Errors about a base that cannot be fetched."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Images share their files: reading one while another is frozen or removed, and finding real changes."""
+"""Images share files: reading one while another is frozen or removed, and detection of real changes."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -27,14 +27,14 @@ def own(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def image(own: Store, tmp_path: Path) -> ImageLock:
-    """A frozen image of one layer of 200 files."""
+    """A frozen image with one layer of 200 files."""
     make_layer(own, "base", FILES)
     return make_image(own, tmp_path, "image", ["base"])
 
 
 @contextmanager
 def meanwhile(action: Callable[[int], None]) -> Iterator[list[int]]:
-    """Do something again and again in another thread; the number of each that was done."""
+    """Repeat an action in another thread; yield the numbers of the repetitions."""
     done: list[int] = []
     first, over = threading.Event(), threading.Event()
 
@@ -94,13 +94,13 @@ def test_a_file_that_changes_is_found_beside_second_names(
     file = own.layer("base") / "diff" / "usr" / "150"
 
     def change(number: int) -> None:
-        # As long as before, and with another name more or less each time.
+        # Same length, and one hard link more or less each time.
         with file.open("r+") as stream:
             stream.write(f"{number % 10}")
         (tmp_path / f"name-{number}").hardlink_to(file)
 
     with meanwhile(change):
-        # On a busy machine it may be changed before it is read and not again meanwhile: refused, too.
+        # On a busy machine, the change may come before the read: refused, too.
         for _ in range(10):
             with pytest.raises(ArgosyError) as refused:
                 read(own, image, tmp_path / "file")

@@ -1,19 +1,17 @@
-"""Images full of links to the host: builds write and read in the image alone."""
+"""Images with links to the host: builds read and write only in the image."""
 
 import os
 import stat
 import subprocess
 import tarfile
-import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from io import BytesIO
 from pathlib import Path
 
 import pytest
 from canaries import holds_secret, make_canaries, state
+from registries import Answer, serving
 
 from argosy_common import disk
 from argosy_common.disk import remove_tree
@@ -30,7 +28,7 @@ from argosy_images.store.store import Store
 
 @pytest.fixture(autouse=True)
 def with_tools(tmp_path: Path, project_store: Store) -> None:
-    """Container tools need not be had again for each test."""
+    """Share the container tools between the tests."""
     (tmp_path / "store").mkdir(mode=0o700)
     if project_store.tools.is_dir():
         (tmp_path / "store/tools").symlink_to(project_store.tools)
@@ -43,14 +41,14 @@ def host(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=["overlay", "copies"])
 def workspace(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ways of working in a tree."""
+    """Both kinds of workspace."""
     if request.param == "copies":
         monkeypatch.setattr(OverlayWorkspace, "works", staticmethod(lambda folder: False))
 
 
 @pytest.fixture
 def folder(tmp_path: Path, host: Path) -> Path:
-    """An image's folder: `evil`, links to the host, and `good`, what is copied over them."""
+    """An image's folder: `evil` has links to the host, `good` the files copied over them."""
     folder = tmp_path / "image"
     (folder / "evil/sub").mkdir(parents=True)
     (folder / "good/sub").mkdir(parents=True)
@@ -209,7 +207,7 @@ def test_an_archive_keeps_modes_times_and_second_names(tmp_path: Path, folder: P
         archive.addfile(*member("link", type=tarfile.SYMTYPE, linkname="kept/one", mtime=13))
     text = "FROM scratch\nCOPY --chmod=700 good/ /t/\nADD a.tar.gz /t/\n"
     root = build(tmp_path, folder, text)
-    # Of a frozen tree no folder can be written to.
+    # Folders of a frozen tree are read-only.
     assert stat.S_IMODE((root / "t").stat().st_mode) == 0o511
     assert stat.S_IMODE((root / "t/kept").stat().st_mode) == 0o550
     assert (root / "t/kept").stat().st_mtime == 7
@@ -222,40 +220,21 @@ def test_an_archive_keeps_modes_times_and_second_names(tmp_path: Path, folder: P
     assert (root / "t/sub/implied/f").read_text() == "text"
 
 
-@pytest.fixture
-def server() -> Iterator[str]:
-    class Answer(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b"content")
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with HTTPServer(("127.0.0.1", 0), Answer) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
-
-
 @pytest.mark.parametrize(
     ("name", "target"), [("a/..", "/sub/"), ("a/f", "/app/"), ("a/file", "/"), ("a/f", "/file")]
 )
 def test_what_is_fetched_stays_in_the_image(
-    name: str, target: str, server: str, folder: Path
+    name: str, target: str, tmp_path: Path, host: Path, folder: Path
 ) -> None:
-    tmp_path, host = folder.parent, folder.parent / "host"
     before = state(host)
     checksum = f"--checksum=sha256:{sha256(b'content').hexdigest()}"
-    text = f"{EVIL}ADD {checksum} {server}/{name} {target}\n"
-    if name == "a/..":
-        with pytest.raises(ArgosyError, match=r"Containerfile:6: ADD: .*not the name of a file"):
-            build(tmp_path, folder, text)
-    else:
-        assert not holds_secret(build(tmp_path, folder, text))
+    with serving(lambda *_: Answer(body=b"content")) as server:
+        text = f"{EVIL}ADD {checksum} http://{server.address}/{name} {target}\n"
+        if name == "a/..":
+            with pytest.raises(ArgosyError, match=r"Containerfile:6: ADD: .*not the name of a"):
+                build(tmp_path, folder, text)
+        else:
+            assert not holds_secret(build(tmp_path, folder, text))
     assert state(host) == before
 
 
@@ -318,17 +297,17 @@ def test_programs_that_change_their_user_lie_where_nobody_else_can_enter(
     text = "FROM scratch\nCOPY good/ /\n"
     root = build(tmp_path, folder, text)
     assert stat.S_IMODE((root / "become").stat().st_mode) == 0o755
-    # A step more is laid over a frozen tree that was begun before.
+    # Freezing continues a tree begun before the last step.
     root = build(tmp_path, folder, f"{text}COPY good/f /more\nCOPY --chmod=4711 good/f /other\n")
     assert stat.S_IMODE((root / "become").stat().st_mode) == 0o755
     assert stat.S_IMODE((root / "other").stat().st_mode) == 0o711
-    # Other tools get the image as it was made.
+    # An exported image is unchanged.
     store = Store(tmp_path / "store")
     export_image(store, ImageLock.read(tmp_path / "image.lock"), tmp_path / "exported.tar")
     assert exported_modes(tmp_path / "exported.tar") == {"become": 0o6755, "other": 0o4711}
     for path in (store.layer(""), *store.layer("").iterdir()):
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
-    # So does an image of others.
+    # So is an imported image.
     locked = import_image(store, tmp_path / "project", tmp_path / "exported.tar", "imported")
     remove_tree(store.root(locked.digest))
     locked = import_image(store, tmp_path / "project", tmp_path / "exported.tar", "imported")
@@ -336,7 +315,7 @@ def test_programs_that_change_their_user_lie_where_nobody_else_can_enter(
 
 
 def exported_modes(archive: Path) -> dict[str, int]:
-    """Programs that change their user, of all layers."""
+    """Return the setuid programs of all layers."""
     found = {}
     with tarfile.open(archive) as outer:
         for blob in filter(tarfile.TarInfo.isfile, outer):

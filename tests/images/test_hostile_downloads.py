@@ -1,4 +1,4 @@
-"""What ADD downloads and unpacks is of strangers: it has bounds, and every failure is one line."""
+"""ADD of untrusted downloads and archives has limits, and each failure is one line."""
 
 import io
 import tarfile
@@ -69,7 +69,7 @@ def test_a_damaged_answer_is_one_line(text: bytes, tmp_path: Path) -> None:
 
 
 FAR = "2130706433"
-"""127.0.0.1 as a number: a host of rename it to whoever does not look it up."""
+"""127.0.0.1 as a number: another host unless it is resolved."""
 
 
 def _redirect(target: str) -> Answer:
@@ -170,7 +170,7 @@ def _unpack(members: list[tarfile.TarInfo], tmp_path: Path) -> None:
 def test_a_deep_archive_is_refused(tmp_path: Path) -> None:
     deep = [tarfile.TarInfo("/".join("d" * depth)) for depth in range(1, 700)]
     for folder in deep:
-        # Else a check of paths that links may be in would come first.
+        # Folders, since an earlier check rejects deep files.
         folder.type, folder.mode = tarfile.DIRTYPE, 0o755
     with pytest.raises(archives.ArchiveError, match="folders deep"):
         _unpack(deep, tmp_path)

@@ -1,4 +1,4 @@
-"""The configuration of images that other tools made: what Argosy uses, what it keeps, what it refuses."""
+"""Configurations of other tools' images: fields that Argosy uses, keeps or rejects."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is in a store, and what it takes of the disk."""
+"""The inventory of a store, and its sizes on disk."""
 
 import os
 import subprocess
@@ -39,7 +39,7 @@ def two_images(store: Store, project: Path) -> tuple[ImageLock, ImageLock]:
 
 
 def du(*paths: Path) -> int:
-    """Bytes of disk by the program of that name, which counts a file with several names once."""
+    """Measure bytes by du(1), which counts hard links once."""
     found = subprocess.run(
         ["du", "--block-size=1", "--summarize", "--total", *paths],
         capture_output=True,
@@ -54,7 +54,7 @@ def test_sizes_count_files_of_several_names_once(own: Store, tmp_path: Path) -> 
     inventory = Inventory.of(own)
     places = [*own.root("").iterdir(), *own.layer("").iterdir()]
     assert total(inventory.usages) == du(*places)
-    # The base's file has three names, and takes its room once.
+    # The base's file has three names, and counts once.
     assert sum(total([usage]) for usage in inventory.usages) > total(inventory.usages) + 150_000
 
 
@@ -161,11 +161,6 @@ def shown(store: Store) -> str:
 
 
 def test_amounts_and_spans_in_words() -> None:
-    assert [amount(size) for size in (0, 512, 2048, 1_600_000, 3 << 30)] == [
-        "0 B",
-        "512 B",
-        "2 KiB",
-        "1.53 MiB",
-        "3 GiB",
-    ]
+    words = [amount(size) for size in (0, 512, 2048, 1_600_000, 3 << 30)]
+    assert words == ["0 B", "512 B", "2 KiB", "1.53 MiB", "3 GiB"]
     assert [ago(seconds) for seconds in (3, 200, 100_000)] == ["just now", "3m ago", "1d ago"]

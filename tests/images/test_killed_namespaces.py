@@ -1,4 +1,4 @@
-"""What a killed process had begun in namespaces of its own ends with it, and touches nothing more."""
+"""Children in namespaces end with a killed parent, and change nothing more."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ ask_to_die = namespaces.die_with_parent
 asked = 0
 
 def die_with_parent():
-    # As where the machine is busy: the parent is gone before this is asked.
+    # Like on a busy machine: the parent ends before the child checks for it.
     global asked
     asked += 1
     if asked == late:
@@ -74,7 +74,7 @@ def test_a_parent_that_is_killed_before_its_child_asks_to_die_with_it(
 
 
 def test_what_cannot_be_answered_is_not_passed_on(tmp_path: Path) -> None:
-    # As if the parent were gone: nobody reads the answer.
+    # As if the parent had ended: nothing reads the pipe.
     program = PROGRAM.replace('return ""', 'os.closerange(3, 64)\n    return ""')
     process = subprocess.run([sys.executable, "-c", program, str(tmp_path), "0"], stderr=-1)
     assert b"the build's process ended with status 1" in process.stderr

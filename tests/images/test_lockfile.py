@@ -1,4 +1,4 @@
-"""image.lock: what stands in it names folders and is printed into scripts, so it is held to patterns."""
+"""image.lock: its values name folders and enter scripts, so they must match patterns."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A function in namespaces of its own is a child of this process, and not its double."""
+"""A function in its own namespaces runs in a child, without the parent's finalizers."""
 
 import gc
 import os
@@ -11,7 +11,7 @@ from argosy_images.namespaces import in_own_namespaces
 
 
 class OfThisProcess:
-    """As a table of DuckDB's: to take it down in a child, where its threads are not, is fatal."""
+    """Like a table of DuckDB: a child that destroys it hangs, since its threads are missing there."""
 
     def __init__(self, marker: Path) -> None:
         self._process, self._marker = os.getpid(), marker

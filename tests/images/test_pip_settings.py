@@ -1,4 +1,4 @@
-"""pip's settings are read as pip itself reads them."""
+"""Argosy reads pip's settings like pip itself."""
 
 import ast
 import subprocess
@@ -18,7 +18,7 @@ CHOSEN = "[global]\ntimeout = 3\nindex_url = https://three.example.org/simple\n"
 
 
 def as_pip_says() -> dict[str, str]:
-    """pip's own answer, later sections winning; where its file is means nothing in a build."""
+    """Return pip's own answer; later sections win, paths of files are left out."""
     command = [sys.executable, "-m", "pip", "config", "list"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     entries = [line.partition("=") for line in listed.splitlines()]
@@ -34,7 +34,7 @@ def as_pip_says() -> dict[str, str]:
 @pytest.fixture(autouse=True)
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable, folder, text in (
-        # pip from 25 on lists files by their paths, not in the order in which they count.
+        # From version 25 on, pip lists files by path, not in order of precedence.
         ("XDG_CONFIG_DIRS", "all/pip", SYSTEM),
         ("HOME", "home/.config/pip", USER),
     ):

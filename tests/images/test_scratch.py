@@ -1,4 +1,4 @@
-"""Temporary folders that killed processes left are removed, and no others."""
+"""Sweeping removes the temporary folders of killed processes, and no others."""
 
 import os
 import signal
@@ -28,14 +28,14 @@ with private_folder() as (folder, lock):
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for temporary files that is the test's own."""
+    """A folder for the test's temporary files."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     return tmp_path
 
 
 def started(*options: str) -> "tuple[subprocess.Popen[str], Path]":
-    """A process, and its temporary folder; with an option, a process of it holds the folder as well."""
+    """A process and its temporary folder; with an option, its child holds the folder as well."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, *options],
         stdin=subprocess.PIPE,
@@ -92,7 +92,7 @@ def test_what_is_not_such_a_folder_stays(temporary: Path, monkeypatch: pytest.Mo
     (temporary / f"{name}-file").touch()
     (temporary / f"{name}-link").symlink_to(temporary / "x")
     kept |= {temporary / f"{name}-file", temporary / f"{name}-link"}
-    # Of another user, or of another host with the same folder for temporary files.
+    # Folders of another user, or of another host with a shared /tmp.
     with monkeypatch.context() as changed:
         changed.setattr(os, "geteuid", lambda: os.getuid() + 1)
         sweep()

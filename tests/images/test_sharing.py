@@ -1,4 +1,4 @@
-"""A store that is shared, and setuid programs in layers."""
+"""Sharing a store, and setuid programs in layers."""
 
 import os
 import stat
@@ -50,18 +50,12 @@ def test_a_shared_store_opens_images_and_tools_and_nothing_else(tmp_path: Path) 
     (store.path / "tools/link").symlink_to(key)
     said: list[str] = []
     share(store, said.append)
-    assert [mode_of(path) for path in (key, secret, description, tool)] == [
-        0o600,
-        0o600,
-        0o644,
-        0o755,
-    ]
+    modes = [mode_of(path) for path in (key, secret, description, tool)]
+    assert modes == [0o600, 0o600, 0o644, 0o755]
     opened = {path.name for path in store.path.iterdir() if mode_of(path) & 0o055}
     assert opened == {"roots", "tools", "layers"}
-    assert [mode_of(path) for path in (secret.parent, secret.parents[1] / "layer.json")] == [
-        0o700,
-        0o644,
-    ]
+    assert mode_of(secret.parent) == 0o700
+    assert mode_of(secret.parents[1] / "layer.json") == 0o644
     assert mode_of(store.path) == 0o755
     assert mode_of(store.path / "roots/sha256-a/etc") == 0o775, "the image's own"
     assert said == [
@@ -94,7 +88,7 @@ def test_layers_note_setuid_programs_and_hold_none(tmp_path: Path) -> None:
 
     store = Store(tmp_path / "store")
     step = cache.write_layer(store, "k", "RUN", {}, files)
-    # Images that earlier versions made and exported have the same digests.
+    # Images of earlier versions keep their digests.
     with_modes_on_the_disk = files(tmp_path / "diff")
     (tmp_path / "diff/bin/b\udcff").chmod(0o755)
     assert step.diff_id == digest_of_layer(tmp_path / "diff", with_modes_on_the_disk)
@@ -114,7 +108,7 @@ def test_layers_note_setuid_programs_and_hold_none(tmp_path: Path) -> None:
 
 
 def test_others_change_no_file_of_a_frozen_image(tmp_path: Path) -> None:
-    """Its folders may be opened to them, and its files are those of the layers by a second name."""
+    """Others may enter the folders of a frozen tree, whose files are hard links to the layers' files."""
     diff = tmp_path / "diff"
     (diff / "opt").mkdir(parents=True)
     modes = {"all": 0o777, "group": 0o664, "pipe": 0o666, "own": 0o755, "su": 0o6777}

@@ -1,4 +1,4 @@
-"""The program that batch scripts start on each node, which imports without Python's own searches."""
+"""`start.py`, which batch scripts start on each node, imports without Python's searches."""
 
 import subprocess
 import sys

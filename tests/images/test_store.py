@@ -1,4 +1,4 @@
-"""Where a project's images lie."""
+"""The store of a project: path, trust, locks and workspaces."""
 
 import os
 import struct
@@ -39,7 +39,7 @@ def test_a_store_may_be_a_link_to_where_there_is_room(
 
 @pytest.fixture
 def of_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the tests' own group be one of several people."""
+    """Give the test user's group other members."""
     monkeypatch.setattr(strict_modes, "_is_private_group", lambda group: False)
 
 
@@ -51,7 +51,7 @@ def test_a_store_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
         folder.chmod(mode)
         with pytest.raises(ArgosyError, match=rf"^{folder}: .*chmod go-w.* ARGOSY_STORE"):
             Store.of_project(tmp_path)
-    # Others may read and use it.
+    # Others may read the store.
     folder.chmod(0o755)
     assert Store.of_project(tmp_path).path == folder
 
@@ -79,9 +79,9 @@ def test_nobody_else_may_replace_a_folder_on_the_way_to_a_store(
     monkeypatch.setenv("ARGOSY_STORE", str(tmp_path / way))
     for mode in (0o2770, 0o777):
         team.chmod(mode)
-        with pytest.raises(ArgosyError, match=rf"^{team}: there .*ARGOSY_TRUSTED"):
+        with pytest.raises(ArgosyError, match=rf"^{team}: .* may remove .*ARGOSY_TRUSTED"):
             Store.of_project(tmp_path)
-    # Where nobody can rename what is not theirs, and where nobody else may write.
+    # A sticky folder, and a folder that only the user can write to.
     for mode in (0o1777, 0o3770, 0o750):
         team.chmod(mode)
         assert Store.of_project(tmp_path).path == team / "store"
@@ -100,7 +100,7 @@ def test_a_group_that_the_user_trusts_may_write(
         Store.of_project(tmp_path)
     monkeypatch.setenv("ARGOSY_TRUSTED", f"others,{group}")
     assert Store.of_project(tmp_path).path == tmp_path / ".argosy"
-    # Everybody is no group.
+    # A group cannot stand for all users.
     tmp_path.chmod(0o2777)
     with pytest.raises(ArgosyError, match="anybody"):
         Store.of_project(tmp_path)
@@ -117,12 +117,12 @@ def test_an_access_list_counts_as_what_it_grants(
         grant(team, (kind, 7, number), mask=7)
         for trusted in ("", "others"):
             monkeypatch.setenv("ARGOSY_TRUSTED", trusted)
-            with pytest.raises(ArgosyError, match=rf"^{team}: there {said} may"):
+            with pytest.raises(ArgosyError, match=rf"^{team}: {said} may"):
                 Store.of_project(tmp_path)
         monkeypatch.setenv("ARGOSY_TRUSTED", str(someone))
         assert Store.of_project(tmp_path).path == team / "store"
         monkeypatch.delenv("ARGOSY_TRUSTED")
-        # Reading harms nobody, nor does what the mask takes away, nor the user's own name.
+        # Read permission, entries that the mask disables, and the user's own entry are harmless.
         for entry, mask in [
             ((kind, 5, number), 7),
             ((kind, 7, number), 5),
@@ -133,7 +133,7 @@ def test_an_access_list_counts_as_what_it_grants(
 
 
 def grant(folder: Path, entry: tuple[int, int, int], *, mask: int) -> None:
-    """Give a folder an access list, as setfacl does: owner, entry, group, mask, others."""
+    """Set a folder's access control list, like setfacl: owner, entry, group, mask, others."""
     entries = [(1, 7, -1 & 0xFFFFFFFF), entry, (4, 5, -1 & 0xFFFFFFFF), (16, mask, -1 & 0xFFFFFFFF)]
     entries = sorted([*entries, (32, 5, -1 & 0xFFFFFFFF)])
     packed = b"".join(struct.pack("<HHI", *each) for each in entries)
@@ -149,11 +149,11 @@ def test_a_store_of_somebody_else_may_not_lie_where_anybody_could_have_made_it(
     store = tmp_path / "place/store"
     store.mkdir(parents=True)
     me = os.geteuid()
-    # As another user sees it, to whom nothing of it belongs.
+    # As another user, who owns nothing of it.
     monkeypatch.setattr(os, "geteuid", lambda: me + 1)
     monkeypatch.setenv("ARGOSY_STORE", str(store))
     store.parent.chmod(0o1777)
-    with pytest.raises(ArgosyError, match=rf"^{store.parent}: there anybody|^/tmp: there anybody"):
+    with pytest.raises(ArgosyError, match=rf"^{store.parent}: anybody|^/tmp: anybody"):
         Store.of_project(tmp_path)
 
 
@@ -199,7 +199,7 @@ def test_whoever_waits_for_another_build_says_so(
 
 
 class Answering:
-    """A standard error; what is said there ends the other process's wait."""
+    """Standard error; the first message ends the other process's wait."""
 
     def __init__(self, other: "subprocess.Popen[str]") -> None:
         self.other = other
@@ -211,13 +211,13 @@ class Answering:
         self.other.stdin.close()
 
     def flush(self) -> None:
-        """Nothing is kept back."""
+        """Do nothing."""
 
 
 def test_a_tree_goes_that_a_killed_process_still_adds_closed_folders_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A killed build's mount of overlay makes such a folder, once all others have been opened."""
+    """Create a folder like a killed build's overlay mount, once all others have been opened."""
     tree = tmp_path / "tree"
     (tree / "inner").mkdir(parents=True)
     opened_up = disk._open_up

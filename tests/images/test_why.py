@@ -1,4 +1,4 @@
-"""Why a step has to run again."""
+"""Reasons why a step has to run again."""
 
 from io import StringIO
 from pathlib import Path
@@ -25,7 +25,7 @@ RUN echo two
 
 
 class Project:
-    """An image that is built in name alone."""
+    """An image whose build is only recorded."""
 
     def __init__(self, folder: Path) -> None:
         self.store = Store(folder / ".argosy")

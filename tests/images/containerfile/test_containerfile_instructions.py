@@ -1,4 +1,4 @@
-"""What instructions mean, and which are refused, by file and line."""
+"""Parsing of instructions, and errors with file and line."""
 
 from pathlib import Path
 
@@ -29,12 +29,6 @@ CHECKSUM = f"sha256:{'0' * 64}"
 def read(text: str) -> Entry:
     [raw] = split_instructions(SOURCE, text)
     return read_instruction(SOURCE, raw)
-
-
-def test_an_instruction_knows_its_line_and_its_text() -> None:
-    [raw] = split_instructions(SOURCE, "\n# why\nRUN  one \\\n   two\n")
-    found = read_instruction(SOURCE, raw)
-    assert (found.line, found.text) == (3, "RUN one two")
 
 
 @pytest.mark.parametrize(
@@ -179,7 +173,7 @@ def test_other_instructions_have_words(text: str, words: tuple[str, ...]) -> Non
 def test_a_health_check_is_left_out_and_says_why() -> None:
     found = read("HEALTHCHECK --interval=3s CMD true")
     assert isinstance(found, Ignored)
-    assert "left out" in found.why
+    assert "ignored" in found.why
 
 
 @pytest.mark.parametrize(
@@ -187,9 +181,9 @@ def test_a_health_check_is_left_out_and_says_why() -> None:
     [
         ("ONBUILD RUN a", "ONBUILD is not supported; there are ADD, ARG, CMD, COPY"),
         ("FRM a", "FRM is not supported"),
-        ("RUN", "RUN needs something behind it"),
-        ("FROM a b", "FROM is written `FROM image` or `FROM image AS name`"),
-        ("FROM a OF b", "FROM is written"),
+        ("RUN", "RUN has no value"),
+        ("FROM a b", "write `FROM image` or `FROM image AS name`"),
+        ("FROM a OF b", "write `FROM image` or"),
         ("FROM a AS 1", "1 cannot be a stage's name"),
         ("FROM a AS scratch", "scratch cannot be a stage's name"),
         ("ARG =a", "ARG: `=a` has no name"),
@@ -203,21 +197,24 @@ def test_a_health_check_is_left_out_and_says_why() -> None:
         ("RUN --Mount=type=tmpfs a", "RUN --Mount is not supported"),
         ("RUN []", "RUN [] names no program"),
         ("RUN --mount=type=secret,id=a b", "RUN --mount: the types cache, bind and tmpfs"),
-        ("RUN --mount=type=cache b", "RUN --mount=type=cache: it needs target=/a/folder"),
+        ("RUN --mount=type=cache b", "RUN --mount=type=cache: add target=/a/folder"),
         ("RUN --mount b", "RUN --mount needs a value"),
         ("RUN --mount=target=/a,size=1g b", "RUN --mount=type=bind: `size` is not supported"),
-        ("RUN --mount=type=cache,target=/a,from=c b", "RUN --mount=type=cache: a cache begins"),
+        ("RUN --mount=type=cache,target=/a,from=c b", "RUN --mount=type=cache: from and source"),
         ("RUN --mount=target=/a,rw=maybe b", "RUN --mount: `maybe` is neither true nor false"),
-        ("RUN --mount=target=/a,from=$C b", "RUN --mount from=$C: variables mean nothing here"),
+        (
+            "RUN --mount=target=/a,from=$C b",
+            "RUN --mount from=$C: variables are not supported here",
+        ),
         ("COPY a", "COPY needs a source and a target"),
         ("COPY a <<b\nc\nb", "COPY needs a source and a target"),
         ("COPY --from a b", "COPY --from needs a value"),
-        ("COPY --from=$X a b", "--from=$X: variables mean nothing here"),
+        ("COPY --from=$X a b", "--from=$X: variables are not supported here"),
         ("COPY --from=a --from=b c d", "COPY --from is there twice"),
         ("COPY --parents a b", "COPY --parents is not supported; there are --chmod"),
         ("COPY --chmod=u+x a b", "--chmod=u+x: an octal number"),
         ("ADD --from=a b c", "ADD --from is not supported"),
-        ("ADD --checksum=sha256:12 https://a/b c", "--checksum=sha256:12: it is sha256: and"),
+        ("ADD --checksum=sha256:12 https://a/b c", "--checksum=sha256:12: must be sha256: and"),
         ("CMD --a b", "CMD --a is not supported"),
         ("SHELL bash -c", "SHELL is written as a list"),
         ("SHELL []", "SHELL is written as a list"),
@@ -236,23 +233,8 @@ def test_words_are_expanded_with_the_file_s_escape_character() -> None:
     assert expanded(SOURCE, entry, "`$A\\$A", {"A": "b"}) == "$A\\b"
 
 
-def test_a_word_that_cannot_be_expanded_is_named_by_line() -> None:
-    entry = read("\nUSER a")
-    with pytest.raises(ArgosyError, match=r"^image/Containerfile:2: A: say which"):
-        expanded(SOURCE, entry, "${A:?say which}", {})
-
-
 @pytest.mark.parametrize(("name", "content"), [("b", '1 "it\'s"\n'), ("'b'", '$A "it\'s"\n')])
 def test_a_here_document_is_expanded_unless_its_name_is_quoted(name: str, content: str) -> None:
     entry = read(f'COPY <<{name} /c\n$A "it\'s"\nb\n')
     assert isinstance(entry, Copy)
     assert content_of(SOURCE, entry, entry.heredocs[0], {"A": "1"}) == content
-
-
-def test_a_here_document_that_cannot_be_expanded_is_named_by_line() -> None:
-    entry = read("COPY <<b /c\n${A/x/y}\nb\n")
-    assert isinstance(entry, Copy)
-    with pytest.raises(
-        ArgosyError, match=r"^image/Containerfile:1: <<b: `\$\{A/x/y\}`: unknown operator"
-    ):
-        content_of(SOURCE, entry, entry.heredocs[0], {})

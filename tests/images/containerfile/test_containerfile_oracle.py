@@ -1,4 +1,4 @@
-"""Our reading of Containerfiles against BuildKit's own parser, on plain files and on random ones."""
+"""Argosy's parser of Containerfiles against BuildKit's, on plain and random files."""
 
 import platform
 import re
@@ -40,11 +40,11 @@ def _facts_of_ours(found: Instruction) -> Facts:
 
 
 class RefusedError(Exception):
-    """BuildKit does not build this."""
+    """BuildKit rejects this file."""
 
 
 def buildkit(text: str) -> list[Facts]:
-    # Not at the top: there is no such module elsewhere than on x86_64.
+    # Imported late: the module exists only on x86_64.
     import dockerfile
 
     try:
@@ -52,14 +52,14 @@ def buildkit(text: str) -> list[Facts]:
     except dockerfile.GoParseError as problem:
         raise RefusedError from problem
     if any(not command.cmd for command in commands):
-        # Its parser lets an instruction without a name pass, and what reads it next refuses it.
+        # BuildKit's parser accepts an instruction without a name; a later stage rejects it.
         raise RefusedError
     return [_facts_of_buildkit(command) for command in commands]
 
 
 def _facts_of_buildkit(found: Any) -> Facts:
     name = found.cmd.upper()
-    # BuildKit takes the tabs away when it runs the instruction, we when we read it.
+    # BuildKit removes the tabs when it runs the instruction, Argosy when it parses it.
     without_tabs = set(re.findall(r"<<-['\"]?(\w+)", found.original))
     facts: Facts = {
         "name": name,
@@ -124,7 +124,7 @@ ORDINARY = {
     "lists": 'FROM a\nRUN ["a", "b c"]\nCMD  [ "a" , "\\u00e9\\n" ]  \nENTRYPOINT []\n',
     "more lists": 'FROM a\nCOPY ["a b", "c"]\nADD ["d","e"]\nVOLUME ["/f"]\nSHELL ["g", "-c"]\n',
     "lists on several lines": 'FROM a\nCMD ["a", \\\n # why\n  "b"]\n',
-    "no lists": 'FROM a\nRUN [ -e b ] && c\nCMD [\'a\']\nCMD ["a",]\nRUN ["a"\nCMD [NaN]\n',
+    "no lists": 'FROM a\nRUN [ -e b ] && c\nCMD [\'a\']\nCMD ["a",]\nRUN ["a"\nCMD [NaN]\nEXPOSE ["80"]\n',
     "a list and more": 'FROM a\nRUN ["b"] && c\n',
     "tabs after the name": "FROM\ta\nRUN\tone\ttwo\nRUN \t three\n",
     "lower-case names": 'from a as b\nrun one\nCopy --from=b c d\ncmd ["e"]\n',
@@ -151,7 +151,7 @@ CONTENT = st.sampled_from(("", "one\n", "\ttwo\n", "# three\n\n", "four \\\n", "
 
 @st.composite
 def instructions(draw: st.DrawFn) -> str:
-    """An instruction, and the ends of all here-documents that it could begin."""
+    """An instruction, with the end lines of all here-documents that it may begin."""
     pieces = [draw(NAMES), draw(SPACES), "w"]
     if draw(st.booleans()):
         pieces.pop()

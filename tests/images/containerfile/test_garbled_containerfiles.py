@@ -1,4 +1,4 @@
-"""Containerfiles in which anything may stand anywhere: a plan, or one line."""
+"""Random Containerfiles give a plan, or an error of one line."""
 
 import random
 from pathlib import Path

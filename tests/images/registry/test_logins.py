@@ -1,4 +1,4 @@
-"""Logins from the files of podman and docker."""
+"""Logins from files of podman and Docker."""
 
 import base64
 import json
@@ -19,7 +19,7 @@ def auth(user: str, secret: str = SECRET) -> dict[str, str]:
 
 
 class Home:
-    """Somebody's home, and the environment that goes with it."""
+    """A home folder and its environment."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

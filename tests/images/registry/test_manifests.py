@@ -1,4 +1,4 @@
-"""Which image is chosen of what a registry holds, and what is refused."""
+"""The choice of an image from an index, and rejected manifests."""
 
 import json
 from typing import Any
@@ -33,7 +33,7 @@ def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
 def contents(
     documents: dict[str, tuple[bytes, str]], wanted: str = ":1", **headers: str
 ) -> Contents:
-    """What is made of a registry that holds these documents, by tag or digest."""
+    """Read an image from a registry with these documents, by tag or digest."""
 
     def answer(request: Request, _: int) -> Answer:
         assert request.path.startswith("/v2/a/b/manifests/")
@@ -68,7 +68,7 @@ def test_the_one_for_this_machine_is_chosen_and_the_index_pinned(kind: str) -> N
     found = contents({"1": index, digest_of(mine): (mine, mine_kind)})
     assert (found.reference.tag, found.reference.digest) == ("1", digest_of(index[0]))
     assert (found.manifest, found.kind) == (mine, DOCKER_MANIFEST_TYPE)
-    # What stands twice in an image is there once.
+    # A layer that occurs twice is listed once.
     assert [blob.digest for blob in found.blobs] == [CONFIG["digest"], LAYER["digest"]]
 
 
@@ -104,7 +104,7 @@ def variant(one: dict[str, Any], name: str) -> dict[str, Any]:
 
 def test_an_image_for_other_machines_is_refused_by_their_names() -> None:
     entries = [entry(b"1", "s390x"), entry(b"2", "ppc64le"), entry(b"3", "s390x")]
-    with pytest.raises(ArgosyError, match="it is there for: linux/ppc64le, linux/s390x"):
+    with pytest.raises(ArgosyError, match="available for: linux/ppc64le, linux/s390x"):
         contents({"1": document({"manifests": entries})})
 
 
@@ -148,7 +148,7 @@ def test_what_came_must_be_what_its_digest_says() -> None:
             {**MANIFEST, "config": {**CONFIG, "mediaType": "application/vnd.cncf.helm"}},
             "not a container image, but application/vnd.cncf.helm",
         ),
-        ({"manifests": []}, "it is there for: nothing"),
+        ({"manifests": []}, "available for: nothing"),
         ({"manifests": [{"digest": 3}]}, "not an image manifest: manifests"),
     ],
 )

@@ -1,4 +1,4 @@
-"""References as people write them after FROM."""
+"""Parsing of image references."""
 
 import pytest
 

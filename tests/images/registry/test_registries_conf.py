@@ -1,4 +1,4 @@
-"""Which registries on this machine may be given a login, and to whom no login goes."""
+"""registries.conf: mirrors, and registries on this machine that get no login."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What registries ask for, and tokens from those who give them."""
+"""Challenges of registries, and their tokens."""
 
 import base64
 import json

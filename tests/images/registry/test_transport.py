@@ -1,4 +1,4 @@
-"""What goes to whom, and what is said when nothing comes back."""
+"""Redirects, proxies and authorization of requests, and the errors of failed ones."""
 
 import socket
 import ssl
@@ -12,7 +12,7 @@ from registries import Answer, Request, serving
 
 from argosy_common.errors import ArgosyError
 from argosy_images.registry.retry import PassingError, UnreachableError, UnusableProxyError
-from argosy_images.registry.transport import exchange, read_body, spoken
+from argosy_images.registry.transport import exchange, read_body
 
 SECRET = {"Authorization": "Bearer s3cret", "Accept": "x/y"}
 
@@ -38,12 +38,12 @@ def test_what_authorizes_stays_on_its_host() -> None:
 
 
 FAR = "2130706433"
-"""127.0.0.1 as a number: a host of another name to whoever does not look it up."""
+"""127.0.0.1 as a number: another host unless it is resolved."""
 
 
 @pytest.fixture
 def certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
-    """A certificate for FAR, which requests trusts."""
+    """A certificate for FAR that requests trusts."""
     both = tmp_path / "both.pem"
     subprocess.run(
         [
@@ -84,7 +84,7 @@ def test_what_lies_in_netrc_is_for_nobody(tmp_path: Path, monkeypatch: pytest.Mo
     with serving(lambda *_: Answer()) as storage:
         moved = Answer(307, {"Location": f"http://localhost:{storage.address[10:]}/x"})
         with serving(lambda *_: moved) as registry:
-            # It would be used otherwise.
+            # requests would use this login.
             plain = requests.get(f"http://{storage.address}/plain")
             assert "Authorization" in plain.request.headers
             for headers in (SECRET, {}):
@@ -113,7 +113,7 @@ FAR_URL = "https://registry.example.org/v2/"
 
 
 def without_answer(monkeypatch: pytest.MonkeyPatch, **variables: str) -> UnreachableError:
-    """Why a registry elsewhere gives no answer by the proxies of these variables."""
+    """Return the error of a request to a remote registry with these proxy variables."""
     for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
@@ -131,7 +131,7 @@ def test_a_proxy_of_socks_is_told_as_such(monkeypatch: pytest.MonkeyPatch, varia
         told = without_answer(monkeypatch, **{variable: f"{kind}://me:s3cret@127.0.0.1:1080"})
         assert isinstance(told, UnusableProxyError)
         shown = f"{kind.lower()}://127.0.0.1:1080"
-        assert f"the proxy {shown} is one of SOCKS, which is not supported" in str(told)
+        assert f"the proxy {shown} is a SOCKS proxy, which is not supported" in str(told)
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,8 @@ def test_what_a_proxy_does_is_told_of_the_proxy(monkeypatch: pytest.MonkeyPatch)
     told = without_answer(monkeypatch, https_proxy="proxy.invalid:3128")
     assert "the proxy's name http://proxy.invalid:3128 is unknown" in str(told)
     for answer, why in (
-        (b"HTTP/1.1 407 s3cret\r\n\r\n", "does not let us through (HTTP 407)"),
-        (b"s3cret\r\n\r\n", "the connection broke off (BadStatusLine), by way of the proxy"),
+        (b"HTTP/1.1 407 s3cret\r\n\r\n", "rejects the connection (HTTP 407)"),
+        (b"s3cret\r\n\r\n", "the connection broke off (BadStatusLine), through the proxy"),
     ):
         with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -203,7 +203,7 @@ def test_silence_and_closed_doors_are_told_from_each_other() -> None:
         silent.listen()
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         with (
-            pytest.raises(UnreachableError, match=f"{address}: no answer in time"),
+            pytest.raises(UnreachableError, match=f"{address}: no answer in time$"),
             exchange(f"http://{address}/?s=s3cret", {}, read_s=0.2),
         ):
             pass
@@ -213,7 +213,7 @@ def test_silence_and_closed_doors_are_told_from_each_other() -> None:
     ):
         pass
     with (
-        pytest.raises(UnreachableError, match="the host's name is unknown"),
+        pytest.raises(UnreachableError, match=r"^registry\.invalid: the host's name is [^/]*$"),
         exchange("https://registry.invalid/?s=s3cret", {}),
     ):
         pass
@@ -226,25 +226,4 @@ def test_an_answer_that_breaks_off_is_told() -> None:
         exchange(f"http://{server.address}/?s=s3cret", {}) as response,
     ):
         read_body(response, 100)
-    assert "s3cret" not in str(problem.value)
-
-
-def test_no_message_holds_an_address_with_its_secrets() -> None:
-    def rude() -> None:
-        door = socket.socket()
-        door.bind(("127.0.0.1", 0))
-        door.listen()
-        doors.append(door)
-        ready.set()
-        door.accept()[0].close()
-
-    doors: list[socket.socket] = []
-    ready = threading.Event()
-    threading.Thread(target=rude, daemon=True).start()
-    ready.wait()
-    url = f"http://127.0.0.1:{doors[0].getsockname()[1]}/blob?signature=s3cret"
-    with pytest.raises(UnreachableError) as problem, spoken(url), exchange(url, {}):
-        pass
-    doors[0].close()
-    assert "the connection broke off" in str(problem.value)
     assert "s3cret" not in str(problem.value)

@@ -212,7 +212,7 @@ def test_a_place_where_anybody_may_remove_folders_is_refused(
 ) -> None:
     wanted = make_packed(own, tmp_path, "one")
     node.chmod(0o777)
-    with pytest.raises(ArgosyError, match="there anybody may remove the folders of others"):
+    with pytest.raises(ArgosyError, match="anybody may remove folders of other users"):
         stage(wanted, node)
     node.chmod(0o1777)
     stage(wanted, node)
@@ -226,12 +226,12 @@ def test_a_folder_around_that_others_could_replace_is_refused(
     inner = node / "further" / "in"
     inner.mkdir(parents=True)
     node.chmod(0o777)
-    with pytest.raises(ArgosyError, match=rf"^{node}: there anybody may remove .* images.folder"):
+    with pytest.raises(ArgosyError, match=rf"^{node}: anybody may remove .* images.folder"):
         stage(wanted, inner)
     # A group of this user alone is nobody else; another one is.
     monkeypatch.setattr(strict_modes, "_is_private_group", lambda group: False)
     node.chmod(0o775)
-    with pytest.raises(ArgosyError, match=rf"^{node}: there its group [\w-]+ may remove"):
+    with pytest.raises(ArgosyError, match=rf"^{node}: its group [\w-]+ may remove"):
         stage(wanted, inner)
     assert not [*inner.iterdir()]
     node.chmod(0o3775)

@@ -1,6 +1,6 @@
-"""Container images: built, stored, exchanged and run without root.
+"""Build, store, exchange and run container images without root.
 
-The rest of Argosy uses these names alone. A name's module is loaded when the name is first used: every node
+Other packages use only the names below. A module is loaded on the first use of a name, since each node
 imports this package to start a container.
 """
 
@@ -50,7 +50,7 @@ MODULES = {
     "store.store": "Store",
     "tools": "Tools",
 }
-"""The names that the package gives to others, by their modules."""
+"""Public names by module."""
 
 _MODULE_OF = {name: module for module, names in MODULES.items() for name in names.split()}
 

@@ -1,7 +1,7 @@
-"""Runs a function as "root" of namespaces of its own, where file systems can be mounted.
+"""Run a function as "root" of new namespaces, where it can mount file systems.
 
-What is mounted there is seen by nobody else and is gone with the last process, however that ends. The
-user's own id is the only one there; to everybody else what happens there is done by the user.
+Only processes of the namespaces see the mounts, which end with the last process. Only the user's own id is
+mapped, so the function has no additional rights outside.
 """
 
 import ctypes
@@ -34,26 +34,26 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def in_own_namespaces(
     function: Callable[[], str], meanwhile: Callable[[], None] | None = None
 ) -> str:
-    """Call `function` in a child with its own users, mounts and processes; what it returned.
+    """Call `function` in a child with its own user, mount and PID namespaces, and return its result.
 
-    This process calls `meanwhile` in that time, which may raise nothing. All of the child's
-    processes end when this one does, even by SIGKILL.
+    Meanwhile, this process calls `meanwhile`, which must not raise. All processes of the child end with
+    this one, even after SIGKILL.
 
     Raises:
-        ArgosyError: as the function raised it, or when this host allows no user namespaces.
-        RuntimeError: when the child ended otherwise; its traceback has been printed.
+        ArgosyError: from the function, or if this host forbids user namespaces.
+        RuntimeError: if the child ends otherwise; its traceback has been printed.
     """
     return _in_child(_be_child, function, meanwhile)
 
 
 def in_own_process(function: Callable[[], str], meanwhile: Callable[[], None] | None = None) -> str:
-    """Call `function` in a child, where there are no namespaces; what it returned.
+    """Call `function` in a child without namespaces, and return its result.
 
-    The child ends when this process does, even by SIGKILL; what it starts has to see to that itself.
+    The child ends with this process, even after SIGKILL; its own children may not.
 
     Raises:
-        ArgosyError: as the function raised it.
-        RuntimeError: as `in_own_namespaces`.
+        ArgosyError: from the function.
+        RuntimeError: like `in_own_namespaces`.
     """
     return _in_child(_be_plain_child, function, meanwhile)
 
@@ -69,8 +69,8 @@ def _in_child(
     parent = os.getpid()
     child = os.fork()
     if child == 0:
-        # What the parent has no use for any more is its own to take down: a table, say, whose threads are
-        # not here, and would be waited for.
+        # Keep the child from collecting the parent's objects: a finalizer may wait for threads that only
+        # the parent has.
         gc.freeze()
         os.close(reader)
         _end_with(lambda: be_child(function, writer, parent))
@@ -92,36 +92,32 @@ def _in_child(
 
 
 def count_ids() -> int:
-    """Return how many user ids there are here: one where an ordinary user became root of a namespace."""
+    """Return the number of mapped user ids: 1 in a namespace of an ordinary user."""
     lines = Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines()
     return sum(int(line.split()[2]) for line in lines)
 
 
 def mount(source: str, target: Path, kind: str | None, flags: int = 0, options: str = "") -> None:
-    """mount(2).
-
-    Raises:
-        OSError: when the kernel refuses.
-    """
+    """Call mount(2)."""
     names = (source.encode(), os.fsencode(target), kind.encode() if kind else None)
     _call("mount", *names, ctypes.c_ulong(flags), options.encode())
 
 
 def unmount(target: Path) -> None:
-    """Take a mount away, now for new users and later for those who still hold files of it."""
+    """Unmount lazily: processes keep their open files."""
     _call("umount2", os.fsencode(target), DETACH)
 
 
 def die_with_parent() -> None:
-    """Be killed when the parent ends, however it ends."""
+    """Let the kernel kill this process when its parent ends."""
     _call("prctl", _SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
 
 
 def _end_with(function: Callable[[], int]) -> NoReturn:
-    """End this process with the status that the function returns.
+    """Exit with the status that the function returns.
 
-    Nothing that it raises is passed on: what waits for it up there, such as the removal of a workspace,
-    is the parent's to do, and perhaps another's by now.
+    Exceptions are not passed on: handlers up the stack, such as the removal of a workspace, belong to the
+    parent.
     """
     status = 1
     try:
@@ -131,10 +127,10 @@ def _end_with(function: Callable[[], int]) -> NoReturn:
 
 
 def _be_child(function: Callable[[], str], writer: int, parent: int) -> int:
-    """Be the child: make the namespaces, and the grandchild that is the first process in them."""
+    """Create the namespaces, and fork the grandchild that is their first process."""
     die_with_parent()
     if os.getppid() != parent:
-        # It was killed before this process asked to be killed with it.
+        # The parent ended before `die_with_parent`.
         return 1
     try:
         _enter()
@@ -142,14 +138,14 @@ def _be_child(function: Callable[[], str], writer: int, parent: int) -> int:
         reason = f"this host allows no user namespaces ({problem.strerror})"
         _tell(writer, error=reason, hint="ask the site for user.max_user_namespaces above 0")
         return 1
-    # Its other end is this process's alone: in its own namespace the grandchild sees no parent.
+    # A pipe shows the grandchild that this process lives: it cannot see its parent's PID.
     parent_lives, own_end = os.pipe()
     first = os.fork()
     if first == 0:
         os.close(own_end)
         _end_with(lambda: _be_first(function, writer, parent_lives))
     os.close(writer)
-    # Ctrl-C reaches the grandchild as well, whose answer is waited for.
+    # Ctrl-C also reaches the grandchild; wait for its answer.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return os.waitstatus_to_exitcode(os.waitpid(first, 0)[1]) & 0xFF
 
@@ -173,7 +169,7 @@ def _be_first(function: Callable[[], str], writer: int, parent_lives: int) -> in
 
 
 def _answer_of(function: Callable[[], str], writer: int) -> int:
-    """Call the function and tell the parent what came of it; the status to end with."""
+    """Call the function, send its outcome to the parent, and return the exit status."""
     try:
         _tell(writer, result=function())
         return 0
@@ -182,7 +178,7 @@ def _answer_of(function: Callable[[], str], writer: int) -> int:
     except KeyboardInterrupt:
         _tell(writer, interrupted="")
     except OSError as problem:
-        # A full disk, say: the researcher's, not ours.
+        # For example a full disk: the user's problem, so no traceback.
         _tell(writer, error=explained(problem))
     except BaseException:
         traceback.print_exc()
@@ -192,7 +188,7 @@ def _answer_of(function: Callable[[], str], writer: int) -> int:
 def _enter() -> None:
     user, group = os.geteuid(), os.getegid()
     _call("unshare", NEW_USER | NEW_MOUNTS | NEW_PIDS)
-    # Group ids may be mapped by an ordinary user only where no group can be given up.
+    # Unprivileged users may map group ids only after setgroups is denied.
     Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
     Path("/proc/self/uid_map").write_text(f"0 {user} 1", encoding="ascii")
     Path("/proc/self/gid_map").write_text(f"0 {group} 1", encoding="ascii")
@@ -210,16 +206,12 @@ def _call(function: str, *arguments: object) -> None:
 
 
 def unhindered(function: Callable[[], str]) -> str:
-    """Call it where permissions of our own files stand in nobody's way, as far as this host lets us.
-
-    Raises:
-        ArgosyError: as the function raises it.
-    """
+    """Call the function as root of new namespaces if possible, where modes of own files do not matter."""
     if os.geteuid() == 0:
         return function()
     try:
         in_own_namespaces(lambda: "")
     except ArgosyError:
-        # Most images have no such file.
+        # Most images have no files that need this.
         return function()
     return in_own_namespaces(function)

@@ -1,9 +1,8 @@
-"""A folder with the Python of an image, to be used on the host without a container.
+"""Create a folder with the Python of an image, for use on the host without a container.
 
-Its files stay where they are, in the frozen image; the folder holds scripts that start them by the image's
-own loader, so that the C library and all others are the image's too, whatever the host has. It looks like a
-virtual environment: Python finds its packages by the file `pyvenv.cfg` above the folder of the program that
-it is called by (PEP 405).
+The files stay in the frozen image. Scripts in the folder start them by the image's own loader, so that all
+libraries, including the C library, are the image's. The folder looks like a virtual environment: Python
+finds its packages through `pyvenv.cfg` above its program's folder (PEP 405).
 """
 
 import re
@@ -25,7 +24,7 @@ from argosy_images.store.store import Store
 _DEFAULT = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
 _CONFIGURATION = "/etc/ld.so.conf"
 _MOST_CONFIGURATION_BYTES = 1 << 20
-"""Bytes read of each configuration file of the loader."""
+"""Bytes read of each configuration file of the loader (ld.so.conf)."""
 
 _HEADERS = struct.Struct("<32xQ14xHH")
 """ELF header: offset, size and number of the program headers."""
@@ -36,12 +35,9 @@ _MOST_NAME = 4096
 
 
 def loader_of(root: Root, program: Names) -> str | None:
-    """Return the path in the image of the loader that a program asks for; None where it asks for none.
+    """Return the path of a program's loader in the image, or None.
 
-    The layout is that of ELF for 64 bits, little-endian (System V ABI, chapters 4 and 5).
-
-    Raises:
-        OSError: when the program is not a regular file.
+    The layout is ELF for 64 bits, little-endian (System V ABI, chapters 4 and 5).
     """
     with root.folder(program[:-1]) as folder, folder.read(program[-1]) as file:
         start = file.read(_HEADERS.size)
@@ -64,10 +60,10 @@ def _loader(file: BinaryIO, place: int, length: int, number: int) -> str | None:
 
 
 def library_folders(root: Root, first: str) -> list[Names]:
-    """Return the folders of libraries as the image's own loader takes them (ld.so(8)), links resolved.
+    """Return the library folders of the image's loader in search order (ld.so(8)), links resolved.
 
     Args:
-        root: of the image.
+        root: the image.
         first: the image's LD_LIBRARY_PATH.
     """
     asked = [*first.split(":"), *_configured(root, _CONFIGURATION, set()), *_DEFAULT]
@@ -76,9 +72,9 @@ def library_folders(root: Root, first: str) -> list[Names]:
 
 
 def preloaded_libraries(root: Root, asked: str) -> list[Names]:
-    """Return the libraries that an image's LD_PRELOAD names, links resolved.
+    """Return the libraries in an image's LD_PRELOAD, links resolved.
 
-    One that is named without its folder has none here either: it is found in the library folders.
+    A name without a folder stays so: the loader searches the library folders for it.
     """
     words = asked.replace(":", " ").split()
     found = (root.resolve(word) if "/" in word else (word,) for word in words)
@@ -86,7 +82,7 @@ def preloaded_libraries(root: Root, asked: str) -> list[Names]:
 
 
 def _configured(root: Root, pattern: str, read: set[Names]) -> Iterator[str]:
-    """Yield the folders that the loader's configuration names, with those of the files that it includes."""
+    """Yield the folders in the loader's configuration and in the files that it includes."""
     for names, _ in root.find(pattern):
         status = root.status_of(names)
         if names in read or status is None or not stat.S_ISREG(status.st_mode):
@@ -110,35 +106,35 @@ _VERSION = re.compile(r"python(3\.\d+)")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OF_THE_FOLDER = ("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONHOME")
-"""Variables of the image that its scripts see to: programs of the host must not get them."""
+"""Variables of the image that scripts apply to Python only: they would break programs of the host."""
 _PRELOADED = "argosy_preloaded"
-"""A variable of the scripts, which is not exported."""
+"""Unexported variable of the scripts with the libraries to preload."""
 _SCRIPT = re.compile(rb"#!.*/(?:env )?python[0-9.]*\s")
 _FIRST_LINE = 256
 _MOST_BYTES = 1 << 23
-"""Bytes of a loader that are searched."""
+"""Bytes of a loader that are searched for `--argv0`."""
 
 
 @dataclass(frozen=True)
 class _Python:
-    """The image's Python: the file that it is, its loader, and where its packages are."""
+    """The image's Python: its program file, loader and packages."""
 
     program: Names
     loader: Names
     version: str
     scripts: Names
-    """The folder on PATH in which it was found."""
+    """Its folder on PATH."""
     home: Names
-    """The folder of the Python that a virtual environment was made with, or its own."""
+    """The folder of the virtual environment's base Python, or the program's own."""
     packages: Names | None
-    """Packages of a virtual environment; None: Python's own."""
+    """The virtual environment's packages; None: Python's own."""
 
 
 def make_environment(store: Store, lock: ImageLock, folder: Path) -> Path:
-    """Make the folder anew for an image; return the program `python3` in it.
+    """Create or update the folder for an image; return its program `python3`.
 
     Raises:
-        ArgosyError: when the image is not in the store, or holds no Python that can be started so.
+        ArgosyError: if the image is not in the store, or has no suitable Python.
     """
     path, folder = store.root(lock.digest), folder.absolute()
     if not path.is_dir():
@@ -165,14 +161,14 @@ def make_environment(store: Store, lock: ImageLock, folder: Path) -> Path:
     for name in scripts:
         script = _quoted(path, (*python.scripts, name))
         _write_program(folder / "bin" / name, f'exec "${{0%/*}}/{PYTHON}" {script} "$@"')
-    # The program asked for is made last: if it is there, everything is.
+    # `python3` is made last: it marks a complete folder.
     for name in (f"python{python.version}", "python", PYTHON):
         _write_program(folder / "bin" / name, "\n".join(commands))
     return own
 
 
 def _presence_check(store: Store, lock: ImageLock, path: Path, python: _Python) -> str:
-    """Return the command that ends a script, with the reason, where the image's Python is gone."""
+    """Return the command that ends a script with an error if the image's Python is missing."""
     gone = (
         f"error: image {lock.name} is not in the store {store.path} any more; "
         f"make this anew: argosy image native {lock.name}"
@@ -185,16 +181,16 @@ def _presence_check(store: Store, lock: ImageLock, path: Path, python: _Python) 
 def _start_script(
     path: Path, python: _Python, libraries: Sequence[Names], preloaded: Sequence[Names]
 ) -> str:
-    """Return the commands that start the image's Python by its loader."""
+    """Return the commands that start the image's Python through its loader."""
     folders = dict.fromkeys([*libraries, *(names[:-1] for names in preloaded)])
     found_in = ":".join(str(path.joinpath(*names)) for names in folders if names)
     return "\n".join(
         [
             f"{_PRELOADED}={shlex.quote(' '.join(names[-1] for names in preloaded))}",
-            # A run may want none, and says so by an empty variable; a library of the site's comes besides.
+            # An empty LD_PRELOAD disables the image's libraries; other values are added to them.
             f'[ -n "${{LD_PRELOAD-unset}}" ] || {_PRELOADED}=',
             f"exec {_quoted(path, python.loader)} --library-path {shlex.quote(found_in)} "
-            # Relative to the script, so that the folder may be moved.
+            # `$0` is relative to the script, so that the folder can be moved.
             f'--preload "${_PRELOADED}" --argv0 "$0" {_quoted(path, python.program)} "$@"',
         ]
     )
@@ -239,7 +235,7 @@ def _described(root: Root, lock: ImageLock, place: str, program: Names) -> _Pyth
 
 
 def _settings(root: Root, environment: Names) -> dict[str, str]:
-    """Return what a virtual environment says of itself; nothing where it is none."""
+    """Return the pyvenv.cfg of a virtual environment; an empty dictionary for another folder."""
     if root.status_of((*environment, "pyvenv.cfg")) is None:
         return {}
     with root.folder(environment) as folder, folder.read("pyvenv.cfg") as file:
@@ -249,7 +245,7 @@ def _settings(root: Root, environment: Names) -> dict[str, str]:
 
 
 def _python_scripts(root: Root, place: Names) -> list[str]:
-    """Return the names of programs beside Python that are written in it."""
+    """Return the names of Python scripts beside Python."""
     found = []
     with root.folder(place) as folder:
         for name in filter(_NAME.fullmatch, folder.names()):
@@ -265,13 +261,13 @@ def _python_scripts(root: Root, place: Names) -> list[str]:
 
 
 def _exports(lock: ImageLock) -> str:
-    """Return the commands that set the image's variables, which those of a run win over."""
+    """Return the commands that set the image's variables unless the run has set them."""
     variables = {
         name: value
         for name, value in lock.config.environment.items()
         if name not in _OF_THE_FOLDER and _VARIABLE.fullmatch(name)
     }
-    # Programs in a container cannot write bytecode beside those of /workloads either.
+    # As in a container, where /workloads is read-only.
     variables.setdefault("PYTHONDONTWRITEBYTECODE", "1")
     return "\n".join(
         f'[ -n "${{{name}+set}}" ] || export {name}={shlex.quote(value)}'

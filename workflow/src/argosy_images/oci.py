@@ -1,4 +1,4 @@
-"""The OCI image format: its words, platforms and configurations (https://github.com/opencontainers/image-spec)."""
+"""The OCI image format: media types, platforms, configurations (github.com/opencontainers/image-spec)."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
 CONFIG_TYPE = "application/vnd.oci.image.config.v1+json"
 CONFIG_TYPES = (CONFIG_TYPE, "application/vnd.docker.container.image.v1+json", "")
-"""Types of image configurations; artifacts have others. Old tools leave the type empty."""
+"""Media types of image configurations; artifacts have others. Old tools leave the type empty."""
 LAYER_TYPE = "application/vnd.oci.image.layer.v1.tar"
 INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
 NAME_ANNOTATION = "org.opencontainers.image.ref.name"
@@ -28,14 +28,14 @@ DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _ALIASES = {"x86_64": "amd64", "x86-64": "amd64", "aarch64": "arm64"}
 
 _BASELINES = {"amd64": ("v1",), "arm64": ("v8", "8")}
-"""Variants that all machines of an architecture are. Other variants want processors that are newer."""
+"""Variants that all machines of an architecture support; other variants require newer processors."""
 
 _LONGEST_QUOTED = 80
 
 
 @dataclass(frozen=True)
 class Platform:
-    """An operating system, an architecture, and a variant of it that not all of its machines are."""
+    """An operating system, an architecture, and a variant if not all machines support it."""
 
     os: str
     architecture: str
@@ -43,7 +43,7 @@ class Platform:
 
     @classmethod
     def named(cls, os: str, machine: str, variant: str = "") -> "Platform":
-        """Return the platform of these names, each of which may be written in several ways."""
+        """Return the platform with these names, in any of their spellings."""
         machine, variant = machine.lower(), variant.lower()
         machine = _ALIASES.get(machine, machine) or architecture()
         is_baseline = variant in _BASELINES.get(machine, ())
@@ -51,7 +51,7 @@ class Platform:
 
     @classmethod
     def parse(cls, text: str) -> "Platform":
-        """Return the platform of `linux/amd64/v2`, `linux/x86_64`, `amd64` or `linux`."""
+        """Parse `linux/amd64/v2`, `linux/x86_64`, `amd64` or `linux`."""
         first, _, rest = text.partition("/")
         if rest:
             return cls.named(first, *rest.split("/", maxsplit=1))
@@ -59,7 +59,7 @@ class Platform:
 
     @classmethod
     def described(cls, values: Mapping[str, Any]) -> "Platform":
-        """Return the platform that a JSON object tells; what it leaves out is as here."""
+        """Return the platform in a JSON object; missing fields are this machine's."""
         return cls.named(*(str(values.get(key) or "") for key in ("os", "architecture", "variant")))
 
     def __str__(self) -> str:
@@ -68,20 +68,20 @@ class Platform:
 
     @property
     def is_own(self) -> bool:
-        """Whether machines like this one have this architecture, of whatever variant."""
+        """Whether this machine has this architecture, in any variant."""
         return (self.os, self.architecture) == ("linux", architecture())
 
 
 def architecture() -> str:
-    """Return this machine's architecture, by the name that images use."""
+    """Return this machine's architecture by its name in images, such as amd64."""
     return _ALIASES.get(platform.machine(), platform.machine())
 
 
 def preferred(platforms: Sequence[Platform | None]) -> list[int]:
-    """Return the places of images that run on all machines like this one, the best one first.
+    """Return the indices of images for all machines of this architecture, the best one first.
 
-    One of which no platform is known is tried after those that are known. A variant for newer processors
-    is none of them: the nodes may be older than this machine.
+    Images of unknown platform come last. Variants for newer processors are left out: nodes may be older
+    than this machine.
     """
     own = Platform("linux", architecture())
     wanted = [place for place, one in enumerate(platforms) if one == own]
@@ -92,24 +92,23 @@ _READ = (
     *("Env", "WorkingDir", "User", "Entrypoint", "Cmd", "Labels", "ExposedPorts", "Volumes"),
     *("StopSignal", "Shell", "OnBuild"),
 )
-"""Fields of an image configuration that have names of their own here."""
+"""Fields of an image configuration with their own fields in ImageConfig."""
 
 _NOT_KEPT = {*_READ, "Hostname", "Domainname", "Image"}
-"""The last three are of the container in which a builder ran its last step, not of the image."""
+"""Fields left out of `others`; the last three describe a builder's container, not the image."""
 
 _LONGEST_PATH = 4096
-"""Letters, as the kernel has it."""
+"""Characters; the kernel's PATH_MAX."""
 
 _DEEPEST = 32
-"""Lists in lists of other fields, of somebody else's image; Healthcheck has two."""
+"""Nesting of other fields in an untrusted image; Healthcheck has 2."""
 
 
 class ImageConfig(BaseModel):
-    """The settings of ENV, WORKDIR, CMD and their like. A command that is not set is None.
+    """The settings of ENV, WORKDIR, CMD and similar instructions; an unset command is None.
 
-    `shell` takes RUN, CMD and ENTRYPOINT without brackets in images built upon this one, and `on_build` are
-    the instructions of ONBUILD for those. `others` are fields without a use here, such as Healthcheck: an
-    exported image has them as they came.
+    `shell` runs commands in shell form, and `on_build` has the ONBUILD instructions, for images built on
+    this one. `others` are fields that Argosy ignores, such as Healthcheck; exported images keep them.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -133,7 +132,7 @@ class ImageConfig(BaseModel):
         """Read the `config` object of an OCI or Docker image configuration.
 
         Raises:
-            ValueError, TypeError, AttributeError: when it is none.
+            ValueError, TypeError, AttributeError: if it is invalid.
         """
         pairs = (entry.partition("=") for entry in config.get("Env") or ())
         return cls(
@@ -156,7 +155,7 @@ class ImageConfig(BaseModel):
     def to_oci(self, diff_ids: Sequence[str]) -> dict[str, Any]:
         """Return the OCI image configuration: https://github.com/opencontainers/image-spec/blob/main/config.md.
 
-        It holds no times, so that it is the same for the same image.
+        It has no times, so that the same image gives the same configuration.
         """
         config: dict[str, Any] = {
             **self.others,
@@ -178,21 +177,21 @@ class ImageConfig(BaseModel):
             "os": "linux",
             "config": {name: value for name, value in config.items() if value},
             "rootfs": {"type": "layers", "diff_ids": list(diff_ids)},
-            # podman builds upon no image whose history has another length than its list of layers.
+            # podman rejects bases whose history and layers differ in length.
             "history": [{"created_by": "argosy"}] * len(diff_ids),
         }
 
     def digest(self, diff_ids: Sequence[str]) -> str:
-        """Return the image's digest: that of its OCI configuration, which other tools call its id."""
+        """Return the image's digest: of its OCI configuration, which other tools call the image id."""
         return f"sha256:{hashlib.sha256(self.oci_bytes(diff_ids)).hexdigest()}"
 
     def oci_bytes(self, diff_ids: Sequence[str]) -> bytes:
-        """Return the OCI image configuration as a file."""
+        """Return the OCI image configuration in JSON."""
         return json.dumps(self.to_oci(diff_ids), sort_keys=True, separators=(",", ":")).encode()
 
 
 def absolute(path: str, start: str = "/") -> str:
-    """Return a path of an image without `.`, `..` and doubled slashes; a relative one begins at `start`."""
+    """Normalize a path of an image; a relative path begins at `start`."""
     return "/" + posixpath.normpath(posixpath.join(start, path)).lstrip("/")
 
 
@@ -215,7 +214,7 @@ def _strings(value: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _writable(values: dict[str, Any]) -> dict[str, Any]:
-    """Return values that come back the same from a file in JSON; NaN and what nests too deep do not."""
+    """Check that the values can be written as JSON (no NaN, not nested too deeply); return them sorted."""
     if _nests(values, _DEEPEST):
         raise ValueError
     json.dumps(values, allow_nan=False)

@@ -1,7 +1,7 @@
-"""Runs a command in a frozen image: `python -m argosy_images.run --digest sha256:… -- COMMAND`.
+"""Run a command in a frozen image: `python -m argosy_images.run --digest sha256:… -- COMMAND`.
 
-This is what stands in a batch script for each node. Every variable that begins with ARGOSY_, and those
-that say which GPUs are the job's, go into the container, besides those that the image sets itself.
+Batch scripts start it on each node. The container gets all variables that begin with ARGOSY_, and the
+variables that select the job's GPUs, in addition to the image's own.
 """
 
 import argparse
@@ -40,31 +40,31 @@ if TYPE_CHECKING:
 GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 
 ENGINE_VARIABLE = "ARGOSY_ENGINE"
-"""Tells the agent what its container was started with, for the record."""
+"""Names the container's engine, for the agent's record."""
 
 USER_IDS_VARIABLE = "ARGOSY_USER_IDS"
 """User and group that the agent and its ranks take, instead of root."""
 
 ENTRYPOINT_VARIABLE = "ARGOSY_ENTRYPOINT"
-"""Tells the agent what is not run, for the cause of a command that is not found."""
+"""Names the image's ENTRYPOINT, which is not run, for the agent's message about a missing command."""
 
 TOKEN_VARIABLE = "ARGOSY_TOKEN"
 TOKEN_FILE_VARIABLE = "ARGOSY_TOKEN_FILE"
 TOKEN_FILE = "token"
-"""The agent reads it and takes it away before anything else runs."""
+"""Name of the file with the token; the agent reads and deletes it first."""
 
 LONGEST_ENTRYPOINT = 200
-"""Letters of it that a message quotes."""
+"""Characters of the ENTRYPOINT that a message quotes."""
 
 KILLED = 137
-"""The shell's status of a command that was killed, when the command could not say so itself."""
+"""Exit status of a command that was killed without reporting its own status, as in a shell."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     options = _parser().parse_args(arguments)
     log = options.log_dir / f"node-{os.environ.get('ARGOSY_NODE', '0')}.log"
-    # Not by way of a link that an earlier program of the run may have put there.
+    # O_NOFOLLOW: an earlier program of the run may have placed a link there.
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
     with os.fdopen(os.open(log, flags, 0o666), "ab", buffering=0) as stream:
         try:
@@ -77,14 +77,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 engine=options.engine,
                 patience_s=options.patience,
                 as_user=options.as_user,
-                # Below the run's folder, logs/<attempt>.
+                # The run's folder; the log is in its logs/<attempt>.
                 user=str(options.log_dir.absolute().parents[1]),
             )
         except (ArgosyError, OSError) as problem:
             if isinstance(problem, OSError) and not is_of_the_surroundings(problem):
                 raise
             said = explained(problem) if isinstance(problem, OSError) else str(problem)
-            # Errors about a missing agent of this node point to this log.
+            # Messages about this node's missing agent refer to this log.
             stream.write(f"error: {said}\n".encode())
             print(f"error: {said}", file=sys.stderr)
             return 2
@@ -105,13 +105,13 @@ def run_image(
     """Run `command` in the frozen image, from the store or unpacked in a `place` of this node.
 
     Args:
-        engine: of containers; None: the fastest on this host of those that isolate.
-        patience_s: what the command may take to end once it was asked to, besides a few seconds.
+        engine: the container engine; None: the fastest on this host that isolates.
+        patience_s: seconds for the command to end after a request, besides a few seconds.
         as_user: the command takes this user's ids, or has them already.
-        user: who needs the image meanwhile, such as the folder of a run.
+        user: the user of the image for `Uses`, such as the folder of a run.
 
     Raises:
-        ArgosyError: when the image is not in the store or does not start, or no engine works on this host.
+        ArgosyError: if the image is missing or does not start, or no engine works on this host.
     """
     store = Store.of_project(Path.cwd())
     description = _read_description(store.description(digest))
@@ -147,7 +147,7 @@ def run_image(
                 raise _named_does_not_start(engine)
             if one_starts(store, [chosen]):
                 raise _image_does_not_start(description["name"], chosen)
-            # The host is not what it was when its engine was chosen.
+            # The host has changed since its engine was chosen.
             other = choose_engine(store).engine
             on_output(f"argosy: {chosen} did not start here, {other} does\n".encode())
             outcome = _run_by(store, inside, other, on_output)
@@ -159,7 +159,7 @@ def run_image(
 def _run_by(
     store: Store, inside: Container, engine: str, on_output: Callable[[bytes], None]
 ) -> Outcome:
-    """Run it by this engine, after saying what that one does not protect from."""
+    """Run the container by this engine, after a warning about the engine's missing protection."""
     if weakness := caution(engine):
         on_output(f"argosy: {weakness}\n".encode())
     environment = {**inside.environment, ENGINE_VARIABLE: engine}
@@ -175,7 +175,7 @@ def _named_does_not_start(engine: str) -> ArgosyError:
 
 
 def _image_does_not_start(name: str, engine: str) -> ArgosyError:
-    """Return whether no other engine is tried: what an image does must not choose its engine."""
+    """Return the error for a failed start; no other engine is tried, since the image could be the cause."""
     return ArgosyError(
         f"image {name}: {engine} starts containers on {os.uname().nodename}, but not of this image",
         "its output is above. The image needs a /bin/sh that runs on this machine "
@@ -184,7 +184,7 @@ def _image_does_not_start(name: str, engine: str) -> ArgosyError:
 
 
 def _with_driver(inside: Container, driver: Bind) -> Container:
-    """Return the container with NVIDIA's driver, and with the module by which the agent asks it."""
+    """Add NVIDIA's driver to the container, and the agent's module for it."""
     module = nvml_module()
     found = {NVML_VARIABLE: f"{GUEST_DIR}/{module.name}"} if module else {}
     return replace(
@@ -199,7 +199,7 @@ def _with_driver(inside: Container, driver: Bind) -> Container:
 def _root(
     store: Store, digest: str, name: str, place: "Place | None", on_output: Callable[[bytes], None]
 ) -> Iterator[tuple[Path, Sequence[int]]]:
-    """Open the image's tree, and the descriptors that keep it there."""
+    """Yield the image's tree, and descriptors of locks that keep it on the node."""
     if place is None:
         yield store.root(digest), ()
         return
@@ -215,10 +215,7 @@ def _root(
 
 
 def _read_description(path: Path) -> dict[str, Any]:
-    """Return the image's lock: its name, and how its programs are started.
-
-    Read without the model of an image.lock, which takes as long to load as the container to start.
-    """
+    """Return the image's description, without its model: pydantic loads as slowly as a container starts."""
     if not path.is_file():
         raise ArgosyError(f"{path}: the image is missing", "build it with: argosy image build")
     description: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -226,8 +223,8 @@ def _read_description(path: Path) -> dict[str, Any]:
 
 
 def _note_use(description: Path) -> None:
-    """Let the file's time say when the image was used last, for `argosy image prune`."""
-    # One node of a job is enough. Where only others may write to the store, it is theirs to prune.
+    """Touch the description, so that `argosy image prune` sees the image's last use."""
+    # One node of a job is enough. Only users with write permission can prune the store.
     if os.environ.get("ARGOSY_NODE", "0") == "0":
         with suppress(OSError):
             os.utime(description)
@@ -265,16 +262,16 @@ def _entrypoint(words: Sequence[str] | None) -> dict[str, str]:
 
 
 def _secrets() -> dict[str, str]:
-    """Return the job's token. As a variable it could be read by all that runs in the container."""
+    """Return the job's token as a file: all programs in the container could read a variable."""
     token = os.environ.get(TOKEN_VARIABLE)
     return {TOKEN_FILE: token} if token else {}
 
 
 def _staging_place(options: argparse.Namespace) -> "Place | None":
-    """Return where the image is to be unpacked, if it is."""
+    """Return the place to unpack the image to, or None."""
     if options.stage is None:
         return None
-    # Not above: where nothing is staged, nothing of it is loaded.
+    # Imported late: it is only needed to stage images.
     from argosy_images.staging.stage import MEMORY, Place
 
     if options.stage == "memory":
@@ -291,7 +288,7 @@ def _bind(text: str) -> Bind:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="argosy_images.run", description=__doc__)
-    parser.add_argument("--digest", required=True, help="of the frozen image, sha256:…")
+    parser.add_argument("--digest", required=True, help="digest of the frozen image, sha256:…")
     parser.add_argument("--bind", type=_bind, action="append", default=[], metavar="SOURCE:TARGET")
     parser.add_argument(
         "--bind-writable",
@@ -302,22 +299,26 @@ def _parser() -> argparse.ArgumentParser:
         help="like --bind, but the program may write to the folder",
     )
     parser.add_argument(
-        "--log-dir", type=Path, required=True, help="the output goes into node-N.log here, too"
+        "--log-dir", type=Path, required=True, help="folder for a copy of the output, node-N.log"
     )
     parser.add_argument(
-        "--stage", choices=("node", "memory"), help="unpack the image there (default: do not)"
+        "--stage", choices=("node", "memory"), help="where to unpack the image (default: nowhere)"
     )
-    parser.add_argument("--stage-folder", type=Path, metavar="FOLDER", help="of the node's disk")
-    parser.add_argument("--stage-room", type=int, metavar="MIB", help="room for kept images there")
     parser.add_argument(
-        "--engine", choices=ENGINES, help="of containers (default: the fastest with isolation)"
+        "--stage-folder", type=Path, metavar="FOLDER", help="folder on the node's disk"
+    )
+    parser.add_argument(
+        "--stage-room", type=int, metavar="MIB", help="room for kept images in that folder"
+    )
+    parser.add_argument(
+        "--engine", choices=ENGINES, help="container engine (default: the fastest that isolates)"
     )
     parser.add_argument(
         "--patience",
         type=float,
         default=0.0,
         metavar="SECONDS",
-        help="time for the command to save its state when it is asked to end (default: 0)",
+        help="time for the command to save its state before it is killed (default: 0)",
     )
     parser.add_argument(
         "--as-user", action="store_true", help="let the command take this user's ids"

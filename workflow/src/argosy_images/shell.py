@@ -1,4 +1,4 @@
-"""A shell in a frozen image, to look around as its programs see it."""
+"""Run a shell in a frozen image."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -24,11 +24,11 @@ def look_inside(
 ) -> int:
     """Run a shell, or the command, in a locked image, and return its exit status.
 
-    The image is read-only, /tmp is empty and private, and `workloads` is /workloads. Programs have our
-    terminal, or our input where that is none.
+    The image is read-only, /tmp is empty and private, and `workloads` is mounted at /workloads. The program
+    gets this process's terminal or standard input.
 
     Raises:
-        ArgosyError: when the image is not built, has no shell, or no engine works on this host.
+        ArgosyError: if the image is not built, has no shell, or no engine works on this host.
     """
     lock = ImageLock.read(lock_path)
     root = store.root(lock.digest)

@@ -1,9 +1,9 @@
-"""Copies data to a node's disk, then runs a command: `start.py data FOLDER ROOM NOTED DATA -- COMMAND`.
+"""Copy data to a node's disk, then run a command: `start.py data FOLDER ROOM NOTED DATA -- COMMAND`.
 
-FOLDER is of the node's disk, ROOM what is kept there in MiB, NOTED the attempt's data.json. DATA is TARGET
-MODE PATH for each: a path in the container, `s` for data to copy, and the path on the host. In COMMAND, the
-argument PATH:TARGET of a container's mount gets the path of the copy, as does the line of TARGET in
-ARGOSY_DATA for agents without a container. ARGOSY_STAGED tells the agent how long it took.
+FOLDER is on the node's disk, ROOM the MiB of kept copies there, NOTED the attempt's data.json. DATA is
+TARGET MODE PATH for each entry: a path in the container, `s` for data to copy, and the path on the host.
+In COMMAND, mounts PATH:TARGET get the path of the copy instead. So does the line of TARGET in ARGOSY_DATA,
+for agents without a container. ARGOSY_STAGED gives the agent the copies' times.
 """
 
 import json
@@ -24,7 +24,7 @@ STAGED_VARIABLE = "ARGOSY_STAGED"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Become the command; 2 after a line with the node and the remedy if data cannot be copied."""
+    """Replace this process by the command; return 2, after an error, if data cannot be copied."""
     folder, room, noted, *rest = arguments
     split = rest.index("--")
     triples = [tuple(rest[place : place + 3]) for place in range(0, split, 3)]
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
                 return 2
             if copy.was_there:
                 say("the copy of another job is there")
-            # As long as the command runs, nobody removes the copy.
+            # The command inherits the lock, so the copy stays until it ends.
             os.set_inheritable(copy.lock, True)
             paths[target] = str(copy.root)
             staged[target] = {"seconds": time.monotonic() - began, "was_there": copy.was_there}

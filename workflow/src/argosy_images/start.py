@@ -1,10 +1,10 @@
-"""Starts `argosy_images.run` on a node: `python -I -S start.py --digest sha256:… -- COMMAND`.
+"""Start `argosy_images.run` on a node: `python -I -S start.py --digest sha256:… -- COMMAND`.
 
-Or `argosy_images.stage_data`, if the first word is `data`.
+If the first word is `data`, start `argosy_images.stage_data`.
 
-Each node of a job imports it from a file system that all share, so it asks that for little. Python's search
-for packages (`site`) looks through those of the environment twice, for .pth files and for folders that are
-not there; its search for a module lists folders and asks for compiled ones by other names.
+All nodes of a job import from one shared file system, so imports make few calls there. Python's `site`
+would look through the environment's packages twice for .pth files and missing folders, and its module
+search lists folders and tries other file names.
 """
 
 import sys
@@ -17,10 +17,10 @@ OWN = ("argosy_images", "argosy_common")
 
 
 class OwnModules:
-    """Finds the modules of this package, and those that it shares, where they lie."""
+    """Finds modules of Argosy's packages by their paths, without a search."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """Return where a module is read from; None: it is of another package."""
+        """Return the module's file, or None for other packages."""
         parts = name.split(".")
         if parts[0] not in OWN:
             return None
@@ -34,7 +34,7 @@ class OwnModules:
 
 
 def main() -> int:
-    """Import from the package that this file is of, and from the environment's packages."""
+    """Set up imports of Argosy and the environment's packages, and run the program."""
     python = f"python{sys.version_info.major}.{sys.version_info.minor}"
     sys.path.append(str(Path(sys.executable).parents[1] / "lib" / python / "site-packages"))
     sys.meta_path.insert(0, OwnModules())

@@ -1,8 +1,8 @@
-"""Makes the container tools that udocker needs available, with or without root.
+"""Find or install the container tools, with or without root.
 
-They are the host's, or come with udocker's own tarball, from hosts that many compute networks do not
-reach, or are the distribution's packages: installed by root, downloaded and unpacked into the store by an
-ordinary user. Nothing outside the store is touched in the latter case.
+Tools are the host's own, from udocker's tarball, or from the distribution's packages. Root installs
+packages; an ordinary user downloads and unpacks them into the store and changes nothing else. Many compute
+networks do not reach the hosts of udocker's tarball.
 """
 
 import hashlib
@@ -23,16 +23,16 @@ from argosy_images.store.scratch import private_folder
 from argosy_images.store.store import Store
 
 TARBALL_RELEASE = "1.2.11"
-"""The release of udocker's tools whose digest is known; udocker 1.3.17 wants it."""
+"""Release of udocker's tools with a known digest; udocker 1.3.17 requires it."""
 
 TARBALL_BLOB = "17f7341a84ea7b25d072fcdb48c8b68570201020"
-"""Its digest as git makes it, from the repository in which udocker's authors publish it."""
+"""Git's blob id of the tarball in the repository of udocker's authors."""
 
 INSTALL_TIMEOUT_S = 300
-"""Seconds to fetch udocker's tarball of some 10 MB, its own retries included."""
+"""Seconds for `udocker install`, with its retries."""
 
 SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-"""Folders where distributions put runc and mmdebstrap, often missing in an ordinary user's PATH."""
+"""Folders of runc and mmdebstrap in some distributions, often missing in a user's PATH."""
 
 _PACKAGE_DATABASE = "/var/lib/dpkg"
 
@@ -41,27 +41,18 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Tools:
-    """The container tools of a host, of which some are in the store."""
+    """The container tools of a host and a store."""
 
     store: Store
 
-    def ensure(self, say: Say, bundled: Path | None = None) -> None:
-        """Make the container tools available, and proot as far as it can be had here.
-
-        Raises:
-            ArgosyError: as `ensure_udocker`, which takes the same arguments.
-        """
-        self.ensure_udocker(say, bundled)
-        self.fetch_proot(say)
-
     def ensure_udocker(self, say: Say, bundled: Path | None = None) -> None:
-        """Install udocker's tools into the store, once.
+        """Install udocker's tools into the store once.
 
         Args:
-            bundled: a tarball of them that is there already; None: one is fetched, or made of the host's.
+            bundled: an existing tarball of the tools; None: download one, or pack the host's runc or crun.
 
         Raises:
-            ArgosyError: naming what is missing and what to ask the site for.
+            ArgosyError: with the missing tool and the package to request from the site.
         """
         if self._installed():
             return
@@ -70,10 +61,10 @@ class Tools:
                 self._install_udocker(say)
 
     def _install_bundled(self, tarball: Path, say: Say) -> bool:
-        """Install the tools of a tarball; whether udocker accepts it."""
+        """Install the tools of a tarball; return whether udocker accepts it."""
         say(f"container tools: using {tarball.name}")
         with private_folder() as (folder, _):
-            # udocker takes a space in a path for the end of it.
+            # udocker splits paths at spaces.
             link = folder / "tools.tar.gz"
             link.symlink_to(tarball)
             problem = self._install(str(link))
@@ -82,19 +73,19 @@ class Tools:
         return not problem
 
     def fetch_proot(self, say: Say) -> None:
-        """Make proot available as far as that can be done here, for nodes without user namespaces."""
+        """Install proot if possible, for nodes without user namespaces."""
         if self.find_proot():
             return
         try:
             self.require("proot", say)
         except ArgosyError as problem:
-            say(f"container tools: nodes without user namespaces could run nothing: {problem}")
+            say(f"container tools: nodes without user namespaces cannot run containers: {problem}")
 
     def _installed(self) -> bool:
         return (self.store.udocker / "lib" / "VERSION").is_file()
 
     def _install_udocker(self, say: Say) -> None:
-        # Without curl not even udocker's help can be seen.
+        # udocker does not start without curl.
         self.require("curl", say)
         say("container tools: fetching udocker's own tarball")
         given = os.environ.get("UDOCKER_TARBALL")
@@ -102,18 +93,18 @@ class Tools:
         if not problem:
             return
         runtime = self.require_runtime(say)
-        say(f"container tools: it is not available here ({problem}); using {runtime}")
+        say(f"container tools: the tarball is not available ({problem}); using {runtime}")
         with private_folder() as (folder, _):
             problem = self._install(str(_pack_tools(runtime, folder)))
         if problem:
             raise ArgosyError(f"{self.store.udocker}: udocker does not accept its tools: {problem}")
 
     def _install_published(self) -> str:
-        """Install the tarball that udocker would fetch, verified by its digest, as udocker does not.
+        """Download and verify udocker's tarball, and install it; udocker itself verifies nothing.
 
-        Empty when that went well, else what went wrong last.
+        Return an empty string, or the last error.
         """
-        # Imported where it is needed: once for a self.store.
+        # Imported late: needed once per store.
         from udocker.config import Config
 
         from argosy_images.builder.downloads import DownloadError, download
@@ -137,20 +128,17 @@ class Tools:
         return problem
 
     def udocker_environment(self) -> dict[str, str]:
-        """Return the environment in which udocker finds its folder and its tools."""
+        """Return the environment for udocker, with its folder and its tools."""
         return {**self.environment(), "UDOCKER_DIR": str(self.store.udocker)}
 
     def runtime(self) -> Path | None:
-        """Return the runc or crun to use, whichever is there; podman brings one of them."""
+        """Return runc, else crun, or None; podman's package installs one of them."""
         return self.find("runc") or self.find("crun")
 
     def require_runtime(self, say: Say) -> Path:
-        """Return the runc that builds use, or crun where runc cannot be had.
+        """Return runc for builds, installed if missing, else crun.
 
-        crun comes last: it refuses hosts with both versions of control groups, which runc does not.
-
-        Raises:
-            ArgosyError: when both are missing and cannot be had.
+        crun comes last: it rejects hosts with both versions of control groups.
         """
         try:
             return self.require("runc", say)
@@ -161,36 +149,33 @@ class Tools:
             return crun
 
     def find(self, program: str) -> Path | None:
-        """Return a program on PATH, in the system's folders, among unpacked packages or udocker's tools."""
+        """Find a program on PATH, in system folders, unpacked packages or udocker's tools."""
         folders = [os.environ.get("PATH", ""), *SYSTEM_FOLDERS, *map(str, self._unpacked_folders())]
         found = shutil.which(program, path=os.pathsep.join(folders))
         return Path(found) if found else self._shipped(program)
 
     def find_proot(self) -> Path | None:
-        """Return proot, that of udocker's own tools first.
-
-        Debian's is built without a filter of system calls, and stops programs at each of them.
-        """
+        """Find proot, preferably udocker's: Debian's build traces each system call, without a filter."""
         return self._shipped("proot") or self.find("proot")
 
     @staticmethod
     def machine() -> str:
-        """Return this machine's architecture, as udocker's tools are named."""
+        """Return this machine's architecture in the file names of udocker's tools."""
         return {"aarch64": "arm64"}.get(platform.machine(), platform.machine())
 
     def _shipped(self, program: str) -> Path | None:
-        """Return a program of udocker's own tools; of several, that for the newest kernels."""
+        """Find a program of udocker's tools; of several, the build for the newest kernels."""
         tools = (self.store.udocker / "bin").glob(f"{program}-{self.machine()}*")
         return max((path for path in tools if os.access(path, os.X_OK)), default=None)
 
     def require(self, program: str, say: Say, package: str = "") -> Path:
-        """Return a program of the distribution's package, installed or unpacked if missing.
+        """Find a program, or install or unpack its package.
 
         Args:
-            package: the package's name, where it is not the program's.
+            package: the package's name if it differs from the program's.
 
         Raises:
-            ArgosyError: when neither works, saying what to ask the site for.
+            ArgosyError: if that fails, with the package to request from the site.
         """
         found = self.find(program)
         if found:
@@ -201,47 +186,36 @@ class Tools:
         found = found or self.find(program)
         if not found:
             reason = reason or "its package does not contain it"
+            other = " or 'podman', which brings it or crun" if program == "runc" else ""
             raise ArgosyError(
                 f"{program} is missing and cannot be installed from here ({reason}): ask the site for the "
-                f"package '{package or program}'{_brought_by(program)}, or put the program on PATH"
+                f"package '{package or program}'{other}, or put the program on PATH"
             )
         return found
 
     def environment(self) -> dict[str, str]:
-        """Return the environment in which unpacked programs find each other and their libraries."""
+        """Return the environment for unpacked programs: PATH, libraries and Perl modules."""
         unpacked = self.store.tools / "unpacked"
         folders = [*map(str, self._unpacked_folders()), os.environ.get("PATH", ""), *SYSTEM_FOLDERS]
-        found = self.libraries()
         perl = [*unpacked.glob("usr/share/perl*/*"), *unpacked.glob("usr/share/perl5")]
         perl += unpacked.glob("usr/lib/*-linux-gnu/perl*/*")
-        return {
-            **os.environ,
-            "PATH": os.pathsep.join(folders),
-            # Not every program looks for another one where TMPDIR names a folder that is gone.
-            "TMPDIR": gettempdir(),
-            **({"LD_LIBRARY_PATH": os.pathsep.join(map(str, found))} if found else {}),
-            **({"PERL5LIB": os.pathsep.join(map(str, perl))} if perl else {}),
-        }
+        found = {"PERL5LIB": os.pathsep.join(map(str, perl))} if perl else {}
+        return _environment(folders, self.libraries()) | found
 
     def runtime_environment(self) -> dict[str, str]:
-        """Return the environment of runc, which starts on every node: the store is looked through last.
+        """Return the environment for runc on nodes, with the store's folders last on PATH.
 
-        Libraries of the store are searched only where runc's own is among them: each program that starts
-        would look for all of its own there, on a file system that all nodes share.
+        The store's libraries are included only if runc's is among them: each start would search there, on
+        the shared file system.
         """
         found = [folder for folder in self.libraries() if any(folder.glob("libseccomp.so.*"))]
         folders = [os.environ.get("PATH", ""), *SYSTEM_FOLDERS, *map(str, self._unpacked_folders())]
-        return {
-            **os.environ,
-            "PATH": os.pathsep.join(filter(None, folders)),
-            "TMPDIR": gettempdir(),
-            **({"LD_LIBRARY_PATH": os.pathsep.join(map(str, found))} if found else {}),
-        }
+        return _environment(folders, found)
 
     def libraries(self) -> list[Path]:
-        """Return the folders of unpacked programs' libraries."""
+        """Return the library folders of unpacked packages."""
         unpacked = self.store.tools / "unpacked"
-        # Packages from before Debian 13 hold some of them outside of /usr.
+        # Before Debian 13, some libraries are outside of /usr.
         return [*unpacked.glob("usr/lib/*-linux-gnu"), *unpacked.glob("lib/*-linux-gnu")]
 
     def _unpacked_folders(self) -> list[Path]:
@@ -250,7 +224,7 @@ class Tools:
         ]
 
     def _install(self, tarball: str | None) -> str:
-        """Let udocker install its tools; empty when they are there afterwards, else what it said last."""
+        """Run `udocker install`; return an empty string, or udocker's last line of output."""
         variables = self.udocker_environment()
         if tarball:
             variables["UDOCKER_TARBALL"] = tarball
@@ -266,7 +240,7 @@ class Tools:
         return (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()[-1]
 
     def _fetch_package(self, package: str, say: Say) -> str:
-        """Install or unpack the package, where that can be done; what went wrong otherwise."""
+        """Install or unpack the package; return an empty string or the error."""
         if _may_install() and shutil.which("apt-get"):
             say(f"container tools: installing {package} with apt-get")
             if not _apt(["install", package]):
@@ -277,23 +251,26 @@ class Tools:
         return unpack_packages(self.store.tools, package)
 
 
+def _environment(folders: Sequence[str], libraries: Sequence[Path]) -> dict[str, str]:
+    found = {"LD_LIBRARY_PATH": os.pathsep.join(map(str, libraries))} if libraries else {}
+    # Some programs fail if TMPDIR names a missing folder.
+    own = {"PATH": os.pathsep.join(filter(None, folders)), "TMPDIR": gettempdir()}
+    return {**os.environ, **own, **found}
+
+
 def _blob_of(path: Path) -> str:
     content = path.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 def udocker_command() -> list[str]:
-    """Return the command of this environment's udocker, which refuses root unless it is told otherwise."""
+    """Return the command that starts this environment's udocker, also as root."""
     root = ["--allow-root"] if os.geteuid() == 0 else []
     return [sys.executable, "-m", "udocker.maincmd", *root]
 
 
-def _brought_by(program: str) -> str:
-    return " or 'podman', which brings it or crun" if program == "runc" else ""
-
-
 def _pack_tools(runtime: Path, folder: Path) -> Path:
-    """Return a tarball in the layout that udocker installs: udocker_dir/{bin,lib,doc}."""
+    """Pack the runtime into a tarball for `udocker install`: udocker_dir/{bin,lib,doc}."""
     from udocker.config import Config
 
     version = folder / "VERSION"
@@ -308,33 +285,30 @@ def _pack_tools(runtime: Path, folder: Path) -> Path:
 
 
 def _may_install() -> bool:
-    """Return whether we are root of the machine, and not only of an ordinary user's namespace.
-
-    Root of such a namespace has one id, to which the system's files do not belong.
-    """
+    """Return whether this process is the machine's root, not root of a user's namespace with one id."""
     return os.geteuid() == 0 and count_ids() > 1 and os.access(_PACKAGE_DATABASE, os.W_OK)
 
 
 def unpack_packages(folder: Path, *packages: str) -> str:
-    """Download packages with whatever they need and the system lacks, and unpack all of it.
+    """Download packages with their missing dependencies, and unpack them.
 
     Args:
-        folder: takes the files, in `unpacked/`, and apt's own lists where the system has none.
+        folder: for the files, in `unpacked/`, and for package lists if the system has none.
 
     Returns:
-        What went wrong; empty when all of it is there.
+        The error, or an empty string.
     """
     if not shutil.which("apt-get"):
         return "there is no apt-get"
     archives = folder / "archives"
     (archives / "partial").mkdir(parents=True, exist_ok=True)
     private = ["-o", "Debug::NoLocking=1", "-o", f"Dir::Cache::archives={archives}"]
-    # As root of a namespace apt would change to its own user, which that namespace lacks.
+    # As root of a namespace, apt would switch to its own user, which the namespace lacks.
     private += ["-o", "APT::Sandbox::User=root"]
-    # Once more where they are installed: their programs were not found.
+    # --reinstall, since the programs were not found although the package may be installed.
     wanted = [*private, "--download-only", "--reinstall", "install", *packages]
     if _apt(wanted):
-        # The machine has no package lists, or old ones: keep lists of our own.
+        # The machine's package lists are missing or outdated: download own ones.
         lists = folder / "lists"
         (lists / "partial").mkdir(parents=True, exist_ok=True)
         own_lists = [*private, "-o", f"Dir::State::lists={lists}"]
@@ -354,13 +328,13 @@ def _apt(arguments: Sequence[str]) -> str:
 
 
 def _run_quietly(command: Sequence[str]) -> str:
-    """Empty when the command went well, else the line of what it said that tells why not."""
+    """Run a command; return an empty string, or its first error."""
     variables = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
     done = subprocess.run(command, env=variables, capture_output=True, text=True, errors="replace")
     return "" if done.returncode == 0 else first_error(done.stderr) or f"{command[0]} failed"
 
 
 def first_error(said: str) -> str:
-    """Return the first line by which apt (`E:`) or another program names an error; empty without one."""
+    """Return apt's first error (`E:`) in an output, else the first line, or an empty string."""
     lines = [line.strip() for line in plain(said).splitlines() if line.strip()]
     return next((line for line in lines if line.startswith("E:")), lines[0] if lines else "")

@@ -81,7 +81,8 @@ def setup() -> None:
     store = Store.of_project(Path.cwd())
     # What a bundle has brought (docs/carrying.md).
     bundled = Path("container-tools.tar.gz").absolute()
-    Tools(store).ensure(say, bundled if bundled.is_file() else None)
+    Tools(store).ensure_udocker(say, bundled if bundled.is_file() else None)
+    Tools(store).fetch_proot(say)
 
 
 def _show_version(asked: bool) -> None:

@@ -1,1 +1,1 @@
-"""Builds images: steps with keys, file systems one above the other, and what is cached of them."""
+"""Build images: steps with keys, their file systems, and the cache of layers."""

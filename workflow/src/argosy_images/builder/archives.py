@@ -1,4 +1,4 @@
-"""ADD of an archive: unpacked aside, in an empty folder, and then laid into the image as COPY would."""
+"""Unpack an archive for ADD: into an empty folder first, then into the image as COPY does."""
 
 import io
 import stat
@@ -14,25 +14,25 @@ from argosy_images.rootfs.layers import DEEPEST
 from argosy_images.rootfs.rooted import Folder, Names, Root, copy_file
 
 _IMPLIED = 0o741
-"""Mode of folders that the archive has files in and no entry for, so that it says nothing about theirs."""
+"""Mode that marks folders without an entry of their own in the archive."""
 
 _LONGEST_QUOTED = 1000
-"""Bytes of what tar says that stand in a message."""
+"""Bytes of tar's output that a message quotes."""
 
 
 class ArchiveError(Exception):
-    """An archive that cannot be unpacked; the message says why."""
+    """The archive cannot be unpacked; the message gives the reason."""
 
 
 def unpack(archive: BinaryIO, aside: Path, root: Root, place: Names) -> None:
     """Put the files of an archive into the folder `place` of the image.
 
     Args:
-        aside: a path of the store's where nothing is.
+        aside: a path in the store that does not exist yet.
 
     Raises:
-        ArchiveError: when tar refuses the archive, or it does not fit or is too deep.
-        OSError: when the image holds what is in the way, or the disk is full.
+        ArchiveError: if tar rejects the archive, or it is too large or too deep.
+        OSError: if a file of the image is in the way, or the disk is full.
     """
     aside.mkdir(mode=0o700)
     try:
@@ -48,7 +48,7 @@ def unpack(archive: BinaryIO, aside: Path, root: Root, place: Names) -> None:
 
 
 def is_archive(content: BinaryIO) -> bool:
-    """Return whether a file is a tar, compressed or not, with something in it: its name says nothing."""
+    """Return whether a file is a non-empty tar, compressed or not. Its name is ignored."""
     try:
         plain, block = _plain(content), b""
         while len(block) < tarfile.BLOCKSIZE and (
@@ -62,15 +62,15 @@ def is_archive(content: BinaryIO) -> bool:
 
 
 def _plain(content: BinaryIO) -> IO[bytes]:
-    """Return what is in a file, decompressed, from its begin on."""
+    """Open the decompressed content of a file from its start."""
     raw = io.FileIO(content.fileno(), closefd=False)
     raw.seek(0)
     return decompressed(raw)
 
 
 def _run_tar(archive: BinaryIO, folder: Path) -> None:
-    # tar itself refuses members that lead out of the folder: absolute names lose their slash, `..`
-    # is skipped, and symbolic links are made last. Nothing else is there that could be a link.
+    # tar keeps members inside the folder: absolute names lose their slash, `..` is skipped, and
+    # symbolic links are made last. The folder is new, so it holds no other links.
     options = ["--no-same-owner", "--preserve-permissions", "--delay-directory-restore"]
     with (folder.parent / "said").open("w+b") as said:
         process = subprocess.Popen(
@@ -95,8 +95,8 @@ def _run_tar(archive: BinaryIO, folder: Path) -> None:
 
 
 def _feed(plain: IO[bytes], tar: IO[bytes], folder: Path) -> None:
-    """Give tar the archive, as long as the disk keeps its reserve: it may unpack to any size."""
-    # tar may have had enough before the end.
+    """Write the archive to tar while the disk keeps its reserve: it may unpack to any size."""
+    # tar may stop reading before the end.
     with suppress(BrokenPipeError), tar:
         while chunk := _read_chunk(plain):
             if why := why_no_room(folder, len(chunk)):
@@ -112,16 +112,16 @@ def _read_chunk(plain: IO[bytes]) -> bytes:
 
 
 class _Laying:
-    """One archive under way from its own folder to the image."""
+    """Copies an unpacked archive into the image."""
 
     def __init__(self, source: Root, target: Root) -> None:
         self._source = source
         self._target = target
-        # Places of files with several names, by inode.
+        # First names of files with several hard links, by inode.
         self._laid: dict[int, Names] = {}
 
     def lay(self, path: Names, place: Names) -> None:
-        """Lay what is in a folder of the archive into one of the image."""
+        """Copy the content of a folder of the archive into a folder of the image."""
         if len(path) > DEEPEST:
             raise ArchiveError(f"more than {DEEPEST} folders deep")
         with self._source.folder(path) as source:
@@ -137,13 +137,13 @@ class _Laying:
                         self._lay_file(source, name, target, place)
             own = source.own_status()
             if stat.S_IMODE(own.st_mode) != _IMPLIED:
-                # At the end, as what is put into a folder changes its time.
+                # Last, since each new entry changes the folder's mtime.
                 with self._target.folder(place) as target:
                     target.set_mode(stat.S_IMODE(own.st_mode))
                     target.set_own_times(own)
 
     def _folder_in(self, target: Folder, place: Names, mode: int) -> Names:
-        """Return the image's folder for one of the archive; only an entry of its own replaces a link."""
+        """Return the image's folder for one of the archive; only a folder with an entry replaces a link."""
         there = self._target.resolve("/".join(place)) if mode == _IMPLIED else place
         if self._target.is_folder(there):
             return there

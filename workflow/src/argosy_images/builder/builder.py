@@ -1,6 +1,6 @@
-"""Builds an image from its Containerfile, step by step, each step cached by what went into it.
+"""Build an image from its Containerfile step by step; each step is cached by its inputs.
 
-A finished step is a layer on disk, so an interrupted build goes on at the last step that was finished.
+A finished step is a layer on disk, so an interrupted build continues after its last finished step.
 """
 
 import errno
@@ -19,7 +19,7 @@ from argosy_images.builder import recipe as recipes
 from argosy_images.builder.execution import Executor
 from argosy_images.builder.progress import Progress
 from argosy_images.builder.recipe import OWN_IMAGES, Recipe, Step
-from argosy_images.builder.runner import ProotRunner, RuncRunner, Runner
+from argosy_images.builder.runner import Start, by_proot, by_runc
 from argosy_images.engines import proot
 from argosy_images.engines.choice import one_starts
 from argosy_images.engines.models import TRACING_PROOT
@@ -38,18 +38,18 @@ from argosy_images.udocker_repository.registering import UdockerRepository
 def build_image(
     store: Store, folder: Path, lock_path: Path, log_path: Path, others: Sequence[Path] = ()
 ) -> ImageLock:
-    """Build the image of `containers/<name>/` as far as it is not cached, freeze it and lock it.
+    """Build the missing steps of the image of `containers/<name>/`, then freeze and lock the image.
 
-    People are told on standard error; everything that the steps print is in `log_path`.
+    Progress goes to standard error, the output of the steps to `log_path`.
 
     Args:
-        others: folders of images, besides the one around `folder`, for FROM localhost/NAME.
+        others: more folders of images, besides the parent of `folder`, for FROM localhost/NAME.
 
     Raises:
-        ArgosyError: naming the Containerfile's line when a step fails; finished steps stay cached.
+        ArgosyError: with the Containerfile's line if a step fails. Finished steps stay cached.
     """
     name = folder.name
-    # runc takes no way by symbolic links, such as a store on a larger disk.
+    # runc rejects paths with symbolic links, such as a store on a larger disk.
     store = Store(store.path.resolve())
     plan = Plan.of(store, folder, others)
     sweep()
@@ -59,7 +59,7 @@ def build_image(
     with store.changing(name), _log(log_path) as log:
         progress = Progress(log)
         plan = Plan.of(store, folder, others)
-        # Written now, so that it explains a failure, too.
+        # Written before the build, so that it also explains a failed one.
         history.record(store, name, plan.recipe.final)
         for note in plan.recipe.notes:
             progress.say(note)
@@ -84,7 +84,7 @@ def build_image(
 
 
 def _log(path: Path) -> BinaryIO:
-    """Open a build's log anew, for the user alone or whom ARGOSY_UMASK lets: steps print what they like."""
+    """Truncate a build's log; it may hold secrets, so only ARGOSY_UMASK lets others read it."""
     path.touch(0o600)
     log = path.open("wb", buffering=0)
     # It may be /dev/null.
@@ -106,7 +106,7 @@ def _freeze(tree: GrowingTree, layers: Sequence[Layer], target: Path, lock: Imag
 
 
 def _find_built(plan: "Plan", lock_path: Path, log_path: Path) -> ImageLock:
-    """Lock an image that has been built, where its store cannot be changed."""
+    """Lock an image that is already built in a read-only store."""
     store, name = plan.store, plan.name
     if missing := plan.missing():
         first = _shortened(missing[0].entry.text)
@@ -128,7 +128,7 @@ def _frozen(store: Store, lock: ImageLock) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """The recipe of an image, as far as the bases that it knows are in the store, and the cached steps."""
+    """The recipe of an image, compared with the steps in the store."""
 
     store: Store
     name: str
@@ -136,7 +136,7 @@ class Plan:
 
     @classmethod
     def of(cls, store: Store, folder: Path, others: Sequence[Path] = ()) -> "Plan":
-        """Plan the image of a folder; raises ArgosyError naming file and line, for what cannot be built."""
+        """Plan the image of a folder."""
 
         def base_config(key: str) -> ImageConfig | None:
             found = cache.read_step(store, key)
@@ -145,11 +145,11 @@ class Plan:
         return cls(store, folder.name, recipes.plan(folder, base_config, others))
 
     def built(self) -> ImageLock | None:
-        """Return the lock of an image all of whose steps are cached; None if steps have to run."""
+        """Return the image's lock, or None if steps have to run."""
         return None if self.missing() else self.lock()
 
     def explain(self) -> list[history.Finding]:
-        """Return for each step of the image whether it is cached, and if not, why it has to run."""
+        """Return a finding for each step: cached, or the reasons why it has to run."""
         last = history.read(self.store, self.name)
         return [*history.explain(self.recipe.final, last, self.is_cached)]
 
@@ -158,9 +158,9 @@ class Plan:
         return cache.read_step(self.store, key) is not None
 
     def missing(self) -> list[Step]:
-        """Return the steps that have to be carried out, in an order in which they can be."""
+        """Return the steps that have to run, each after the steps that it depends on."""
         missing: dict[str, Step] = {}
-        # A file may chain more stages than Python's calls may be deep.
+        # No recursion: a file may chain more stages than Python's recursion limit.
         waiting = [(step, False) for step in reversed(self.recipe.final.steps)]
         while waiting:
             step, has_used = waiting.pop()
@@ -173,16 +173,16 @@ class Plan:
         return list(missing.values())
 
     def all_cached(self) -> str:
-        """Say that there is nothing to build."""
+        """Return the message for an image without missing steps."""
         return f"image {self.name}: all {len(self.recipe.final.steps)} steps are cached"
 
     def begin(self, tree: GrowingTree) -> None:
-        """Lay out the finished first steps: most of an image is there when only its last lines changed."""
+        """Freeze the cached first steps in advance: often only the last lines of a Containerfile change."""
         steps = takewhile(lambda step: self.is_cached(step.key), self.recipe.final.steps)
         tree.begin(cache.read_layers(self.store, steps))
 
     def lock(self) -> ImageLock:
-        """Return the lock of an image all of whose steps are finished."""
+        """Return the lock of an image whose steps are all finished."""
         chain = self.recipe.final
         finished = [(step, cache.read_step(self.store, step.key)) for step in chain.steps]
         done = [(step, found) for step, found in finished if found]
@@ -211,7 +211,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class _Build:
-    """A build under way: of `folder`'s image, with `work` for what it does."""
+    """A running build of the image in `folder`; `work` is its temporary folder."""
 
     store: Store
     folder: Path
@@ -221,23 +221,19 @@ class _Build:
 
 
 @dataclass(frozen=True)
-class _StepsWay:
-    """How this host carries out steps.
+class _StepIsolation:
+    """How this host runs steps.
 
     Args:
-        apart: calls its first function in a process of its own, and the second one meanwhile here.
+        apart: calls its first function in a child process, and meanwhile the second one here.
     """
 
-    runner: Runner
+    start: Start
     apart: Callable[[Callable[[], str], Callable[[], None] | None], str]
 
 
-def _find_way(store: Store, say: Callable[[str], None]) -> _StepsWay:
-    """Return the way by namespaces, or where they cannot be made the one by proot.
-
-    Raises:
-        ArgosyError: when what it takes is missing and cannot be had.
-    """
+def _choose_isolation(store: Store, say: Callable[[str], None]) -> _StepIsolation:
+    """Choose namespaces, or proot if this host forbids them."""
     try:
         in_own_namespaces(lambda: "")
     except ArgosyError as problem:
@@ -249,44 +245,44 @@ def _find_way(store: Store, say: Callable[[str], None]) -> _StepsWay:
                 "proot cannot start programs on this host",
                 "to see why, run: argosy image engines",
             ) from None
-        return _StepsWay(ProotRunner(proot.ready(store, store.engines)), in_own_process)
-    return _StepsWay(RuncRunner(Tools(store).require_runtime(say)), in_own_namespaces)
+        return _StepIsolation(by_proot(proot.ready(store, store.engines)), in_own_process)
+    return _StepIsolation(by_runc(Tools(store).require_runtime(say)), in_own_namespaces)
 
 
 def _build_missing(build: _Build, plan: Plan, tree: GrowingTree) -> None:
-    """Fetch bases as the user, and do the rest in a process of its own."""
-    way = _find_way(build.store, build.progress.say)
+    """Fetch bases as the user, then run the other steps in a child process."""
+    isolation = _choose_isolation(build.store, build.progress.say)
     missing = {step.key for step in plan.missing()}
     for step in plan.recipe.unknown:
         if step.key in missing:
-            _make_base(build, way, step)
+            _make_base(build, isolation, step)
 
     def carry_out(executor: Executor) -> None:
         _carry_out(executor, Plan.of(build.store, build.folder, build.others), build.progress)
 
-    _with_executor(build, way, carry_out, lambda: plan.begin(tree))
+    _with_executor(build, isolation, carry_out, lambda: plan.begin(tree))
 
 
 def _with_executor(
     build: _Build,
-    way: _StepsWay,
+    isolation: _StepIsolation,
     function: Callable[[Executor], None],
     meanwhile: Callable[[], None] | None = None,
 ) -> None:
-    """Call the function in a process of its own, and `meanwhile` outside of it."""
+    """Call the function in a child process, and `meanwhile` in this one."""
 
     def inside() -> str:
         # The image must not depend on the user's umask.
         os.umask(0o022)
         with private_folder() as (scratch, _):
-            function(Executor(build.store, way.runner, build.work, scratch, build.progress))
+            function(Executor(build.store, isolation.start, build.work, scratch, build.progress))
         return ""
 
-    way.apart(inside, meanwhile)
+    isolation.apart(inside, meanwhile)
 
 
-def _make_base(build: _Build, way: _StepsWay, step: Step) -> None:
-    """Fetch a base and finish it; images that share it do so once, as with other steps."""
+def _make_base(build: _Build, isolation: _StepIsolation, step: Step) -> None:
+    """Fetch and finish a base once, under a lock: several images may share it."""
     with build.store.locked(f"base-{step.key[:2]}"):
         if cache.read_step(build.store, step.key):
             return
@@ -294,7 +290,7 @@ def _make_base(build: _Build, way: _StepsWay, step: Step) -> None:
         own = replace(build, work=build.work / step.key)
         own.work.mkdir(mode=0o700)
         root = own.work / "root"
-        # Imported where it is needed: most builds have their bases, and would wait for it.
+        # Imported late: it loads slowly, and most builds have their bases.
         from argosy_images.builder.fetching import fetch
 
         with build.progress.step(step.entry.text):
@@ -302,11 +298,11 @@ def _make_base(build: _Build, way: _StepsWay, step: Step) -> None:
                 fetched = fetch(build.store, step.base, root, build.progress.say)
             except ArgosyError as problem:
                 raise _no_base(build.folder, step, problem) from None
-        _with_executor(own, way, lambda executor: executor.finish_base(step, fetched, root))
+        _with_executor(own, isolation, lambda executor: executor.finish_base(step, fetched, root))
 
 
 def _no_base(folder: Path, step: Step, problem: ArgosyError) -> ArgosyError:
-    """Return what to say, and to do, where the image that FROM names cannot be had."""
+    """Return the error for a base that cannot be fetched."""
     assert step.base
     name = Reference.parse(step.base).repository.rpartition("/")[2]
     other = folder.resolve().parent / name
@@ -331,7 +327,7 @@ def _carry_out(executor: Executor, plan: Plan, progress: Progress) -> None:
     for number, step in enumerate(steps, start=done + 1):
         chain = next(chain for chain in chains if step in chain.steps)
         below = chain.steps[: chain.steps.index(step)]
-        # Images share steps, such as a long compilation: who builds another image waits for it.
+        # Images share steps, such as a long compilation: a second build waits here.
         with (
             progress.step(f"[{number}/{total}] {_shortened(step.entry.text)}"),
             plan.store.locked(f"step-{step.key[:2]}"),

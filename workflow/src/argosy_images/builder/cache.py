@@ -1,8 +1,8 @@
-"""The cache of build steps: a layer each, there whole or not at all."""
+"""The cache of build steps: one layer for each, written atomically."""
 
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Literal
 
@@ -14,11 +14,11 @@ from argosy_common.units import amount
 from argosy_images.builder.recipe import Step
 from argosy_images.oci import ImageConfig
 from argosy_images.rootfs.archive import digest_of_layer
-from argosy_images.rootfs.layers import Change, Layer, read_overlay, take_setuid, walk
+from argosy_images.rootfs.layers import Change, Layer, take_setuid, walk
 from argosy_images.store.store import Store
 
 LARGE = 4 << 30
-"""Bytes of a layer whose digest is waited for: 1 GiB takes seconds, be it of holes."""
+"""Bytes above which a layer's digest is announced: 1 GiB takes seconds, even if the files are sparse."""
 
 
 class CachedBase(BaseModel):
@@ -39,7 +39,7 @@ class CachedStep(BaseModel):
     instruction: str
     inputs: dict[str, str]
     diff_id: str | None
-    """Digest of the layer; None when the step changed no file."""
+    """Digest of the layer; None if the step changed no file."""
     removed: tuple[str, ...] = ()
     opaque: tuple[str, ...] = ()
     entries: int = 0
@@ -49,12 +49,12 @@ class CachedStep(BaseModel):
 
     @property
     def change(self) -> Change:
-        """The changes of the layer besides its files."""
+        """The layer's removed files, opaque folders, sizes and setuid bits."""
         return Change(self.removed, self.opaque, self.entries, self.size, self.setuid)
 
 
 def read_step(store: Store, key: str) -> CachedStep | None:
-    """Return the finished step with this key, if there is one."""
+    """Return the finished step with this key, or None."""
     try:
         text = (store.layer(key) / "layer.json").read_text(encoding="utf-8")
         return CachedStep.model_validate_json(text)
@@ -63,14 +63,14 @@ def read_step(store: Store, key: str) -> CachedStep | None:
 
 
 def read_layer(store: Store, key: str) -> Layer:
-    """Return the files of a finished step."""
+    """Return the layer of a finished step."""
     cached = read_step(store, key)
     assert cached, key
     return Layer.of(store.layer(key) / "diff", cached.change)
 
 
 def read_layers(store: Store, steps: Iterable[Step]) -> list[Layer]:
-    """Return the files of finished steps, as far as they changed any."""
+    """Return the layers of finished steps, without steps that changed no file."""
     found = ((step.key, read_step(store, step.key)) for step in steps)
     return [
         Layer.of(store.layer(key) / "diff", cached.change)
@@ -86,7 +86,7 @@ def write_step(
     say: Callable[[str], None],
     base: CachedBase | None = None,
 ) -> CachedStep:
-    """Put a step's layer into the cache: `make_diff` makes the folder that it is given."""
+    """Add a step's layer to the cache; `make_diff` creates the folder at the given path."""
     inputs = step.inputs
     return write_layer(store, step.key, step.entry.text, inputs, make_diff, base=base, say=say)
 
@@ -101,7 +101,7 @@ def write_layer(
     base: CachedBase | None = None,
     say: Callable[[str], None] | None = None,
 ) -> CachedStep:
-    """Put a layer into the cache, whatever it comes from; `say` is told when its digest takes long."""
+    """Add a layer to the cache; `say` announces a digest that takes long."""
     target = store.layer(key)
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     making = Path(tempfile.mkdtemp(prefix=".making-", dir=target.parent))
@@ -114,20 +114,16 @@ def write_layer(
             instruction=instruction,
             inputs=dict(inputs),
             diff_id=digest_of_layer(making / "diff", change) if change else None,
-            removed=change.removed,
-            opaque=change.opaque,
-            entries=change.entries,
-            size=change.size,
-            setuid=dict(change.setuid),
             base=base,
+            **asdict(change),
         )
-        # The store may be shared: then others read what the steps were, and not their files.
+        # In a shared store, others may read the description of a step, but not its files.
         (making / "diff").chmod(0o700)
         write_text(making / "layer.json", finished.model_dump_json())
         try:
             making.rename(target)
         except OSError:
-            # Another image's build finished the same step first; its layer is the one that counts.
+            # Another image's build finished the same step first: use its layer.
             existing = read_step(store, key)
             if existing is None:
                 raise
@@ -138,22 +134,12 @@ def write_layer(
 
 
 def _largest_in(diff: Path, change: Change) -> str:
-    """Return a line that names the largest file of a layer, all of whose bytes are read, holes too."""
+    """Return a message with the largest file of a layer; its digest reads holes too."""
     files = (
         (entry.stat(follow_symlinks=False).st_size, path)
         for path, entry in walk(diff)
         if entry.is_file(follow_symlinks=False)
     )
     size, path = max(files)
-    told = f"reading {amount(change.size)} for the layer's digest"
-    return f"{told}; the largest file is /{path}, {amount(size)}"
-
-
-def move_diff(source: Path) -> Callable[[Path], Change]:
-    """Return a writer for `write_step` that takes a whole folder over as the layer."""
-
-    def move(diff: Path) -> Change:
-        source.rename(diff)
-        return read_overlay(diff)
-
-    return move
+    reading = f"reading {amount(change.size)} for the layer's digest"
+    return f"{reading}; the largest file is /{path}, {amount(size)}"

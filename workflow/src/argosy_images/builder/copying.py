@@ -1,6 +1,6 @@
-"""COPY and ADD: files of the image's folder, of another stage or of an address into a file system.
+"""Run COPY and ADD: copy files of the image's folder, of another stage or of a URL into an image.
 
-All files are reached by `rooted`: what the image or the stage holds may be anything.
+Files are opened through `rooted`, since images and stages are untrusted.
 """
 
 import io
@@ -22,11 +22,11 @@ from argosy_images.rootfs.rooted import Folder, Names, Root, copy_file
 
 
 class Copier:
-    """Carries out one step in the file system `root`.
+    """Runs one COPY or ADD in the file system `root`.
 
     Args:
-        stage: where `--from` copies from.
-        aside: a path of the store's where nothing is, for archives to be unpacked.
+        stage: the source of `--from`.
+        aside: a path in the store that does not exist yet, for unpacked archives and downloads.
     """
 
     def __init__(self, step: Step, root: Root, stage: Root | None, aside: Path) -> None:
@@ -42,8 +42,8 @@ class Copier:
         """Copy everything.
 
         Raises:
-            ArgosyError: naming the line, when a source is missing, or cannot be had or unpacked.
-            OSError: when the disk is full, or names of the image stand in the way.
+            ArgosyError: with the line if a source is missing, or cannot be downloaded or unpacked.
+            OSError: if the disk is full, or files of the image are in the way.
         """
         for heredoc in self._entry.heredocs:
             content = io.BytesIO(self._step.content(heredoc).encode())
@@ -61,11 +61,11 @@ class Copier:
         context = self._step.context
         with Root(context.folder) as root:
             for path in context.find(self._entry, word):
-                # A link that is named itself stands for its file; those in folders stay links.
+                # A source that is a link means its target; links inside folders stay links.
                 try:
                     names = path.resolve().relative_to(context.folder).parts
                 except ValueError:
-                    # Exchanged since it was found.
+                    # Replaced since the path was checked.
                     raise self._error(f"{word} lies outside of {context.folder}") from None
                 wanted = None
                 if root.is_folder(names):
@@ -95,7 +95,7 @@ class Copier:
                 self._copy_file(folder, names[-1], target, name)
 
     def _copy_folder(self, source: Folder, wanted: frozenset[str] | None) -> None:
-        """Copy what is in the folder, not the folder itself."""
+        """Copy the folder's content, without the folder itself."""
         place = self._root.resolve(self._written)
         self._root.make_folders(place).close()
         self._fill(source, place, "", wanted)
@@ -117,7 +117,7 @@ class Copier:
                     self._copy_file(source, name, target, name)
 
     def _folder_in(self, target: Folder, place: Names, mode: int) -> Names:
-        """Return where a folder's files go: to the one that is there, be it by a link, or a new one."""
+        """Return the target folder: an existing one, also behind a link, or a new one."""
         there = self._root.resolve("/".join(place))
         if not self._root.is_folder(there):
             target.remove(place[-1])
@@ -139,7 +139,7 @@ class Copier:
 
     @contextmanager
     def _target(self, name: str) -> Iterator[tuple[Folder, str]]:
-        """Open the folder that a file of this name goes to, with its name there: the target is either."""
+        """Yield the target folder of a file and its name there: COPY's target is a file or a folder."""
         several = len(self._entry.sources) + len(self._entry.heredocs) > 1
         place = self._root.resolve(self._written)
         if self._written.endswith("/") or several or self._root.is_folder(place):
@@ -149,13 +149,13 @@ class Copier:
             yield target, place[-1]
 
     def _make(self, name: str, content: BinaryIO, mode: int) -> None:
-        """Make a new file in place of what is there, with this mode unless the instruction has another."""
+        """Write a new file over an existing one, with `mode` unless the instruction has --chmod."""
         with self._target(name) as (target, as_name):
             target.remove(as_name)
             target.write(as_name, content, mode if self._entry.mode is None else self._entry.mode)
 
     def _download(self, url: str) -> None:
-        """Fetch what ADD names, and refuse it when it is not what the checksum says."""
+        """Download a source of ADD and verify its checksum."""
         kind, _, wanted = (self._entry.checksum or "").partition(":")
         name = url.rstrip("/").rpartition("/")[2]
         try:

@@ -1,4 +1,4 @@
-"""Download what ADD names: to a file, never into memory, and only as long as the disk and time allow."""
+"""Download files to disk, within limits of space and time."""
 
 import hashlib
 import time
@@ -16,22 +16,18 @@ if TYPE_CHECKING:
     from urllib.request import OpenerDirector
 
 TIMEOUT_S = 60
-"""Seconds in which something must come, and in which so many bytes must:"""
+"""Seconds of silence that end a download, and seconds in which LEAST bytes must arrive."""
 LEAST = 64 << 10
 CHUNK = 1 << 20
 
 
 class DownloadError(Exception):
-    """A file that cannot be had; the message says why."""
+    """The download failed; the message gives the reason."""
 
 
 @contextmanager
 def downloaded(url: str, aside: Path) -> Iterator[tuple[BinaryIO, str]]:
-    """Download what an address gives, and take its SHA-256 in hexadecimal; it is kept in `aside` meanwhile.
-
-    Raises:
-        DownloadError: as `download`.
-    """
+    """Download a URL into the folder `aside`, and yield the open file and its SHA-256 in hexadecimal."""
     aside.mkdir(mode=0o700)
     try:
         digest = download(url, aside / "part")
@@ -42,17 +38,17 @@ def downloaded(url: str, aside: Path) -> Iterator[tuple[BinaryIO, str]]:
 
 
 def download(url: str, part: Path) -> str:
-    """Write what an address gives to the new file `part`, and return its SHA-256, in hexadecimal.
+    """Download a URL to the new file `part`, and return its SHA-256 in hexadecimal.
 
     Raises:
-        DownloadError: when it cannot be had, does not fit, or comes too slowly.
+        DownloadError: if the URL cannot be read, or the file is too large or too slow.
     """
     digest = hashlib.sha256()
     try:
         with _opener().open(url, timeout=TIMEOUT_S) as answer, part.open("xb") as stream:
             length = answer.length
             came, since, before = 0, time.monotonic(), 0
-            # read1 takes the bytes at hand: waiting for a whole chunk might take days.
+            # read1 returns the bytes at hand: a whole chunk might take days.
             while chunk := answer.read1(CHUNK):
                 if why := why_no_room(part.parent, len(chunk)):
                     raise DownloadError(why)
@@ -71,8 +67,8 @@ def download(url: str, part: Path) -> str:
 
 
 def _opener() -> "OpenerDirector":
-    """Return what opens addresses, and follows no redirect to less safety than was asked for."""
-    # Imported where it is needed: few images download a file.
+    """Return an opener that refuses redirects from https to http, and to this machine."""
+    # Imported late: few images download a file.
     from urllib.request import HTTPRedirectHandler, build_opener
 
     class CarefulRedirects(HTTPRedirectHandler):

@@ -1,11 +1,11 @@
-"""Carries out the steps of a build, one by one, in namespaces of our own where there are any."""
+"""Run the steps of a build one by one, in the build's own namespaces if the host allows them."""
 
 import hashlib
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,14 +22,14 @@ from argosy_images.builder.hostconfig import (
 )
 from argosy_images.builder.progress import Progress
 from argosy_images.builder.recipe import Chain, Step, bases
-from argosy_images.builder.runner import Command, Runner
+from argosy_images.builder.runner import Command, Start, run
 from argosy_images.builder.workspace import CopyingWorkspace, OverlayWorkspace, Tree, Workspace
 from argosy_images.containerfile.instructions import Copy, Run
 from argosy_images.containerfile.instructions import Mount as DeclaredMount
-from argosy_images.containerfile.text import Heredoc
 from argosy_images.engines.models import DEFAULT_PATH
 from argosy_images.engines.runc import Mount
 from argosy_images.rootfs.flatten import copy
+from argosy_images.rootfs.layers import Change, read_overlay
 from argosy_images.rootfs.rooted import Root, inside
 from argosy_images.store.store import Store
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from argosy_images.builder.fetching import Fetched
 
 LARGEST_PASSWD = 1 << 20
-"""Bytes; an image may say that it is of any size."""
+"""Bytes read of an image's /etc/passwd and /etc/group, which may have any size."""
 
 HOST_FILES = ("/etc/resolv.conf", "/etc/hosts")
 
@@ -50,28 +50,26 @@ BUILD_VARIABLES = {
 
 
 class Executor:
-    """One build under way; `work` is its folder in the store, `scratch` one for small files."""
+    """Runs steps of one build; `work` is its folder in the store, `scratch` a folder for small files."""
 
     def __init__(
-        self, store: Store, runner: Runner, work: Path, scratch: Path, progress: Progress
+        self, store: Store, start: Start, work: Path, scratch: Path, progress: Progress
     ) -> None:
         self._store = store
-        self._runner = runner
+        self._start = start
         self._scratch = scratch
         self._progress = progress
         self._folder = folder = work / "trees"
         folder.mkdir()
-        overlay = OverlayWorkspace.works(folder)
-        self._workspace: Workspace = (
-            OverlayWorkspace(folder) if overlay else CopyingWorkspace(folder)
-        )
+        kind = OverlayWorkspace if OverlayWorkspace.works(folder) else CopyingWorkspace
+        self._workspace: Workspace = kind(folder)
         for name in ("host", "secrets"):
             (scratch / name).mkdir()
         self._host: HostConfig = read_host_config(scratch / "host", scratch / "secrets")
 
     def finish_base(self, step: Step, fetched: "Fetched", root: Path) -> None:
-        """Put a fetched file system into the cache, configured where that is still to be done."""
-        # Imported where it is needed, as by `builder`.
+        """Configure a fetched file system if needed, and add it to the cache."""
+        # Imported late, as in `builder`.
         from argosy_images.builder import fetching
 
         if fetched.base.source == "archive":
@@ -85,23 +83,28 @@ class Executor:
                 raise ArgosyError(f"{step.base}: the base system cannot be configured: {last}")
             fetching.tidy(root)
         fetching.empty_dev(root)
-        cache.write_step(self._store, step, cache.move_diff(root), self._progress.say, fetched.base)
+
+        def move(diff: Path) -> Change:
+            root.rename(diff)
+            return read_overlay(diff)
+
+        cache.write_step(self._store, step, move, self._progress.say, fetched.base)
         for path in fetched.downloads:
             path.unlink(missing_ok=True)
 
     def carry_out(self, step: Step, below: Sequence[Step]) -> None:
-        """Do what the instruction says on top of the steps below it, and cache what it changed.
+        """Run an instruction on top of the steps below it, and cache its changes.
 
         Raises:
-            ArgosyError: naming the line, when it fails.
-            OSError: when the disk is full or cannot be written to.
+            ArgosyError: with the line if the instruction fails.
+            OSError: if the disk is full or cannot be written to.
         """
         try:
             self._carry_out(step, below)
         except OSError as problem:
             if is_of_the_surroundings(problem):
                 raise
-            # Names of the image stand in each other's way, or lead round in a circle.
+            # A file of the image is in the way, or its links form a loop.
             name = os.fsdecode(problem.filename or "")
             why = f"{step.entry.text.split()[0]}: {name}: {problem.strerror or problem}"
             raise step.context.source.error(step.entry.line, why) from None
@@ -125,14 +128,12 @@ class Executor:
             with self._opened(step.uses[entry.stage]) as other, Root(other) as stage:
                 Copier(step, root, stage, aside).run()
 
-    @contextmanager
-    def _opened(self, chain: Chain) -> Iterator[Path]:
-        """Open the files of another stage, to be read."""
-        with self._workspace.read(cache.read_layers(self._store, chain.steps)) as root:
-            yield root
+    def _opened(self, chain: Chain) -> AbstractContextManager[Path]:
+        """Open the files of another stage for reading."""
+        return self._workspace.read(cache.read_layers(self._store, chain.steps))
 
     def _carry_out_run(self, step: Step, entry: Run, tree: Tree, caches: Path) -> None:
-        # A base may name one that none of its layers has, and engines differ in what they do then.
+        # A base may name a WORKDIR that no layer contains; engines handle that differently.
         _make_workdir(step, tree)
         with ExitStack() as held, tempfile.TemporaryDirectory(dir=self._scratch) as folder:
             mounts = [
@@ -157,13 +158,12 @@ class Executor:
                 (Path(folder) / name).mkdir()
             seen += _host_files(Path(folder) / "etc")
             whole = replace(command, mounts=[*seen, *command.mounts])
-            return self._runner.run(root, whole, Path(folder) / "runner", self._progress.output)
+            return run(self._start, root, whole, Path(folder) / "runner", self._progress.output)
 
     def _caches(self, step: Step, below: Sequence[Step]) -> Path:
-        """Return the folder of what steps like this one keep for the next build of their image.
+        """Return the folder of caches (`--mount=type=cache`, pip) that later builds of this image reuse.
 
-        What one leaves there, another would run. So no other image sees it, nor a stage of this image
-        that stands on other bases.
+        Programs run what they find in a cache, so images, and stages with other bases, share none.
         """
         image = step.context.folder
         key = hashlib.sha256(os.fsencode("\n".join([str(image), *bases(step, below)])))
@@ -177,7 +177,7 @@ class Executor:
     def _mount(
         self, step: Step, mount: DeclaredMount, folder: Path, caches: Path
     ) -> Iterator[Mount]:
-        """Prepare a `RUN --mount`, so that the step sees it."""
+        """Prepare a `RUN --mount`."""
         target = step.settings.path(step.text(mount.target)).rstrip("/")
         if mount.kind == "tmpfs":
             yield Mount(None, target)
@@ -189,7 +189,7 @@ class Executor:
                 left_out = step.context.left_out(source) if mount.stage is None else None
                 is_copied = mount.writable or self._workspace.shares_files or left_out is not None
                 if is_copied:
-                    # Changes there are discarded, and ignored files are missing.
+                    # A copy, since changes are discarded and ignored files are left out.
                     _copy(source, folder, left_out)
                 yield Mount(folder if is_copied else source, target, mount.writable)
 
@@ -199,7 +199,7 @@ class Executor:
         if mount.stage is None:
             first, *others = step.context.find(step.entry, source)
             if others:
-                problem = f"RUN --mount: {source} means several files; one can be mounted"
+                problem = f"RUN --mount: {source} matches several files; mount a single one"
                 raise step.context.source.error(step.entry.line, problem)
             yield first
             return
@@ -212,7 +212,7 @@ class Executor:
 
     def _failure(self, step: Step, status: int, host: HostConfig) -> ArgosyError:
         withheld = (
-            "; it names no program that installs Python packages, so it was not given the logins of pip's "
+            "; it names no program that installs Python packages, so it did not get the logins of pip's "
             "indexes (docs/images-reference.md)"
         )
         last = " / ".join(list(self._progress.last_lines)[-4:])
@@ -225,7 +225,7 @@ class Executor:
 
 
 def _arguments(step: Step, entry: Run, folder: Path, mounts: list[Mount]) -> list[str]:
-    """Return the argument vector; a here-document that is a script is mounted as one."""
+    """Return the argument vector; a here-document with a `#!` line is mounted as a script."""
     if not isinstance(entry.command, str):
         return list(entry.command)
     shell = step.settings.shell
@@ -238,17 +238,18 @@ def _arguments(step: Step, entry: Run, folder: Path, mounts: list[Mount]) -> lis
             mounts.append(Mount(script, f"{BUILD_DIR}/script", False))
             return [f"{BUILD_DIR}/script"]
         return [*shell, content]
-    return [*shell, entry.command + "".join(map(_as_shell_reads_it, entry.heredocs))]
+    texts = (f"\n{heredoc.content}{heredoc.name}" for heredoc in entry.heredocs)
+    return [*shell, entry.command + "".join(texts)]
 
 
 def _make_workdir(step: Step, tree: Tree) -> None:
-    """Make the step's WORKDIR where the image has none."""
+    """Create the step's WORKDIR if it is missing."""
     with Root(tree.root) as root:
         root.make_folders(root.resolve(step.settings.config.workdir)).close()
 
 
 def _host_files(folder: Path) -> Iterator[Mount]:
-    """Yield this host's name resolution, as copies that a step may write to and nobody keeps."""
+    """Yield copies of the host's resolv.conf and hosts; a step's changes to them are discarded."""
     for name in HOST_FILES:
         if Path(name).is_file():
             copied = folder / Path(name).name
@@ -261,12 +262,8 @@ def _made_folder(folder: Path) -> Path:
     return folder
 
 
-def _as_shell_reads_it(heredoc: Heredoc) -> str:
-    return f"\n{heredoc.content}{heredoc.name}"
-
-
 def _home(root: Path, user: str) -> str:
-    """Return the home folder of the image's user, as its password file says."""
+    """Return the user's home folder from the image's /etc/passwd."""
     users, _ = _read_small(root, "/etc/passwd"), _read_small(root, "/etc/group")
     name = user.partition(":")[0]
     if name in ("", "0", "root") or users is None:
@@ -279,10 +276,10 @@ def _home(root: Path, user: str) -> str:
 
 
 def _read_small(root: Path, path: str) -> str | None:
-    """Return the beginning of a file that runc reads as well, and would wait for if it were a pipe.
+    """Return the start of a file that runc reads too; None if it is missing.
 
     Raises:
-        OSError: when it is not a file.
+        OSError: if it is no regular file: runc would wait for a pipe.
     """
     with Root(root) as tree:
         names = tree.resolve(path)
@@ -307,5 +304,5 @@ def _copy_file(source: str, target: str) -> None:
     except OSError as problem:
         if problem.errno not in FULL:
             raise
-        # `copytree` would go on with all other files.
+        # `copytree` would continue with the other files.
         raise ArgosyError(explained(problem)) from None

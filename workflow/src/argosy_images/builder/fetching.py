@@ -1,9 +1,9 @@
-"""Fetches the root file system that FROM names, and finishes it as a step of the build.
+"""Fetch the root file system that FROM names.
 
-A base comes from a registry, whose layers are unpacked to one tree. Where no registry is in reach, the tags
-of Debian (`debian:bookworm`, `debian:12`, `debian`) come from the Debian archive: mmdebstrap unpacks the
-minimal system, and dpkg configures it as a step of the build. Neither needs root or a range of subordinate
-ids. Most builds have their bases and do without this module, which loads the client of registries.
+A base comes from a registry. If no registry can be reached, tags of Debian (`debian:bookworm`,
+`debian:12`, `debian`) are built from the Debian archive: mmdebstrap unpacks the minimal system, and dpkg
+configures it as a step of the build. Neither needs root or subordinate ids. The module loads the registry
+client, so builds with cached bases do not import it.
 """
 
 import os
@@ -42,15 +42,15 @@ CONFIGURE = (
     "dpkg --force-depends --force-unsafe-io --install /var/cache/apt/archives/*.deb"
     " && apt-get clean"
 )
-"""Has dpkg install what mmdebstrap unpacked; the packages are still where apt put them."""
+"""Command that configures the packages that mmdebstrap unpacked; their files are still in apt's cache."""
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """A base whose files are in a folder.
+    """A base that has been fetched to a folder.
 
     Args:
-        downloads: files that have no use any more once the base is in the cache.
+        downloads: files to delete when the base is in the cache.
     """
 
     base: CachedBase
@@ -62,11 +62,11 @@ SPECIAL_FOLDERS = {
     **dict.fromkeys(("var/local", "var/mail"), 0o2775),
     "root": 0o700,
 }
-"""Modes of folders of base-files: unpacked by an ordinary user they are plain, and dpkg leaves them so."""
+"""Modes of folders of base-files: an ordinary user unpacks them without, and dpkg does not set them."""
 
 
 def tidy(root: Path) -> None:
-    """Take away what only the installation of the base system needed, and give folders their modes."""
+    """Delete apt's lists, and set the modes of SPECIAL_FOLDERS."""
     remove_tree(root / "var/lib/apt/lists")
     (root / "var/lib/apt/lists/partial").mkdir(parents=True)
     for name, mode in SPECIAL_FOLDERS.items():
@@ -75,13 +75,10 @@ def tidy(root: Path) -> None:
 
 
 def empty_dev(root: Path) -> None:
-    """Take away device files, which only an administrator could make: every container gets its own.
-
-    The same image gives the same files, times included.
-    """
+    """Empty /dev and fix its mtime: device files need a real root, and containers bring their own /dev."""
     with Root(root) as tree:
         before = tree.own_status()
-        # A link as well, whatever it leads to.
+        # /dev may be a link.
         tree.remove("dev")
         tree.make_folder("dev", 0o755)
         os.utime(root / "dev", (0, 0))
@@ -102,7 +99,7 @@ SUITES = {
     "15": "duke",
     "latest": "stable",
 }
-"""Names of releases in the archive, by the tags in registries."""
+"""Release names of the Debian archive by registry tag."""
 _CODENAME = re.compile(r"^Codename: ([a-z]+)$", re.MULTILINE)
 _FULL = re.compile(r"^.*(?:No space left on device|Disk quota exceeded).*$", re.MULTILINE)
 
@@ -113,12 +110,12 @@ MERGED_USR = (
 
 
 def fetch(store: Store, reference: str, root: Path, say: Say) -> Fetched:
-    """Make the new folder `root`, the file system of `reference`.
+    """Create the folder `root` with the file system of `reference`.
 
-    From Debian's archive it has yet to be configured (`base.CONFIGURE`, then `base.tidy`).
+    A base from Debian's archive is not yet configured (`CONFIGURE`, then `tidy`).
 
     Raises:
-        ArgosyError: when neither a registry nor the archive can give it, or a file is damaged.
+        ArgosyError: if neither a registry nor the archive has it, or a file is damaged.
     """
     if reference.startswith(FILES):
         return _take_file(store, reference.removeprefix(FILES), root, say)
@@ -126,7 +123,7 @@ def fetch(store: Store, reference: str, root: Path, say: Say) -> Fetched:
     suite = archive_suite(wanted)
     say(f"asking {wanted.host} for {reference}")
     try:
-        # If packets are dropped silently, a second try only waits longer.
+        # If a firewall drops packets, a second try only waits longer.
         client = reach(wanted, Patience(say=say), tries=1 if suite else None)
     except UnreachableError as problem:
         if not suite:
@@ -152,7 +149,7 @@ def fetch(store: Store, reference: str, root: Path, say: Say) -> Fetched:
 
 
 def archive_suite(reference: Reference) -> str | None:
-    """Return the Debian archive's suite that a reference of Docker Hub stands for; None: of none."""
+    """Return the Debian suite for a Docker Hub reference such as debian:12, or None."""
     found = _TAG.fullmatch(reference.tag or "")
     debian = (reference.host, reference.repository) == (DOCKER_HUB, "library/debian")
     if not (debian and found) or reference.digest:
@@ -161,7 +158,7 @@ def archive_suite(reference: Reference) -> str | None:
 
 
 def _name_release(reference: str, codename: str) -> str:
-    """Return the reference as it was written, with the suite that it came to."""
+    """Return the reference with its tag replaced by the release, such as debian:bookworm."""
     name = "debian-slim" if reference.endswith("-slim") else "debian"
     folder, slash, _ = reference.rpartition("/")
     return folder + slash + name.replace("debian", f"debian:{codename}")
@@ -177,7 +174,7 @@ def _pull(store: Store, client: Client, root: Path, say: Say) -> Fetched:
 
 
 def _take_file(store: Store, source: str, root: Path, say: Say) -> Fetched:
-    """Make the tree of an archive or SIF file."""
+    """Unpack an archive or SIF file."""
     file, wanted = split_source(unquote(source))
     aside = root.with_name(f"{root.name}.archive")
 
@@ -196,7 +193,7 @@ def _take_file(store: Store, source: str, root: Path, say: Say) -> Fetched:
 
 
 def _unpack(archive: Archive, image: IncomingImage, root: Path) -> str:
-    """Make one tree of all layers; the image's configuration in JSON."""
+    """Unpack and flatten all layers; return the image's configuration in JSON."""
     config = config_of(archive, image)
     layers: list[Layer] = []
     for number, layer in enumerate(image.layers):
@@ -207,14 +204,14 @@ def _unpack(archive: Archive, image: IncomingImage, root: Path) -> str:
 
 
 def _bootstrap(store: Store, suite: str, root: Path, say: Say) -> str:
-    """Unpack the minimal system of a suite; the suite's own name, which `stable` and the like change."""
+    """Unpack the minimal system of a suite; return the release's codename, which differs for `stable`."""
     program = tools.Tools(store).require("mmdebstrap", say)
     command = [*_as_ordinary_user(), str(program), "--mode=chrootless", "--variant=extract"]
     command += ["--include=?essential", "--include=?priority(required)"]
     command += ["--include=apt,ca-certificates,usr-is-merged"]
     command += [f"--setup-hook={MERGED_USR}"]
     command += ["--skip=cleanup/apt,download/empty,extract/unlink", suite, str(root)]
-    # Folders of a strict umask would be nobody's but root's in the image.
+    # With a strict umask, only root could enter the image's folders.
     done = subprocess.run(
         command, env=tools.Tools(store).environment(), capture_output=True, text=True, umask=0o022
     )
@@ -223,20 +220,20 @@ def _bootstrap(store: Store, suite: str, root: Path, say: Say) -> str:
         raise ArgosyError(_why_not(suite, done.stderr))
     if os.geteuid() == 0 and count_ids() > 1:
         _make_own(root)
-    # dpkg's maintainer scripts look up users before the package with the lists is configured.
+    # dpkg's maintainer scripts look up users before base-passwd is configured.
     for name in ("passwd", "group"):
         shutil.copyfile(root / f"usr/share/base-passwd/{name}.master", root / "etc" / name)
     return _fix_suite(suite, root)
 
 
 def _as_ordinary_user() -> list[str]:
-    """Return how to be an ordinary user: root of a namespace alone cannot make files of other users."""
+    """Return a command prefix to leave a root-only namespace, where files of other users are impossible."""
     is_made_up = os.geteuid() == 0 and count_ids() == 1
     return ["unshare", "--user", "--map-user=1000", "--map-group=1000"] if is_made_up else []
 
 
 def _why_not(suite: str, said: str) -> str:
-    """Return apt's words of all that mmdebstrap says; a full disk is told from a fault of the archive."""
+    """Return the error message for mmdebstrap's output; a full disk has its own."""
     if full := _FULL.search(plain(said)):
         return (
             f"a disk is full while Debian {suite} is made from the Debian archive ({full[0].strip()}): "
@@ -247,7 +244,7 @@ def _why_not(suite: str, said: str) -> str:
 
 
 def _fix_suite(suite: str, root: Path) -> str:
-    """Have the image keep to the release that a moving name stands for today; that release's name."""
+    """Replace a moving suite such as `stable` by today's codename in sources.list; return the codename."""
     lists = root / "var/lib/apt/lists"
     release = next(iter(sorted(lists.glob(f"*_dists_{suite}_*Release"))), None)
     found = _CODENAME.search(release.read_text(encoding="utf-8")) if release else None
@@ -260,10 +257,7 @@ def _fix_suite(suite: str, root: Path) -> str:
 
 
 def _make_own(root: Path) -> None:
-    """Give root all that belongs to others, as it does where an ordinary user makes the base.
-
-    In a build there is one user and one group; what is another's could not be copied with its mode.
-    """
+    """Change the owner of all files to root: a build has one user, and could not copy others' files."""
     for folder, folders, files in os.walk(root):
         for name in (*folders, *files):
             path = Path(folder) / name
@@ -272,5 +266,5 @@ def _make_own(root: Path) -> None:
                 continue
             os.lchown(path, 0, 0)
             if not path.is_symlink():
-                # Another owner costs a file its setuid and setgid bits.
+                # chown clears setuid and setgid bits.
                 path.chmod(stat.S_IMODE(status.st_mode))

@@ -1,7 +1,7 @@
-"""Records the inputs of each image's last build, and explains why a step has to run again.
+"""Record the inputs of each image's last build, and explain why a step has to run again.
 
-<store>/history/<image>.json is written when a build begins, as it may fail, and when it has ended, as
-what a fetched base sets is not known before.
+<store>/history/<image>.json is written at the start of a build, since the build may fail, and at its end,
+when the settings of a fetched base are known.
 """
 
 import os
@@ -22,7 +22,7 @@ class _Model(BaseModel):
 
 
 class RecordedStep(_Model):
-    """An instruction, and all that its outcome depended on besides the steps above it."""
+    """An instruction with its key and its own inputs."""
 
     instruction: str
     key: str
@@ -30,20 +30,20 @@ class RecordedStep(_Model):
 
 
 class RecordedChain(_Model):
-    """A stage with those below it."""
+    """The steps of a stage, from its base on."""
 
     name: str
     steps: tuple[RecordedStep, ...]
 
 
 class History(_Model):
-    """A build's chains: that of the image first, then those that it takes files from."""
+    """The chains of a build: the image's first, then the chains of stages that it copies from."""
 
     chains: tuple[RecordedChain, ...]
 
 
 def record(store: Store, image: str, final: Chain) -> None:
-    """Note what the image is made of, and that the finished steps of it are in use."""
+    """Record the image's inputs, and touch its finished steps so that `prune` sees their use."""
     chains: dict[str, RecordedChain] = {}
     for chain in final.with_used():
         chains.setdefault(f"{chain.name} {chain.key}", _recorded(chain))
@@ -54,7 +54,7 @@ def record(store: Store, image: str, final: Chain) -> None:
 
 
 def read(store: Store, image: str) -> History | None:
-    """Return what the last build was made of; None where there was none that is known."""
+    """Return the record of the last build, or None."""
     try:
         return History.model_validate_json(store.history(image).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValidationError):
@@ -70,7 +70,7 @@ def _recorded(chain: Chain) -> RecordedChain:
 
 
 MOST_REASONS = 5
-"""Reasons shown for a step; the rest, such as a thousand new files, is counted."""
+"""Reasons shown for a step; further ones are counted."""
 
 NEVER = "it has never been built"
 NEW = "it was not in the last build"
@@ -81,10 +81,10 @@ UNFINISHED = "the last build did not finish it, or it has been pruned since"
 
 @dataclass(frozen=True)
 class Finding:
-    """A step, and why it has to run; no reasons: it is cached.
+    """A step and the reasons why it has to run; none if it is cached.
 
     Args:
-        image: in whose file the line stands, which may be another one than is built.
+        image: the image whose Containerfile has the line, for example a base of the built one.
     """
 
     image: str
@@ -96,7 +96,7 @@ class Finding:
 def explain(
     final: Chain, last: History | None, is_cached: Callable[[str], bool]
 ) -> Iterator[Finding]:
-    """Yield a finding for each step of the image, those of the stages that it takes files from first."""
+    """Yield a finding for each step, beginning with the stages that the image copies from."""
     told: set[str] = set()
     for chain in reversed(final.with_used()):
         pairs = _paired(chain, _recorded_chain(chain, final, last)) if last else None
@@ -104,7 +104,7 @@ def explain(
         for step in chain.steps:
             missing = not is_cached(step.key)
             if step.key not in told:
-                # A base's settings are known once it is fetched; until then every step would look changed.
+                # Until a base is fetched, its settings are unknown, and each step above would look changed.
                 reasons = [ABOVE] if unknown and pairs else _reasons(step, pairs, above)
                 shown = tuple(reasons) if missing else ()
                 image = step.context.source.context.name
@@ -115,7 +115,7 @@ def explain(
 
 
 Pairs = Mapping[str, RecordedStep]
-"""The key of a step to the one of the last build that stood in its place."""
+"""Keys of steps, each with the step of the last build in the same place."""
 
 
 def _reasons(step: Step, pairs: Pairs | None, above: bool) -> Sequence[str]:
@@ -133,7 +133,7 @@ def _reasons(step: Step, pairs: Pairs | None, above: bool) -> Sequence[str]:
 
 
 def compare(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Return what differs between the inputs of two steps, in words."""
+    """Describe the differences between the inputs of two steps."""
     changes = [f"{name} changed" for name in now if before.get(name, now[name]) != now[name]]
     changes += [f"{name} is new" for name in now if name not in before]
     changes += [f"{name} is gone" for name in before if name not in now]
@@ -144,7 +144,7 @@ def compare(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 def _recorded_chain(chain: Chain, final: Chain, last: History) -> RecordedChain:
-    """Return the last build's chain of the same name; stages without names are known by their numbers."""
+    """Return the last build's chain of the same name or number, or an empty one."""
     if chain is final:
         return last.chains[0]
     found = [recorded for recorded in last.chains[1:] if recorded.name == chain.name]
@@ -152,7 +152,7 @@ def _recorded_chain(chain: Chain, final: Chain, last: History) -> RecordedChain:
 
 
 def _paired(chain: Chain, last: RecordedChain) -> Pairs:
-    """Pairs of what stood in the same place; a step that was put in between has none."""
+    """Pair steps with the last build's steps in the same places; inserted steps have none."""
     before = [step.instruction for step in last.steps]
     now = [step.entry.text for step in chain.steps]
     pairs: dict[str, RecordedStep] = {}
@@ -165,5 +165,5 @@ def _paired(chain: Chain, last: RecordedChain) -> Pairs:
 
 
 def _alike(before: RecordedStep, step: Step) -> bool:
-    """Return whether one may have been edited to become the other."""
+    """Return whether both steps have the same instruction, so that one may be an edit of the other."""
     return before.inputs.get("instruction") == step.inputs.get("instruction")

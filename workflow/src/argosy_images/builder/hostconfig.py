@@ -1,10 +1,9 @@
-"""The host's settings that a build may see: pip's configuration with its files, proxies, the CA bundle,
-local wheel folders.
+"""Read the host's settings for builds: pip's configuration, proxies, the CA bundle, local wheel folders.
 
-All of it reaches the build through variables and mounted folders, so none of it stays in the image. RUN
-steps run programs of images that others made, so they see as little of it as they need (`for_command`).
+Builds get them as variables and mounts, which stay out of the image. RUN runs untrusted programs, so each
+command gets only the settings that it needs (`for_command`).
 
-pip's files and variables are read here, since `pip config list` takes as long as a whole small build:
+pip's files and variables are read here, since `pip config list` takes as long as a small build:
 https://pip.pypa.io/en/stable/topics/configuration/.
 """
 
@@ -21,11 +20,11 @@ from urllib.parse import unquote, urlsplit
 from argosy_images.engines.models import Bind
 
 BUILD_DIR = "/dev/argosy"
-"""Folder of the host's settings in a build: in /dev, which no image keeps."""
+"""Mount point of the host's settings in a build; images do not keep /dev."""
 
 PIP_CACHE_VARIABLE = "PIP_CACHE_DIR"
 PIP_CACHE = f"{BUILD_DIR}/cache/pip"
-"""pip's cache in a build, kept for the next build of the same image."""
+"""pip's cache in a build; the next build of the same image reuses it."""
 
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
 CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
@@ -35,7 +34,7 @@ INSTALLERS = re.compile(
     r"|-m build|setup\.py|requirements",
     re.IGNORECASE,
 )
-"""Words of a command that installs from pip's indexes."""
+"""Words by which a command is taken to install Python packages."""
 _LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
 
 SECRET_FILE_KEYS = ("client-cert",)
@@ -51,16 +50,16 @@ HOST_KEYS = {
     "target",
     "user",
 }
-"""They say where this host's packages go, and would send an image's there."""
+"""Settings ignored in builds: they would install packages at the host's paths."""
 
 
 @dataclass(frozen=True)
 class HostConfig:
-    """Variables, and folders that a build may read.
+    """Variables and mounts of a build.
 
     Args:
-        logins: variables with passwords, or that name files of them, of pip's indexes.
-        secrets: the folder of such files, where there are any.
+        logins: variables of pip's indexes with passwords, or with names of files in `secrets`.
+        secrets: the mount of files such as client certificates; empty without any.
     """
 
     environment: Mapping[str, str]
@@ -69,9 +68,9 @@ class HostConfig:
     secrets: tuple[Bind, ...]
 
     def for_command(self, command: str) -> "HostConfig":
-        """Return what a command sees: pip's logins and cache only if it asks for packages."""
+        """Return the settings for a command: pip's logins and cache only if it installs packages."""
         if not INSTALLERS.search(command):
-            # A script that calls pip keeps nothing: neither for other builds nor in the image.
+            # A script that calls pip must not fill a cache, shared or in the image.
             kept = {
                 name: self.environment[name]
                 for name in self.environment
@@ -84,20 +83,19 @@ class HostConfig:
         return replace(self, environment=environment, binds=(*self.binds, *self.secrets))
 
     def for_base(self) -> "HostConfig":
-        """Return what the configuration of a base system sees, which asks nobody for anything."""
+        """Return the settings for configuring a base system, which needs no network."""
         environment = {"APT_CONFIG": self.environment["APT_CONFIG"]}
         return HostConfig(environment, self.binds[:1], {}, ())
 
 
 def read_host_config(folder: Path, secrets: Path) -> HostConfig:
-    """Collect this host's settings for builds.
-
-    Files that builds read are written into the empty `folder`, those of logins into the empty `secrets`.
-    """
+    """Collect the host's settings for builds; write their files to the empty `folder` and `secrets`."""
     pip = pip_settings()
     mounts: dict[Path, str] = {}
     places = {True: secrets, False: folder}
-    environment = {name: value for name, value in os.environ.items() if _is_proxy(name)}
+    environment = {
+        name: value for name, value in os.environ.items() if name.lower() in PROXY_VARIABLES
+    }
     logins: dict[str, str] = {}
     for key in pip.keys() - HOST_KEYS:
         is_secret = key in SECRET_FILE_KEYS
@@ -112,7 +110,7 @@ def read_host_config(folder: Path, secrets: Path) -> HostConfig:
         shutil.copyfile(bundle, folder / "ca-certificates.crt")
         inside = f"{BUILD_DIR}/{folder.name}/ca-certificates.crt"
         environment |= dict.fromkeys((*CA_VARIABLES, "PIP_CERT"), inside)
-    # apt would change to its own user, and no other id than root's is mapped.
+    # apt would switch to its own user, but the namespace maps only root.
     (folder / "apt.conf").write_text('APT::Sandbox::User "root";\n', encoding="ascii")
     environment["APT_CONFIG"] = f"{BUILD_DIR}/{folder.name}/apt.conf"
     environment[PIP_CACHE_VARIABLE] = PIP_CACHE
@@ -120,10 +118,6 @@ def read_host_config(folder: Path, secrets: Path) -> HostConfig:
     binds += [Bind(path, target) for path, target in mounts.items()]
     private = (Bind(secrets, f"{BUILD_DIR}/{secrets.name}"),) if any(secrets.iterdir()) else ()
     return HostConfig(environment, tuple(binds), logins, private)
-
-
-def _is_proxy(name: str) -> bool:
-    return name.lower() in PROXY_VARIABLES
 
 
 def _variable(key: str) -> str:
@@ -140,14 +134,14 @@ def _setting_inside(key: str, value: str, folder: Path, mounts: dict[Path, str])
 
 
 def _location_inside(location: str, key: str, mounts: dict[Path, str]) -> str:
-    """Rewrite a local folder or file:// URL to where it is mounted in the build; else as it is."""
+    """Replace a local folder or file:// URL by its mount point in the build; keep other URLs."""
     parts = urlsplit(location)
     if parts.scheme not in ("", "file"):
         return location
     path = Path(unquote(parts.path)).expanduser().absolute()
     if not path.is_dir():
         return location
-    # An index's pages point to files beside the index, so its parent has to be seen as well.
+    # Pages of an index link to files beside the index, so its parent is mounted.
     mounted = path if key == "find-links" else path.parent
     target = mounts.setdefault(mounted, f"{BUILD_DIR}/wheels-{len(mounts)}")
     inside = f"{target}/{path.relative_to(mounted)}" if path != mounted else target
@@ -155,7 +149,7 @@ def _location_inside(location: str, key: str, mounts: dict[Path, str]) -> str:
 
 
 def _file_inside(location: str, copy: Path) -> str:
-    """Copy a file, by its path or file:// URL, to `copy`, which builds see; return its name there."""
+    """Copy a local file to `copy`, and return its path in the build."""
     parts = urlsplit(location)
     path = Path(unquote(parts.path)).expanduser()
     if parts.scheme not in ("", "file") or not path.is_file():
@@ -165,19 +159,19 @@ def _file_inside(location: str, copy: Path) -> str:
 
 
 def _ca_bundle(pip_cert: str | None) -> Path | None:
-    """Return the CA bundle that this host was told to use; None means that the image's own will do."""
+    """Return the host's configured CA bundle; None: use the image's own."""
     candidates = [*(os.environ.get(name) for name in CA_VARIABLES), pip_cert]
     return next((Path(name) for name in candidates if name and Path(name).is_file()), None)
 
 
 SECTIONS = ("global", "download", "wheel", "install")
-"""pip's sections that concern builds; a later one wins."""
+"""Sections of pip.conf that apply to builds; later sections win."""
 
 _PREFIX = "PIP_"
 
 
 def pip_settings() -> dict[str, str]:
-    """Long option name to value; variables win over files, and later files over earlier ones."""
+    """Return pip's settings by long option: variables win over files, later files over earlier ones."""
     found = {key: value for path in _files() for key, value in _settings_in(path)}
     variables = {
         name.removeprefix(_PREFIX).lower().replace("_", "-"): value
@@ -195,7 +189,7 @@ def _files() -> Iterator[Path]:
         yield Path(folder) / "pip" / "pip.conf"
     yield Path("/etc/pip.conf")
     if not chosen:
-        # pip's own order; a file named by the variable stands in for the user's.
+        # pip's own order. PIP_CONFIG_FILE replaces the user's files.
         yield Path.home() / ".pip" / "pip.conf"
         yield (
             Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "pip" / "pip.conf"
@@ -210,7 +204,7 @@ def _settings_in(path: Path) -> Iterator[tuple[str, str]]:
     try:
         parser.read(path, encoding="utf-8")
     except (configparser.Error, UnicodeDecodeError, OSError):
-        # pip refuses such a file and says so; a build has other things to say.
+        # pip itself reports such a file.
         return
     for section in SECTIONS:
         if parser.has_section(section):

@@ -1,6 +1,6 @@
-"""The inputs that decide the outcome of a step, by readable names, files included.
+"""Collect the inputs of a step by readable names, files included.
 
-`Context` is the image's own folder: which of its files COPY takes, and what they are.
+`Context` is the image's folder: it finds the sources of COPY.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ IGNORE_FILES = (".containerignore", ".dockerignore")
 
 @dataclass(frozen=True)
 class Context:
-    """The image's folder, less what its ignore file leaves out."""
+    """The image's folder, without ignored files."""
 
     source: Source
 
@@ -50,11 +50,7 @@ class Context:
         return PathSpec.from_lines("gitignore", ())
 
     def find(self, entry: Entry, pattern: str) -> list[Path]:
-        """Return the files and folders that a source of COPY means.
-
-        Raises:
-            ArgosyError: naming the line, when there is none, or it lies outside of the folder.
-        """
+        """Return the files and folders that match a source of COPY."""
         relative = os.path.normpath(pattern.lstrip("/") or ".")
         if relative.split("/")[0] == "..":
             raise self.source.error(entry.line, f"{pattern} lies outside of {self.folder}")
@@ -71,7 +67,7 @@ class Context:
         return [path.resolve() if path.is_dir() else path for path in kept]
 
     def files(self, path: Path) -> Iterator[Path]:
-        """Everything in a folder that is not left out, folders too; or the file itself."""
+        """Yield all files and folders in a folder that are not ignored, or the file itself."""
         if path.is_symlink() or not path.is_dir():
             yield path
             return
@@ -81,7 +77,7 @@ class Context:
             below = Path(each.path)
             if each.is_dir(follow_symlinks=False):
                 inner = list(self.files(below))
-                # An empty folder, or one that has something left in it.
+                # Skip a folder whose files are all ignored.
                 if inner or not (self._leaves_out(below) or any(below.iterdir())):
                     yield below
                     yield from inner
@@ -89,7 +85,7 @@ class Context:
                 yield below
 
     def left_out(self, folder: Path) -> Callable[[str, list[str]], set[str]] | None:
-        """Return what is left out of a folder, by folder and names as `copytree` asks; None: nothing is."""
+        """Return an `ignore` function for `copytree`, or None if nothing in the folder is ignored."""
         if not self._ignored.patterns or not folder.is_dir():
             return None
         kept = {*self.files(folder)}
@@ -98,7 +94,7 @@ class Context:
         return lambda where, names: {name for name in names if Path(where, name) not in kept}
 
     def _holds_some(self, path: Path) -> bool:
-        """Return whether it is a folder of which the ignore file leaves something."""
+        """Return whether the path is a folder with files that are not ignored."""
         is_folder = path.is_dir() and not path.is_symlink()
         return is_folder and next(self.files(path), None) is not None
 
@@ -106,14 +102,14 @@ class Context:
         relative = path.relative_to(self.folder)
         names = [str(each) for each in (relative, *relative.parents) if each.parts]
         left_out = False
-        # The last line that matches a file, or a folder above it, decides, as in Docker.
+        # As in Docker, the last line that matches a file or a parent decides.
         for pattern in self._ignored.patterns:
             if any(pattern.match_file(name) for name in names):
                 left_out = bool(pattern.include)
         return left_out
 
     def _matches(self, entry: Entry, folder: Path, parts: list[str]) -> list[Path]:
-        """Return paths by a pattern as of Go's filepath.Match: `*` stays within one name."""
+        """Return paths that match a pattern of Go's filepath.Match, whose `*` matches no slash."""
         part, *rest = parts
         if not any(character in part for character in "*?["):
             found = [folder / part] if os.path.lexists(folder / part) else []
@@ -136,11 +132,11 @@ class Context:
                 entry.line, f"{path.relative_to(self.folder)} lies outside of {self.folder}"
             )
         if not readable:
-            raise self.source.error(entry.line, f"{path} cannot be read by you")
+            raise self.source.error(entry.line, f"{path} is not readable")
 
 
 def _anchored(line: str) -> str:
-    """Return a line of an ignore file as git reads it: Docker's patterns all begin at the folder itself."""
+    """Translate a line of .dockerignore to git's syntax: Docker's patterns are relative to the folder."""
     text = line.strip()
     if not text or text.startswith("#"):
         return ""
@@ -150,7 +146,7 @@ def _anchored(line: str) -> str:
 
 
 def digest_of_file(path: Path) -> str:
-    """Return what of a file counts: its kind, its mode and its content or target; no times, no owner."""
+    """Hash a file's type, mode and content or link target, without times and owner."""
     status = path.lstat()
     digest = hashlib.sha256(
         f"{stat.S_IFMT(status.st_mode)} {stat.S_IMODE(status.st_mode):o} ".encode()
@@ -165,17 +161,13 @@ def digest_of_file(path: Path) -> str:
 
 Inputs = dict[str, str]
 Keys = Mapping[str, str]
-"""Keys of the chains that a step reads from, by their names in the instruction."""
+"""Keys of the chains that a step reads from, by the names in the instruction."""
 
 
 def inputs_of_run(
     context: Context, entry: Run, settings: Settings, uses: Keys
 ) -> tuple[Inputs, list[Path]]:
-    """Return the inputs of RUN: all variables count, as its command may read any of them.
-
-    Raises:
-        ArgosyError: naming the line, when a file to be mounted is missing.
-    """
+    """Return the inputs of RUN, with all variables, and the files that it mounts."""
     command = entry.command
     inputs = {
         "instruction": "RUN",
@@ -186,7 +178,7 @@ def inputs_of_run(
     if isinstance(command, str):
         inputs["shell"] = json.dumps(settings.shell)
     if INSTALLERS.search(entry.told) or any(mount.kind == "cache" for mount in entry.mounts):
-        # The layer may hold what other steps of this image left in its caches: no other image takes it.
+        # The layer may contain files from this image's caches: other images must not reuse it.
         inputs["name of the image"] = context.folder.name
     inputs |= {f"variable {name}": value for name, value in settings.variables.items()}
     inputs |= _heredocs([(heredoc.name, heredoc.content) for heredoc in entry.heredocs])
@@ -202,11 +194,7 @@ def inputs_of_run(
 def inputs_of_copy(
     context: Context, entry: Copy, settings: Settings, uses: Keys
 ) -> tuple[Inputs, list[Path]]:
-    """Return the inputs of COPY and ADD: what is copied and where to; variables only as what replaces them.
-
-    Raises:
-        ArgosyError: naming the line, when a source is missing, or may change without being noticed.
-    """
+    """Return the inputs of COPY and ADD, with variables expanded, and the files that it copies."""
     source, variables = context.source, settings.variables
     words = [expanded(source, entry, word, variables) for word in entry.sources]
     target = settings.path(expanded(source, entry, entry.target, variables))
@@ -227,15 +215,17 @@ def inputs_of_copy(
         inputs["checksum"] = entry.checksum or ""
     local = [word for word in words if word not in remote and not entry.stage]
     found = [path for word in local for path in context.find(entry, word)]
-    # A pattern may come to several files, too.
+    # A pattern may match several files.
     if max(len(words), len(found)) + len(contents) > 1 and not target.endswith("/"):
-        raise source.error(entry.line, f"{entry.name}: several sources need a folder: {target}/")
+        raise source.error(
+            entry.line, f"{entry.name}: several sources need a target folder: {target}/"
+        )
     files = [file for path in found for file in context.files(path)]
     return {**inputs, **_digests(context, files, found)}, _only_files(files)
 
 
 def is_url(word: str) -> bool:
-    """Return whether ADD fetches this."""
+    """Return whether ADD downloads this source."""
     return word.startswith(("http://", "https://"))
 
 
@@ -247,11 +237,11 @@ def _check_remote(context: Context, entry: Copy, remote: Sequence[str]) -> None:
             "address may change, and the cache would not notice",
         )
     if entry.checksum and (len(remote) != 1 or len(entry.sources) != 1):
-        raise context.source.error(entry.line, "ADD --checksum is for one address, and no more")
+        raise context.source.error(entry.line, "ADD --checksum supports a single URL")
 
 
 def _described(mount: Mount) -> str:
-    """Return what of a mount counts; not what a cache holds, which a step must not depend on."""
+    """Return a mount's settings as an input; the content of a cache is none."""
     stage = f" of {mount.stage}" if mount.stage else ""
     writable = "rw" if mount.writable else "ro"
     return f"{mount.kind} {mount.target} {mount.source}{stage} {writable}"
@@ -260,7 +250,7 @@ def _described(mount: Mount) -> str:
 def _heredocs(contents: Sequence[tuple[str, str]]) -> Inputs:
     found: dict[str, list[str]] = {}
     for name, content in contents:
-        # One instruction may use a name twice.
+        # An instruction may use a name twice.
         found.setdefault(f"here-document {name}", []).append(content)
     return {name: json.dumps(texts) for name, texts in found.items()}
 
@@ -274,7 +264,7 @@ def _digests(context: Context, files: Sequence[Path], named: Sequence[Path]) -> 
     links = {path for path in named if path.is_symlink()}
     for path in files:
         name = posixpath.join(*path.relative_to(context.folder).parts)
-        # A link that is named itself stands for its file.
+        # A source that is a link means its target.
         found[f"file {name}"] = digest_of_file(path.resolve() if path in links else path)
     return found
 

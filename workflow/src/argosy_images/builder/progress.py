@@ -1,4 +1,4 @@
-"""Says how a build goes: a line a step, and a sign of life while a step runs."""
+"""Print a build's progress: one line for each step, and a line every 20 s while a step runs."""
 
 import sys
 import threading
@@ -15,14 +15,14 @@ from rich.text import Text
 from argosy_common.errors import plain
 
 SIGN_OF_LIFE_S = 20.0
-"""Between two lines about a long step where the output is not a terminal."""
+"""Seconds between two lines about a long step if the output is no terminal."""
 
 LONGEST_LINE = 10_000
-"""Characters of a line that are kept for a message."""
+"""Characters of a line kept for error messages."""
 
 
 class Progress:
-    """Writes for people to standard error, and everything that steps print to a log."""
+    """Writes progress to standard error, and the steps' output to a log."""
 
     def __init__(self, log: BinaryIO) -> None:
         self.console = Console(file=sys.stderr, highlight=False)
@@ -36,12 +36,12 @@ class Progress:
         self.log.write(f"# {message}\n".encode(errors="backslashreplace"))
 
     def output(self, data: bytes) -> None:
-        """Take what a step prints; the last lines are kept for an error message."""
+        """Log a step's output, and keep its last lines for error messages."""
         self.log.write(data)
         self.log.flush()
         text = self._partial + data.decode(errors="replace")
         *lines, rest = text.split("\n")
-        # A program may print without ever beginning a new line.
+        # A program may print an endless line.
         self._partial = rest[-LONGEST_LINE:]
         for line in lines:
             shown = plain(line.rstrip("\r").rpartition("\r")[2]).strip()
@@ -50,7 +50,7 @@ class Progress:
 
     @contextmanager
     def step(self, title: str) -> Iterator[None]:
-        """Show that a step is under way, for how long, and the last line it printed."""
+        """Show a running step, its time and its last line of output."""
         self.last_lines.clear()
         title = plain(title)
         started = time.monotonic()
@@ -75,7 +75,7 @@ class Progress:
             self.console.print(self._sign_of_life(title, started), soft_wrap=True)
 
     def _status_line(self, title: str, started: float) -> Text:
-        """Return a sign of life that fits beside the spinner; one that wraps would flicker."""
+        """Return a line that fits beside the spinner: a wrapped line would flicker."""
         line = self._sign_of_life(title, started)
         line.truncate(self.console.width - 3, overflow="ellipsis")
         return line

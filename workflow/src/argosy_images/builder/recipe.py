@@ -1,8 +1,7 @@
-"""Turns a Containerfile into chains of steps, each with a key made of its inputs.
+"""Turn a Containerfile into chains of steps, each with a key made of its inputs. Nothing is run.
 
-A step's key is a digest of its parent's key and of its inputs, each of which has a name that people
-understand. Only what decides a step's outcome is an input: neither time stamps, nor labels above a RUN,
-nor a variable that the step does not see. Nothing is run here.
+A step's key is a digest of its parent's key and its named inputs. Only data that can change a step's
+outcome is an input: no time stamps, no labels above a RUN, no variables that the step does not see.
 """
 
 import hashlib
@@ -33,13 +32,13 @@ from argosy_images.registry.reference import Reference, split_source
 from argosy_images.store.lockfile import NAME
 
 CACHE_FORMAT = "argosy-layer-2"
-"""Part of every key; changed when layers made by an older Argosy must not be used any more."""
+"""Part of every key. A new value makes layers of earlier versions of Argosy unused."""
 
 OWN_IMAGES = "localhost/"
-"""The prefix of another folder of containers/; podman looks there for images built before."""
+"""Prefix of another folder of containers/; podman uses it for local images."""
 
 FILES = "file://"
-"""The prefix of an archive or SIF file, by its absolute path as in a URL. podman knows no such base."""
+"""Prefix of an archive or SIF file, with its absolute path as in a URL; podman has no such base."""
 
 Inputs = Mapping[str, str]
 BaseConfig = Callable[[str], ImageConfig | None]
@@ -47,12 +46,12 @@ BaseConfig = Callable[[str], ImageConfig | None]
 
 @dataclass(frozen=True)
 class Step:
-    """An instruction that changes files, with all that decides its outcome.
+    """An instruction that changes files, with its inputs.
 
     Args:
-        settings: what holds for it, its own instruction included.
-        sources: of COPY, the files of the image's folder; else empty.
-        uses: chains whose files it reads, by the name that the instruction gives them.
+        settings: settings of the stage after this instruction.
+        sources: files of the image's folder that COPY or RUN reads.
+        uses: chains whose files it reads, by their names in the instruction.
     """
 
     entry: Entry
@@ -65,7 +64,7 @@ class Step:
 
     @property
     def base(self) -> str | None:
-        """Reference of the image that FROM fetches."""
+        """Reference of the image if FROM fetches one, else None."""
         return self.inputs.get("reference")
 
     def text(self, word: str) -> str:
@@ -73,13 +72,13 @@ class Step:
         return expanded(self.context.source, self.entry, word, self.settings.variables)
 
     def content(self, heredoc: Heredoc) -> str:
-        """Return what COPY writes for a here-document."""
+        """Return the content that COPY writes for a here-document."""
         return content_of(self.context.source, self.entry, heredoc, self.settings.variables)
 
 
 @dataclass(frozen=True)
 class Chain:
-    """The steps of a stage, those of the stages below it included, from the base on."""
+    """All steps of a stage from its base on, with the steps of its parent stages."""
 
     name: str
     steps: tuple[Step, ...]
@@ -87,13 +86,13 @@ class Chain:
 
     @property
     def key(self) -> str:
-        """The inputs that decide its files."""
+        """Key of the last step; it identifies the stage's files."""
         return self.steps[-1].key if self.steps else ""
 
     def with_used(self) -> list["Chain"]:
-        """Return this one and all that its steps use: each once, before those that it uses itself."""
+        """Return this chain and all chains that its steps use, each before the chains it uses itself."""
         found: dict[tuple[str, str], Chain] = {}
-        # A file may chain more stages than Python's calls may be deep.
+        # No recursion: a file may chain more stages than Python's recursion limit.
         waiting = [(self, False)]
         while waiting:
             chain, has_used = waiting.pop()
@@ -108,23 +107,23 @@ class Chain:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How an image is built.
+    """The plan of an image's build.
 
     Args:
-        final: the chain that is the image.
-        notes: what is left out, and why.
+        final: the chain of the image itself.
+        notes: ignored instructions, with reasons.
         files: the Containerfile and all files that go into the image.
+        unknown: bases to fetch before the keys are final, since later steps see their settings.
     """
 
     final: Chain
     notes: tuple[str, ...]
     files: tuple[Path, ...]
     unknown: tuple[Step, ...]
-    """Bases that have to be fetched before the recipe is right: what they set, later steps see."""
 
 
 def nothing_known(key: str) -> None:
-    """Stands for a store that holds no base yet."""
+    """Default of `plan`: no base is in the store."""
 
 
 def plan(
@@ -133,11 +132,11 @@ def plan(
     """Return the recipe of the image in `containers/<name>/`.
 
     Args:
-        base_config: gives the configuration of the fetched base with this key, if it is there.
-        others: folders of images, besides the one around `folder`, for FROM localhost/NAME.
+        base_config: returns the configuration of the fetched base with a key, or None.
+        others: more folders of images, besides the parent of `folder`, for FROM localhost/NAME.
 
     Raises:
-        ArgosyError: naming file and line, for what cannot be built, missing sources included.
+        ArgosyError: with file and line if the image cannot be built, or a source is missing.
     """
     try:
         return _Planner(folder, (), base_config, others, {}).recipe()
@@ -146,16 +145,12 @@ def plan(
 
 
 def image_inputs(folder: Path, others: Sequence[Path] = ()) -> list[str]:
-    """Return the Containerfile of `containers/<name>/` and every file that goes into the image.
-
-    Raises:
-        ArgosyError: naming file and line, when it cannot be built.
-    """
+    """Return the Containerfile of `containers/<name>/` and every file that goes into the image."""
     return [str(path) for path in plan(folder, others=others).files]
 
 
 class _Planner:
-    """Plans one file; `above` are the folders whose planning led to it, `planned` those that are done."""
+    """Plans one Containerfile; `above` are the images being planned, `planned` the finished recipes."""
 
     def __init__(
         self,
@@ -187,7 +182,7 @@ class _Planner:
 
     def _chain(self, stage: Stage) -> Chain:
         steps: list[Step] = []
-        # docker and podman do the same in an image FROM scratch.
+        # Docker and podman set the same PATH in an image FROM scratch.
         settings = Settings(ImageConfig(environment={"PATH": DEFAULT_PATH}))
         if stage.parent is not None:
             below = self._chains[stage.parent]
@@ -207,7 +202,7 @@ class _Planner:
         return Chain(stage.name, tuple(steps), settings)
 
     def _image(self, entry: Entry, reference: str) -> Chain:
-        """Return an image of somebody else's, or of another folder of containers/."""
+        """Return the chain of a fetched image, or of another folder of containers/."""
         if not reference.startswith(OWN_IMAGES):
             inputs = {"reference": reference, "architecture": architecture()}
             if reference.startswith(FILES):
@@ -258,12 +253,12 @@ class _Planner:
             raise self._error(entry, problem.problem, problem.hint) from None
 
     def _state_of_file(self, entry: Entry, source: str) -> str:
-        """Return what of an archive counts: reading all of it would take longer than a build."""
+        """Return an archive's size and mtime: hashing it would take longer than a build."""
         try:
             file, _ = split_source(unquote(source))
             status = file.stat()
         except (OSError, ValueError) as problem:
-            # A path may be too long, or contain a NUL.
+            # The path is too long, or contains a NUL.
             why = getattr(problem, "strerror", None) or problem
             raise self._error(entry, f"{plain(unquote(source))[:300]}: {why}") from None
         self._files.append(file)
@@ -276,7 +271,7 @@ class _Planner:
         try:
             return self._read_step(entry, settings, parent)
         except (OSError, RuntimeError) as problem:
-            # Of files in the image's folder, such as links that lead round in a circle.
+            # A file in the image's folder is at fault, for example a loop of links.
             why = getattr(problem, "strerror", None) or problem
             place = os.fsdecode(getattr(problem, "filename", None) or "")
             raise self._error(entry, f"{place}: {why}") from None
@@ -303,13 +298,13 @@ class _Planner:
 
 
 def bases(step: Step, below: Sequence[Step]) -> list[str]:
-    """Return the keys of all images of others whose files a step sees, sorted."""
+    """Return the sorted keys of all fetched images whose files a step sees."""
     seen = Chain("", (*below, step), step.settings)
     return sorted({s.key for chain in seen.with_used() for s in chain.steps if s.base})
 
 
 def _path(folder: Path) -> Path:
-    """Return the image's Containerfile, by either of its names."""
+    """Return the path of the image's Containerfile or Dockerfile."""
     other = folder / "Dockerfile"
     path = folder / "Containerfile"
     return other if other.is_file() and not path.is_file() else path

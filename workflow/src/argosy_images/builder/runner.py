@@ -1,9 +1,8 @@
-"""RUN: a command in a file system, as if it were root's.
+"""Run a command as root of an image's file system, by runc, or by proot without namespaces.
 
-runc starts it, or proot where there are no namespaces. The user's id is the only one there, so whatever
-gives files to other users, or becomes another user, is answered with success and left undone, by the
-kernel's system call filter or by proot: what package managers ask for then works without root, and nobody
-but the user owns anything in an image.
+Only the user's own id exists there. Calls that change a file's owner or switch to another user return
+success without effect, through runc's system-call filter or proot. Package managers therefore work without
+root, and the user owns all files of an image.
 """
 
 import json
@@ -13,8 +12,9 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from argosy_images.engines import proot
 from argosy_images.engines.runc import ARCHITECTURES, Mount, Specification
@@ -26,7 +26,7 @@ CAPABILITIES = (
     *("CAP_MKNOD", "CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SETFCAP", "CAP_SETGID"),
     *("CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT"),
 )
-"""Docker's default set."""
+"""Docker's default capabilities."""
 
 GIVE_AWAY = ("chown", "fchown", "lchown", "fchownat", "chown32", "fchown32", "lchown32")
 BECOME = tuple(
@@ -48,64 +48,46 @@ class Command:
     mounts: Sequence[Mount]
 
 
-class Runner(Protocol):
-    """Runs commands of steps."""
-
-    def run(
-        self, root: Path, command: Command, scratch: Path, on_output: Callable[[bytes], None]
-    ) -> int:
-        """Run the command in `root` to its end; its exit status, 128 + the signal that killed it.
-
-        `scratch` is an empty folder.
-        """
+Start = Callable[[Specification, Path], Sequence[str | Path]]
+"""Returns the command line that starts a container; the folder is empty and private."""
 
 
-@dataclass(frozen=True)
-class RuncRunner:
-    """Runs commands by runc, in namespaces of our own (`namespaces.in_own_namespaces`)."""
+def by_runc(runc: Path) -> Start:
+    """Start containers in the build's namespaces (`namespaces.in_own_namespaces`)."""
 
-    runc: Path
+    def start(specification: Specification, folder: Path) -> Sequence[str | Path]:
+        text = json.dumps(specification.content())
+        (folder / "config.json").write_text(text, encoding="utf-8")
+        return runc_command(runc, folder)
 
-    def run(
-        self, root: Path, command: Command, scratch: Path, on_output: Callable[[bytes], None]
-    ) -> int:
-        """Run the command, as `Runner` says."""
-        with _mount_points(root, command.mounts) as mounts:
-            specification = _specification(root, replace(command, mounts=mounts))
-            text = json.dumps(specification.content())
-            (scratch / "config.json").write_text(text, encoding="utf-8")
-            return _run_relayed(runc_command(self.runc, scratch), on_output)
+    return start
 
 
-@dataclass(frozen=True)
-class ProotRunner:
-    """Runs commands by proot, where there are no namespaces."""
-
-    program: proot.Program
-
-    def run(
-        self, root: Path, command: Command, scratch: Path, on_output: Callable[[bytes], None]
-    ) -> int:
-        """Run the command, as `Runner` says."""
-        with _mount_points(root, command.mounts) as mounts:
-            specification = _specification(root, replace(command, mounts=mounts))
-            # Modes are judged by the paths that proot has rewritten.
-            return _run_relayed(
-                proot.command(self.program, specification, scratch, traces_all=True), on_output
-            )
+def by_proot(program: proot.Program) -> Start:
+    """Start containers without namespaces."""
+    # The judge checks changes of modes by the paths that proot has rewritten.
+    return partial(proot.command, program, traces_all=True)
 
 
-def _specification(root: Path, command: Command) -> Specification:
-    return Specification(
-        root,
-        command.arguments,
-        command.environment,
-        command.workdir,
-        command.mounts,
-        writable=True,
-        capabilities=CAPABILITIES,
-        seccomp=_seccomp(),
-    )
+def run(
+    start: Start, root: Path, command: Command, scratch: Path, on_output: Callable[[bytes], None]
+) -> int:
+    """Run the command in `root`, and return its exit status, or 128 + the signal that killed it.
+
+    `scratch` is an empty folder.
+    """
+    with _mount_points(root, command.mounts) as mounts:
+        specification = Specification(
+            root,
+            command.arguments,
+            command.environment,
+            command.workdir,
+            mounts,
+            writable=True,
+            capabilities=CAPABILITIES,
+            seccomp=_seccomp(),
+        )
+        return _run_relayed(start(specification, scratch), on_output)
 
 
 def _run_relayed(command: Sequence[str | Path], on_output: Callable[[bytes], None]) -> int:
@@ -134,7 +116,7 @@ def _seccomp() -> dict[str, Any]:
 
 @contextmanager
 def _mount_points(root: Path, mounts: Sequence[Mount]) -> Iterator[list[Mount]]:
-    """Places for the mounts, which are taken away again where the image had none."""
+    """Create missing mount points, and remove them afterwards."""
     made: list[Names] = []
     placed = []
     with Root(root) as tree:
@@ -151,7 +133,7 @@ def _mount_points(root: Path, mounts: Sequence[Mount]) -> Iterator[list[Mount]]:
             yield placed
         finally:
             for names in reversed(made):
-                # The step has put something there, or changed the way to it.
+                # The step may have written there, or moved a parent folder.
                 with suppress(OSError), tree.folder(names[:-1]) as folder:
                     folder.remove_if_empty(names[-1])
 

@@ -1,4 +1,4 @@
-"""Settings of a stage so far, for the steps that follow and for the image."""
+"""Apply instructions such as ENV and WORKDIR to the settings of a stage."""
 
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,10 +22,11 @@ SHELL = ("/bin/sh", "-c")
 
 @dataclass(frozen=True)
 class Settings:
-    """The image's configuration, and what holds during the build alone.
+    """The image's configuration, with settings that last only for the build.
 
     Args:
-        own_cmd: whether CMD is this stage's own, and not what its base was started with.
+        arguments: values of ARG.
+        own_cmd: whether this stage set CMD, not its base.
     """
 
     config: ImageConfig = field(default_factory=ImageConfig)
@@ -33,23 +34,23 @@ class Settings:
     own_cmd: bool = False
 
     def inherited(self) -> "Settings":
-        """Return what a stage begins with that goes on from here: ARGs end with their stage."""
+        """Return the settings for a stage FROM this one: ARGs end with their stage."""
         return Settings(self.config)
 
     @property
     def shell(self) -> tuple[str, ...]:
-        """The shell that runs a command without brackets."""
+        """The shell for commands in shell form."""
         return self.config.shell or SHELL
 
     @property
     def variables(self) -> dict[str, str]:
-        """Values of `$NAME` in instructions and RUN steps; ENV wins over ARG."""
+        """Variables of instructions and RUN; ENV wins over ARG."""
         return {"PATH": DEFAULT_PATH, **self.arguments, **self.config.environment}
 
     def path(self, written: str) -> str:
-        """Return a path of the image as an instruction gives it, made absolute by WORKDIR.
+        """Make an instruction's path absolute, relative to WORKDIR.
 
-        It ends with a slash where it can only be a folder: `here/`, `.`.
+        A path of a folder (`here/`, `.`) ends with a slash.
         """
         normal = absolute(written, self.config.workdir)
         is_folder = posixpath.basename(written) in ("", ".")
@@ -57,11 +58,7 @@ class Settings:
 
 
 def after(settings: Settings, source: Source, entry: Entry, outer: Mapping[str, str]) -> Settings:
-    """Return the settings after an instruction; `outer` are the ARGs before the first FROM.
-
-    Raises:
-        ArgosyError: naming the line, when a variable cannot be expanded.
-    """
+    """Return the settings after an instruction; `outer` are the ARGs before the first FROM."""
     if isinstance(entry, Arg):
         return _with_arguments(settings, source, entry, outer)
     if isinstance(entry, Program):
@@ -75,7 +72,7 @@ def after(settings: Settings, source: Source, entry: Entry, outer: Mapping[str, 
             words = [expanded(source, entry, word, variables) for word in words]
         return replace(settings, config=_with_words(settings, entry.name, words))
     if isinstance(entry, Ignored):
-        # HEALTHCHECK ends that of a base, too.
+        # HEALTHCHECK also removes the base's health check.
         others = {key: each for key, each in settings.config.others.items() if key != "Healthcheck"}
         return replace(settings, config=_changed(settings.config, "others", others))
     return settings
@@ -115,8 +112,8 @@ def _with_arguments(
         if default is not None:
             value: str | None = expanded(source, entry, default, settings.variables)
         else:
-            # Without a default it takes the one before FROM; or it only declares a name, such as
-            # a proxy's, that the host may set.
+            # Without a default, ARG takes the value from before FROM, or only declares a name that
+            # the host may set, such as a proxy's.
             value = outer.get(name)
         if value is not None:
             settings = replace(settings, arguments={**settings.arguments, name: value})
@@ -131,7 +128,7 @@ def _with_program(settings: Settings, entry: Program) -> Settings:
     if entry.name == "CMD":
         return replace(settings, config=_changed(settings.config, "cmd", argv), own_cmd=True)
     config = _changed(settings.config, "entrypoint", argv)
-    # A base image's CMD was meant for its own ENTRYPOINT, as in Docker.
+    # As in Docker, a new ENTRYPOINT resets the base's CMD.
     return replace(settings, config=config if settings.own_cmd else _changed(config, "cmd", None))
 
 

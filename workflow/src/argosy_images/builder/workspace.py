@@ -1,16 +1,15 @@
-"""File systems for steps: each begins as the layers below, and gives the step's changes.
+"""Provide each step with a file system of the layers below it, and collect the step's changes.
 
-The kernel's overlay does that at once and without copying. Where it cannot be had (older kernels, network
-file systems), the files are copied and compared.
+The kernel's overlayfs does both without copying. Older kernels and network file systems lack it; there,
+files are copied and compared.
 """
 
 import os
 import shutil
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
 
 from argosy_common.disk import remove_tree
 from argosy_images.namespaces import mount, unmount
@@ -27,43 +26,23 @@ from argosy_images.rootfs.layers import (
 )
 
 MOST_LAYERS = 60
-"""Layers of one mount: their names have to fit into one page of memory."""
+"""Layers of one mount: the kernel limits their names to one page of memory."""
 
 _JOINED_AT_ONCE = 30
-"""Layers joined at a time: consecutive steps then share a joined tree."""
+"""Layers are joined in multiples of this, so that consecutive steps share a joined tree."""
 
 MOST_TREES = 3
-"""Copied ones that are kept at a time: steps of an image's stages take turns."""
-
-
-class Tree(Protocol):
-    """A file system that a step may change."""
-
-    root: Path
-
-    def save(self, diff: Path) -> Change:
-        """Make `diff` of what was changed, and end the use of `root`."""
-
-
-class Workspace(Protocol):
-    """Makes such file systems, of layers from the lowest to the uppermost: one at a time to change.
-
-    `shares_files`: what is opened to be read shares its files with the layers.
-    """
-
-    shares_files: bool
-
-    def open(self, layers: Sequence[Layer]) -> AbstractContextManager[Tree]:
-        """Return the file system of these layers, to be changed."""
-
-    def read(self, layers: Sequence[Layer]) -> AbstractContextManager[Path]:
-        """Return the file system of these layers, to be read; any number at once."""
+"""Copied trees kept at a time: steps of several stages may alternate."""
 
 
 class OverlayWorkspace:
-    """Uses the kernel's overlay; `folder` is for this build alone, on the file system of the store."""
+    """Opens file systems of layers, the lowest first, by overlayfs; only one is writable at a time.
+
+    `folder` is this build's own, on the store's file system.
+    """
 
     shares_files = False
+    """Whether a file system opened by `read` shares its files with the layers."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -72,7 +51,7 @@ class OverlayWorkspace:
 
     @staticmethod
     def works(folder: Path) -> bool:
-        """Return whether the kernel does it on this file system, tried on the spot."""
+        """Try an overlay in this folder, and return whether it works."""
         place = folder / "overlay-probe"
         try:
             with OverlayWorkspace(place).open(()) as tree:
@@ -84,8 +63,8 @@ class OverlayWorkspace:
             remove_tree(place)
 
     @contextmanager
-    def open(self, layers: Sequence[Layer]) -> Iterator["_OverlayTree"]:
-        """Return the file system of these layers, to be changed."""
+    def open(self, layers: Sequence[Layer]) -> Iterator["OverlayTree"]:
+        """Open a writable file system of these layers."""
         self._count += 1
         place = self._folder / str(self._count)
         for name in ("upper", "work", "root", "empty"):
@@ -93,21 +72,21 @@ class OverlayWorkspace:
         (place / "upper").chmod(ROOT_MODE)
         _mount(self._mountable(layers), place)
         try:
-            yield _OverlayTree(place, layers)
+            yield OverlayTree(place, layers)
         finally:
             unmount(place / "root")
             remove_tree(place)
 
     @contextmanager
     def read(self, layers: Sequence[Layer]) -> Iterator[Path]:
-        """Return the file system of these layers, to be read."""
+        """Open a file system of these layers for reading."""
         with self.open(layers) as tree:
             yield tree.root
 
     def _mountable(self, layers: Sequence[Layer]) -> list[Layer]:
-        """Return the layers; where one mount cannot have so many, the lowest as one, of the same files.
+        """Return the layers; if they are too many for one mount, join the lowest ones.
 
-        Joined trees stay until the build ends: a mount may still use one, and later steps will.
+        Joined trees stay until the build ends, for later steps and mounts that still use them.
         """
         surplus = len(layers) + 1 - MOST_LAYERS
         if surplus <= 1:
@@ -122,21 +101,23 @@ class OverlayWorkspace:
         return [Layer.of(self._joined[key], Change()), *layers[number:]]
 
 
-class _OverlayTree:
+class OverlayTree:
+    """A writable file system of a step."""
+
     def __init__(self, place: Path, layers: Sequence[Layer]) -> None:
         self.root = place / "root"
         self._upper = place / "upper"
         self._below = [*reversed(layers)]
 
     def save(self, diff: Path) -> Change:
-        """Make `diff` of what was changed."""
+        """Move the changes to the new folder `diff`; `root` is unusable afterwards."""
         self._drop_untouched("")
         change = read_overlay(self._upper)
         self._upper.rename(diff)
         return change
 
     def _drop_untouched(self, folder: str) -> None:
-        """Forget folders in which something came and went, and nothing stayed."""
+        """Remove empty folders that overlayfs copied up for files created and deleted again."""
         check_depth(folder)
         with os.scandir(self._upper / folder) as entries:
             found = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
@@ -147,15 +128,15 @@ class _OverlayTree:
                 continue
             self._drop_untouched(path)
             lower = find_below(self._below, path)
-            # The mode says as well that it is a folder.
+            # The mode includes the file type.
             if lower and lower.lstat().st_mode == upper.lstat().st_mode:
-                # One that is not empty stays.
+                # A folder with files stays.
                 with suppress(OSError):
                     upper.rmdir()
 
 
 def _mount(layers: Sequence[Layer], place: Path) -> None:
-    """Short names, relative to the folder of all layers: their number is limited by their length."""
+    """Mount with names relative to a common folder: the kernel limits their total length."""
     names = [layer.diff for layer in reversed(layers)] or [place / "empty"]
     common = Path(os.path.commonpath([names[0].parents[1], place]))
     before = Path.cwd()
@@ -170,32 +151,32 @@ def _mount(layers: Sequence[Layer], place: Path) -> None:
 
 
 class CopyingWorkspace:
-    """Copies the layers' files once, and compares all files before and after each step."""
+    """Opens file systems of copied files, compared before and after each step."""
 
     shares_files = True
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._count = 0
-        self._kept: list[_CopiedTree] = []
+        self._kept: list[CopiedTree] = []
 
     @contextmanager
-    def open(self, layers: Sequence[Layer]) -> Iterator["_CopiedTree"]:
-        """Return the file system of these layers, to be changed: that of an earlier step where it fits."""
+    def open(self, layers: Sequence[Layer]) -> Iterator["CopiedTree"]:
+        """Open a writable file system of these layers; reuse the tree of an earlier step if possible."""
         tree = next((kept for kept in self._kept if kept.is_of(layers)), None)
         if tree:
             self._kept.remove(tree)
         else:
-            tree = _CopiedTree(self._copied(layers), layers)
+            tree = CopiedTree(self._copied(layers), layers)
         yield tree
-        # A step that has failed leaves nothing to go on with.
+        # Not reached after a failed step, whose tree is unusable.
         self._kept.append(tree)
         if len(self._kept) > MOST_TREES:
             remove_tree(self._kept.pop(0).root)
 
     @contextmanager
     def read(self, layers: Sequence[Layer]) -> Iterator[Path]:
-        """Return the file system of these layers, to be read."""
+        """Open a file system of these layers for reading."""
         root = self._place()
         try:
             flatten(layers, root)
@@ -213,7 +194,9 @@ class CopyingWorkspace:
         return self._folder / str(self._count)
 
 
-class _CopiedTree:
+class CopiedTree:
+    """A writable file system of copied files."""
+
     def __init__(self, root: Path, layers: Sequence[Layer]) -> None:
         self.root = root
         self._layers = [_identity(layer.diff) for layer in layers]
@@ -224,7 +207,7 @@ class _CopiedTree:
         return self._layers == [_identity(layer.diff) for layer in layers]
 
     def save(self, diff: Path) -> Change:
-        """Make `diff` of what was changed; the tree is then one of that layer as well."""
+        """Copy the changes to the folder `diff`, and count it as a layer of this tree."""
         after = _snapshot(self.root)
         changed = [path for path, state in after.items() if self._before.get(path) != state]
         gone = {path for path in self._before if path not in after}
@@ -243,12 +226,12 @@ class _CopiedTree:
         return change
 
     def _shows_removal(self, path: str, after: dict[str, tuple[int, ...]]) -> bool:
-        """Return whether it is not gone already with the folder that it was in."""
+        """Return whether a removed path needs an entry: its parent folder still exists."""
         folder = path.rpartition("/")[0]
         return not folder or (folder in after and stat.S_ISDIR(after[folder][0]))
 
     def _move(self, path: str, diff: Path, copies: Copies) -> int:
-        """Put a changed file into `diff`; its size."""
+        """Copy a changed file to `diff`, and return its size."""
         source, target = self.root / path, diff / path
         self._make_parents(path, diff)
         status = source.lstat()
@@ -260,21 +243,25 @@ class _CopiedTree:
         return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
     def _make_parents(self, path: str, diff: Path) -> None:
-        """Make the folders around a path, as they are below."""
+        """Create a path's parent folders with their modes and times."""
         for folder in reversed(Path(path).parents[:-1]):
             if not (diff / folder).is_dir():
                 (diff / folder).mkdir()
                 shutil.copystat(self.root / folder, diff / folder)
 
 
+Tree = OverlayTree | CopiedTree
+Workspace = OverlayWorkspace | CopyingWorkspace
+
+
 def _identity(diff: Path) -> tuple[int, int]:
-    """Return what stays the same when a layer's folder is moved to its place."""
+    """Return device and inode, which stay the same when the layer's folder is renamed."""
     status = diff.stat()
     return (status.st_dev, status.st_ino)
 
 
 def _snapshot(root: Path) -> dict[str, tuple[int, ...]]:
-    """Path to what changes when the file does; the change time catches what mtime would not."""
+    """Return a fingerprint of each path; it includes ctime, since programs can reset mtime."""
     return {path: _fingerprint(entry.stat(follow_symlinks=False)) for path, entry in walk(root)}
 
 

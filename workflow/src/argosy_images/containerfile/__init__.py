@@ -1,4 +1,5 @@
-"""Reads Containerfiles: text to instructions, instructions to stages. Nothing is run here.
+"""Parse Containerfiles: text into instructions, instructions into stages. Nothing is run here.
 
 The grammar is BuildKit's, which `podman build` shares: https://docs.docker.com/reference/dockerfile/.
+Each fault is an ArgosyError with file and line.
 """

@@ -1,4 +1,4 @@
-"""Words, quotes and variables as ENV, COPY, FROM and their like read them.
+"""Expand quotes and variables in words of ENV, COPY, FROM and similar instructions.
 
 Source: https://docs.docker.com/reference/dockerfile/#environment-replacement.
 """
@@ -6,26 +6,26 @@ Source: https://docs.docker.com/reference/dockerfile/#environment-replacement.
 import re
 from collections.abc import Mapping
 
-# Digits and single signs are the shell's own parameters, which an instruction never has.
+# Digits and single signs are parameters of the shell, which are empty in instructions.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-]")
 _OPERATOR = re.compile(r":?[-+?]")
 
 
 class ExpansionError(Exception):
-    """A fault of a word; the caller adds file and line."""
+    """A word cannot be expanded; the caller adds file and line."""
 
 
 def split_words(text: str, escape: str = "\\") -> list[str]:
-    """Split at spaces outside of quotes; the words keep their quotes and escapes.
+    """Split at spaces outside of quotes; keep quotes and escapes.
 
     Raises:
-        ExpansionError: when a quote is left open.
+        ExpansionError: if a quote is not closed.
     """
     words, word, quote = [], "", ""
     characters = iter(text)
     for character in characters:
         if character == escape and quote != "'":
-            # At the very end it escapes nothing, and is dropped.
+            # A trailing escape is dropped.
             following = next(characters, "")
             word += character + following if following else ""
         elif quote:
@@ -46,22 +46,18 @@ def expand(word: str, variables: Mapping[str, str], escape: str = "\\") -> str:
     """Remove quotes and replace `$NAME`, `${NAME}`, `${NAME:-word}`, `:+`, `:?` (also without colon).
 
     Raises:
-        ExpansionError: for other forms of `${…}`, where `:?` asks for an error, and for what is open.
+        ExpansionError: for other forms of `${…}`, unset variables with `:?`, and unclosed quotes or braces.
     """
     return _Expansion(word, variables, escape, "'\"").until("")
 
 
 def expand_text(text: str, variables: Mapping[str, str]) -> str:
-    r"""Replace variables in the content of a file, where quotes mean nothing; `\$` is a dollar sign.
-
-    Raises:
-        ExpansionError: as for `expand`.
-    """
+    r"""Replace variables in a file's content, where quotes have no meaning; `\$` is a dollar sign."""
     return _Expansion(text, variables, "\\", "").until("")
 
 
 class _Expansion:
-    """One pass over a word; `quotes` are the characters that are read as such."""
+    """One pass over a text; `quotes` are the characters that count as quotes."""
 
     def __init__(self, text: str, variables: Mapping[str, str], escape: str, quotes: str) -> None:
         self._text = text
@@ -71,7 +67,7 @@ class _Expansion:
         self._at = 0
 
     def until(self, end: str) -> str:
-        """Return what the text up to `end` comes to; up to its own end if that is empty."""
+        """Expand the text up to the character `end`, or up to the end of the text if `end` is empty."""
         result = ""
         while character := self._next():
             if character == end:
@@ -104,7 +100,7 @@ class _Expansion:
             if character == '"':
                 return result
             if character == self._escape:
-                # Only these lose the character before them.
+                # Only these characters can be escaped in double quotes.
                 following = self._next()
                 result += following if following in ('"', "$", self._escape) else character
                 self._at -= following not in ('"', "$", self._escape)
@@ -161,6 +157,6 @@ def _unclosed(text: str, end: str) -> ExpansionError:
 
 
 def _shortened_text(text: str) -> str:
-    """Return the text in one line, and not too long."""
+    """Return the text in one line of at most 60 characters."""
     line = " ".join(text.split())
     return line if len(line) <= 60 else f"{line[:59]}…"

@@ -1,4 +1,4 @@
-"""Instructions with their meaning."""
+"""Typed instructions of a Containerfile."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Kind = Literal["cache", "bind", "tmpfs"]
 _KINDS: dict[str, Kind] = {"cache": "cache", "bind": "bind", "tmpfs": "tmpfs"}
 _TARGETS = ("target", "dst", "destination")
 _KEYS: dict[Kind, tuple[str, ...]] = {
-    # A cache has the user's own ids and modes; any `sharing` is right, since one step at a time has it.
+    # Ids and modes of a cache are the user's. One step runs at a time, so `sharing` has no effect.
     "cache": ("id", "sharing", "mode", "uid", "gid", "ro", "readonly", "from", "source"),
     "bind": ("source", "src", "from", "rw", "readwrite", "ro", "readonly"),
     "tmpfs": ("size",),
@@ -22,13 +22,13 @@ _SWITCH = {"": True, "true": True, "1": True, "false": False, "0": False}
 
 @dataclass(frozen=True)
 class Mount:
-    """One mount.
+    """A mount of RUN.
 
     Args:
-        target: the folder in the container; relative to WORKDIR, not yet expanded.
-        source: of a bind, a path in the image's folder or in `stage`.
-        stage: of a bind, the stage or image whose file system is meant; None for the image's folder.
-        identity: of a cache, what makes two caches the same one.
+        target: the path in the container, not yet expanded; relative to WORKDIR.
+        source: for a bind, a path in the image's folder or in `stage`.
+        stage: for a bind, the source stage or image; None: the image's folder.
+        identity: for a cache, its id: mounts with the same id share a cache.
     """
 
     kind: Kind
@@ -40,26 +40,22 @@ class Mount:
 
 
 def read_mount(source: Source, raw: Instruction, value: str) -> Mount:
-    """Return the mount that a flag's value describes.
-
-    Raises:
-        ArgosyError: naming the line, for kinds and keys that cannot be honoured.
-    """
+    """Parse the value of a --mount flag."""
     pairs = dict(part.partition("=")[::2] for part in value.split(","))
     kind = _KINDS.get(pairs.pop("type", "bind"))
     if kind is None:
         raise source.error(raw.line, "RUN --mount: the types cache, bind and tmpfs are supported")
     target = next((pairs.pop(name) for name in _TARGETS if name in pairs), "")
     if not target:
-        raise source.error(raw.line, f"RUN --mount={value}: it needs target=/a/folder")
+        raise source.error(raw.line, f"RUN --mount={value}: add target=/a/folder")
     for name in pairs:
         if name not in _KEYS[kind]:
             raise source.error(raw.line, f"RUN --mount=type={kind}: `{name}` is not supported")
     if kind == "cache" and ("from" in pairs or "source" in pairs):
-        raise source.error(raw.line, "RUN --mount=type=cache: a cache begins empty here")
+        raise source.error(raw.line, "RUN --mount=type=cache: from and source are not supported")
     if "$" in pairs.get("from", ""):
         raise source.error(
-            raw.line, f"RUN --mount from={pairs['from']}: variables mean nothing here"
+            raw.line, f"RUN --mount from={pairs['from']}: variables are not supported here"
         )
     writable = _asked(source, raw, pairs, "rw", "readwrite")
     readonly = _asked(source, raw, pairs, "ro", "readonly")
@@ -74,7 +70,7 @@ def read_mount(source: Source, raw: Instruction, value: str) -> Mount:
 
 
 def _asked(source: Source, raw: Instruction, pairs: dict[str, str], *names: str) -> bool:
-    """Return whether one of these switches is on: `rw`, `rw=true`."""
+    """Return whether one of these switches is set: `rw`, `rw=true`."""
     values = [pairs[name].lower() for name in names if name in pairs]
     if wrong := [value for value in values if value not in _SWITCH]:
         raise source.error(raw.line, f"RUN --mount: `{wrong[0]}` is neither true nor false")
@@ -86,7 +82,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Entry:
-    """The parts of every instruction: its line, and its text in one line for people."""
+    """Base of all instructions: line number, text in one line for messages, escape character."""
 
     line: int
     text: str
@@ -95,7 +91,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class From(Entry):
-    """FROM: a stage begins."""
+    """FROM: the start of a stage."""
 
     base: str
     alias: str | None
@@ -104,14 +100,14 @@ class From(Entry):
 
 @dataclass(frozen=True)
 class Arg(Entry):
-    """ARG: names, each with a default or None."""
+    """ARG: names with defaults or None."""
 
     names: tuple[tuple[str, str | None], ...]
 
 
 @dataclass(frozen=True)
 class Setting(Entry):
-    """ENV and LABEL: pairs, values not yet expanded."""
+    """ENV and LABEL: pairs, not yet expanded."""
 
     name: str
     pairs: Pairs
@@ -119,7 +115,7 @@ class Setting(Entry):
 
 @dataclass(frozen=True)
 class Run(Entry):
-    """RUN: a line for the shell, or an argument vector."""
+    """RUN in shell form (a string) or exec form (a tuple)."""
 
     command: str | tuple[str, ...]
     heredocs: tuple[Heredoc, ...]
@@ -127,14 +123,14 @@ class Run(Entry):
 
     @property
     def told(self) -> str:
-        """All that it tells the shell."""
+        """The command with its here-documents."""
         command = self.command if isinstance(self.command, str) else " ".join(self.command)
         return "\n".join([command, *(heredoc.content for heredoc in self.heredocs)])
 
 
 @dataclass(frozen=True)
 class Copy(Entry):
-    """COPY and ADD (which unpacks archives and fetches URLs); words not yet expanded."""
+    """COPY and ADD (which unpacks archives and downloads URLs); words not yet expanded."""
 
     name: str
     sources: tuple[str, ...]
@@ -152,7 +148,7 @@ class Copy(Entry):
 
 @dataclass(frozen=True)
 class Program(Entry):
-    """CMD, ENTRYPOINT and SHELL: a line for the shell, or an argument vector."""
+    """CMD, ENTRYPOINT and SHELL in shell form (a string) or exec form (a tuple)."""
 
     name: str
     command: str | tuple[str, ...]
@@ -160,7 +156,7 @@ class Program(Entry):
 
 @dataclass(frozen=True)
 class Words(Entry):
-    """WORKDIR, USER, EXPOSE, VOLUME, STOPSIGNAL and MAINTAINER: words, not yet expanded."""
+    """WORKDIR, USER, EXPOSE, VOLUME, STOPSIGNAL and MAINTAINER; words not yet expanded."""
 
     name: str
     words: tuple[str, ...]
@@ -168,17 +164,13 @@ class Words(Entry):
 
 @dataclass(frozen=True)
 class Ignored(Entry):
-    """An instruction without effect here, such as HEALTHCHECK; `why` tells the reason."""
+    """An ignored instruction, such as HEALTHCHECK, with the reason `why`."""
 
     why: str
 
 
 def expanded(source: Source, entry: Entry, word: str, variables: Mapping[str, str]) -> str:
-    """Return a word of an instruction with its variables replaced and its quotes removed.
-
-    Raises:
-        ArgosyError: naming the line.
-    """
+    """Expand the variables in a word of an instruction, and remove its quotes."""
     try:
         return expand(word, variables, entry.escape)
     except ExpansionError as problem:
@@ -186,11 +178,7 @@ def expanded(source: Source, entry: Entry, word: str, variables: Mapping[str, st
 
 
 def content_of(source: Source, entry: Entry, heredoc: Heredoc, variables: Mapping[str, str]) -> str:
-    """Return what COPY writes for a here-document: its text, with variables unless its name is quoted.
-
-    Raises:
-        ArgosyError: naming the line.
-    """
+    """Return a here-document's content for COPY, with variables expanded unless its delimiter is quoted."""
     if heredoc.quoted:
         return heredoc.content
     try:

@@ -1,4 +1,4 @@
-"""The stages of a Containerfile, and which of them an image needs."""
+"""Parse instructions and stages, and find the stages that an image needs."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,17 +29,13 @@ _HOST_NETWORK = ("default", "host")
 
 
 def read_instruction(source: Source, raw: Instruction) -> Entry:
-    """Return the meaning of an instruction.
-
-    Raises:
-        ArgosyError: naming the line, when it is none or cannot be honoured.
-    """
+    """Parse an instruction."""
     reader = _READERS.get(raw.name)
     if reader is None:
         known = ", ".join(sorted(_READERS))
         raise source.error(raw.line, f"{raw.name} is not supported; there are {known}")
     if not raw.value:
-        raise source.error(raw.line, f"{raw.name} needs something behind it")
+        raise source.error(raw.line, f"{raw.name} has no value")
     return reader(source, raw)
 
 
@@ -53,7 +49,7 @@ def _from(source: Source, raw: Instruction) -> From:
     if len(words) == 1:
         return From(*_entry(raw), words[0], None, flags.get("platform"))
     if len(words) != 3 or words[1].upper() != "AS":
-        raise source.error(raw.line, "FROM is written `FROM image` or `FROM image AS name`")
+        raise source.error(raw.line, "write `FROM image` or `FROM image AS name`")
     alias = words[2].lower()
     if not _ALIAS.fullmatch(alias) or alias in _RESERVED:
         raise source.error(
@@ -79,7 +75,7 @@ def _setting(source: Source, raw: Instruction) -> Setting:
     _flags(source, raw)
     words = _quoted_words(source, raw)
     if "=" not in words[0]:
-        # The old form: one name, and all behind it is the value.
+        # The old form `NAME value`: the rest of the line is the value.
         name, *value = raw.value.split(maxsplit=1)
         if not value:
             raise source.error(raw.line, f"{raw.name} {name} has no value")
@@ -101,10 +97,10 @@ def _run_instruction(source: Source, raw: Instruction) -> Run:
 
 
 def _copy(source: Source, raw: Instruction) -> Copy:
-    # Owners are not kept, so --chown asks for nothing that could be done; --link asks for speed.
+    # --chown has no effect, since images keep no owners; --link only changes the speed.
     own = {"COPY": ("from",), "ADD": ("checksum",)}[raw.name]
     flags = _flags(source, raw, "chmod", "chown", "link", *own)
-    # Quotes do not hold words together here; that is what the list is for.
+    # As in Docker, quotes do not join words here; only the exec form has names with spaces.
     words = raw.value.split() if raw.json is None else raw.json
     in_place = {heredoc.word for heredoc in raw.heredocs}
     if len(words) < 2 or words[-1] in in_place:
@@ -113,9 +109,11 @@ def _copy(source: Source, raw: Instruction) -> Copy:
     if mode is not None and not _CHMOD.fullmatch(mode):
         raise source.error(raw.line, f"--chmod={mode}: an octal number such as 755 is supported")
     if stage is not None and "$" in stage:
-        raise source.error(raw.line, f"--from={stage}: variables mean nothing here")
+        raise source.error(raw.line, f"--from={stage}: variables are not supported here")
     if checksum is not None and not _CHECKSUM.fullmatch(checksum):
-        raise source.error(raw.line, f"--checksum={checksum}: it is sha256: and 64 digits")
+        raise source.error(
+            raw.line, f"--checksum={checksum}: must be sha256: and 64 hexadecimal digits"
+        )
     return Copy(
         *_entry(raw),
         raw.name,
@@ -146,7 +144,7 @@ def _words(source: Source, raw: Instruction) -> Words:
 
 
 def _ignored(_: Source, raw: Instruction) -> Ignored:
-    return Ignored(*_entry(raw), "nobody asks after the health of a batch job; it is left out")
+    return Ignored(*_entry(raw), "ignored: batch jobs have no health checks")
 
 
 def _command(raw: Instruction) -> str | tuple[str, ...]:
@@ -197,12 +195,12 @@ _READERS: Mapping[str, Callable[[Source, Instruction], Entry]] = {
 
 @dataclass(frozen=True)
 class Stage:
-    """FROM and what follows it.
+    """A FROM with its instructions.
 
     Args:
-        base: `scratch`, a reference, or None where it is the stage `parent`.
-        parent: the number of the stage that this one goes on from.
-        arguments: ARGs before the first FROM, which a stage sees when it names them.
+        base: `scratch` or a reference; None if the base is the stage `parent`.
+        parent: the number of the base stage.
+        arguments: ARGs before the first FROM; a stage has to declare them to use them.
     """
 
     number: int
@@ -214,26 +212,26 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """The stage's name for people."""
+        """The stage's alias or number."""
         return self.begin.alias or str(self.number)
 
 
 @dataclass(frozen=True)
 class Containerfile:
-    """A file whose every instruction can be carried out."""
+    """A parsed Containerfile without unsupported instructions."""
 
     source: Source
     stages: tuple[Stage, ...]
 
     def find(self, name: str) -> Stage | None:
-        """Return the stage that a `--from` names, by its name or number."""
+        """Return the stage with this name or number, or None."""
         found = [stage for stage in self.stages if name.lower() == stage.begin.alias]
         if not found and name.isdecimal():
             found = [stage for stage in self.stages if stage.number == int(name)]
         return found[-1] if found else None
 
     def needed(self) -> list[Stage]:
-        """Return the stages that the last one is made of, itself included, in the order of the file."""
+        """Return the last stage and all stages that it depends on, in the file's order."""
         numbers = {len(self.stages) - 1}
         for stage in reversed(self.stages):
             if stage.number in numbers:
@@ -249,11 +247,7 @@ class Containerfile:
 
 
 def read_containerfile(source: Source) -> Containerfile:
-    """Read the file.
-
-    Raises:
-        ArgosyError: naming file and line, for what Argosy cannot build.
-    """
+    """Read and check a Containerfile."""
     raw = split_instructions(source, source.read())
     entries = [read_instruction(source, each) for each in raw]
     arguments: dict[str, str] = platform_arguments()
@@ -265,14 +259,14 @@ def read_containerfile(source: Source) -> Containerfile:
             if default is not None:
                 arguments[name] = expanded(source, entry, default, arguments)
     if first is None:
-        raise source.error(1, "there is no FROM")
+        raise source.error(1, "FROM is missing")
     containerfile = Containerfile(source, tuple(_stages(source, entries[first:], arguments)))
     _refuse_other_stages(containerfile)
     return containerfile
 
 
 def platform_arguments() -> dict[str, str]:
-    """Return the ARGs that are there without being declared, of this machine."""
+    """Return the predefined ARGs of this machine's platform."""
     own = architecture()
     return {
         f"{prefix}{name}": value
@@ -329,7 +323,7 @@ def _refuse_other_stages(containerfile: Containerfile) -> None:
 
 
 def _references(entries: Sequence[Entry]) -> Iterator[tuple[int, str]]:
-    """Line and name of each stage or image that these instructions take files from."""
+    """Yield line and name of each stage or image that these instructions read files from."""
     for entry in entries:
         if isinstance(entry, Copy) and entry.stage:
             yield entry.line, entry.stage

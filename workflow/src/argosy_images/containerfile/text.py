@@ -1,4 +1,4 @@
-"""Splits a Containerfile into instructions: continued lines, comments, flags, here-documents."""
+"""Split a Containerfile into instructions: continued lines, comments, flags, here-documents."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from argosy_images.containerfile.expansion import ExpansionError, split_words
 
 @dataclass(frozen=True)
 class Source:
-    """The file, and the folder whose files it may copy."""
+    """A Containerfile; COPY reads files of its folder."""
 
     path: Path
 
@@ -24,17 +24,13 @@ class Source:
         return self.path.parent
 
     def error(self, line: int, message: str, hint: str = "") -> ArgosyError:
-        """Return an error that names file and line."""
+        """Return an error with file and line."""
         return ArgosyError(f"{self.path}:{line}: {message}", hint)
 
     def read(self) -> str:
-        """Return the text.
-
-        Raises:
-            ArgosyError: when there is no such file, or it is not text.
-        """
+        """Return the text."""
         try:
-            # Ends of lines stay as they are: a here-document keeps them.
+            # Keep line endings: here-documents may contain CRLF.
             return self.path.read_bytes().decode("utf-8-sig")
         except FileNotFoundError:
             raise ArgosyError(
@@ -62,7 +58,7 @@ WITH_JSON = ("RUN", "CMD", "ENTRYPOINT", "SHELL", "COPY", "ADD", "VOLUME")
 
 @dataclass(frozen=True)
 class Heredoc:
-    """A here-document; a `quoted` delimiter says that its variables are not expanded."""
+    """A here-document; variables in one with a `quoted` delimiter are not expanded."""
 
     name: str
     content: str
@@ -76,8 +72,8 @@ class Instruction:
     """One instruction as written.
 
     Args:
-        value: what stands behind name and flags, joined to one line.
-        json: the value as a list of strings, if it is written in JSON (the "exec form").
+        value: the text after name and flags, joined to one line.
+        json: the value as a list of strings if it is in exec form.
     """
 
     line: int
@@ -90,32 +86,28 @@ class Instruction:
 
     @property
     def text(self) -> str:
-        """The instruction in one line, as it is shown to people."""
+        """The instruction in one line, for messages."""
         flags = [f"--{name}={value}" if value else f"--{name}" for name, value in self.flags]
         return " ".join([self.name, *flags, *self.value.split()])
 
 
 def split_instructions(source: Source, text: str) -> list[Instruction]:
-    """Return the instructions in `text`, the content of `source`.
-
-    Raises:
-        ArgosyError: naming the line, for what is not an instruction and for what does not end.
-    """
+    """Return the instructions in `text`, the content of `source`."""
     # Not splitlines(), which also splits at form feeds and the like.
     lines = text.split("\n")
     return list(_instructions(source, lines, _escape(source, lines)))
 
 
 def _escape(source: Source, lines: list[str]) -> str:
-    """Return the escape character, which a directive before everything else may set."""
+    """Return the escape character; a parser directive at the top of the file may set it."""
     for number, line in enumerate(lines, start=1):
         directive = _DIRECTIVE.fullmatch(line.strip())
-        # Behind anything that is no known directive, there are none.
+        # Parser directives must come first.
         if not directive or directive[1].lower() not in ("escape", "syntax", "check"):
             break
         if directive[1].lower() == "escape":
             if directive[2] not in ("\\", "`"):
-                raise source.error(number, f"escape={directive[2]}: it is either \\ or `")
+                raise source.error(number, f"escape={directive[2]}: must be \\ or `")
             return directive[2]
     return "\\"
 
@@ -129,7 +121,7 @@ def _instructions(source: Source, lines: list[str], escape: str) -> Iterator[Ins
         line = at + 1
         joined, at = _join(lines, at, escape)
         if not joined.strip():
-            raise source.error(line, f"nothing follows this {escape}: take it away")
+            raise source.error(line, f"nothing follows this {escape}: remove it")
         name, *rest = _SPACES.split(joined.strip(), maxsplit=1)
         name = name.upper()
         flags, value = _flags(rest[0] if rest else "")
@@ -144,13 +136,13 @@ def _instructions(source: Source, lines: list[str], escape: str) -> Iterator[Ins
 
 
 def _join(lines: list[str], at: int, escape: str) -> tuple[str, int]:
-    """Return an instruction's lines as one, and the number of the line after it."""
+    """Join an instruction's continued lines; return the line and the index after it."""
     continued = re.compile(rf"(?<!{re.escape(escape)}){re.escape(escape)}[ \t]*$")
     joined, first = "", True
     while at < len(lines):
         line = lines[at].rstrip("\r")
         at += 1
-        # Comments and empty lines between continued ones count for nothing.
+        # Comments and empty lines between continued lines are skipped.
         if not first and (not line.strip() or _COMMENT.match(line)):
             continue
         joined += continued.sub("", line.lstrip() if first else line)
@@ -161,7 +153,7 @@ def _join(lines: list[str], at: int, escape: str) -> tuple[str, int]:
 
 
 def _flags(rest: str) -> tuple[tuple[tuple[str, str], ...], str]:
-    """Return what begins with `--`, and what stands behind it; a bare `--` ends the flags."""
+    """Split off the flags; return them and the rest. A bare `--` ends the flags."""
     flags = []
     rest = rest.lstrip()
     while rest.startswith("--"):
@@ -175,9 +167,9 @@ def _flags(rest: str) -> tuple[tuple[tuple[str, str], ...], str]:
 
 
 def _flag_word(rest: str) -> tuple[str, str]:
-    """Return the first word without its quotes, and the rest."""
+    """Split off the first word, without its quotes; return it and the rest."""
     word, at = "", 0
-    # Here the escape character is always a backslash, whatever the directive says.
+    # In flags, the escape character is always a backslash.
     while found := _FLAG_PART.match(rest, at):
         inner = re.sub(r"\\(.)", r"\1", found["inner"] or "", flags=re.DOTALL)
         word += (found["escaped"] or "") + inner + (found["plain"] or "")
@@ -186,7 +178,7 @@ def _flag_word(rest: str) -> tuple[str, str]:
 
 
 def _json(source: Source, line: int, value: str) -> tuple[str, ...] | None:
-    """Return the list that a value begins with; BuildKit, too, does not look at what follows it."""
+    """Parse a JSON list at the start of the value; like BuildKit, ignore the text after it."""
     if not value.startswith("["):
         return None
     try:
@@ -203,7 +195,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def read_heredoc(word: str) -> Heredoc | None:
-    """Return the here-document, still without content, that a word announces."""
+    """Parse a word such as `<<EOF`; return the here-document without its content, or None."""
     found = _HEREDOC.fullmatch(word)
     if not found:
         return None
@@ -220,14 +212,14 @@ def _heredoc_words(value: str) -> list[str]:
     try:
         return split_words(value)
     except ExpansionError:
-        # Behind an open quote there are no here-documents.
+        # After an unclosed quote there are no here-documents.
         return []
 
 
 def _heredoc(
     source: Source, lines: list[str], at: int, line: int, begun: Heredoc
 ) -> tuple[Heredoc, int]:
-    """Return the here-document that begins at line `at`, and the number of the line after it."""
+    """Read the here-document's lines from index `at`; return it and the index after it."""
     strip_tabs = begun.word.lstrip("0123456789").startswith("<<-")
     content = ""
     while at < len(lines):

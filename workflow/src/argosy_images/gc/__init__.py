@@ -1,1 +1,1 @@
-"""The inventory of a store, and pruning."""
+"""Inventory and pruning of a store."""

@@ -1,4 +1,4 @@
-"""The inventory of a store: frozen images and layers of build steps, with their room on disk."""
+"""List a store's frozen images, cached layers and downloads with their sizes on disk."""
 
 import os
 import stat
@@ -21,7 +21,7 @@ Inode = tuple[int, int]
 
 @dataclass(frozen=True)
 class File:
-    """One file, or folder: the room it takes, all of its names, and those of them that were found."""
+    """A file or folder: its size in bytes, its hard links, and the links found in the measured trees."""
 
     size: int
     links: int
@@ -32,7 +32,7 @@ Usage = Mapping[Inode, File]
 
 
 def measure(tree: Path) -> Usage:
-    """Return what is in a tree, which may vanish meanwhile; unreadable folders count for themselves."""
+    """Measure a tree by inode. Files may vanish meanwhile; unreadable folders count without content."""
     files: dict[Inode, File] = {}
     folders = [str(tree)]
     try:
@@ -53,14 +53,14 @@ def measure(tree: Path) -> Usage:
 
 def _add(files: dict[Inode, File], status: os.stat_result) -> None:
     inode = (status.st_dev, status.st_ino)
-    # A folder's links are those of the folders in it.
+    # The link count of a folder counts its subfolders.
     links = 1 if stat.S_ISDIR(status.st_mode) else status.st_nlink
     known = files[inode].found if inode in files else 0
     files[inode] = File(status.st_blocks * BLOCK, links, known + 1)
 
 
 def total(usages: Iterable[Usage]) -> int:
-    """Return the room that trees take together."""
+    """Return the bytes that trees take together."""
     together: dict[Inode, int] = {}
     for usage in usages:
         together.update((inode, file.size) for inode, file in usage.items())
@@ -68,7 +68,7 @@ def total(usages: Iterable[Usage]) -> int:
 
 
 def freed(usages: Iterable[Usage]) -> int:
-    """Return the room that is free when trees are gone: that of the files that have no name elsewhere."""
+    """Return the bytes freed by deleting trees: of files without hard links elsewhere."""
     found: Counter[Inode] = Counter()
     files: dict[Inode, File] = {}
     for usage in usages:
@@ -83,11 +83,11 @@ class FrozenImage:
     """A frozen root file system.
 
     Args:
-        lock: its description; None where it is missing or from another version of Argosy.
-        built: when it was frozen, in seconds of Unix time, as `used`.
-        used: when a build or a container used it last.
-        usage: of the root and its description.
-        packed: of the file that nodes unpack; nothing where there is none.
+        lock: its description; None if it is missing or from another version of Argosy.
+        built: Unix time of freezing.
+        used: Unix time of the last use by a build or a container.
+        usage: sizes of the tree and its description.
+        packed: size of the packed image; empty if there is none.
     """
 
     digest: str
@@ -100,23 +100,23 @@ class FrozenImage:
 
     @property
     def size(self) -> int:
-        """Bytes that the tree takes."""
+        """Bytes of the tree."""
         return total([self.usage])
 
     @property
     def packed_size(self) -> int:
-        """Bytes of the file that nodes unpack; 0 where there is none."""
+        """Bytes of the packed image; 0 if there is none."""
         return total([self.packed])
 
     @property
     def layers(self) -> set[str]:
-        """The layers that it is made of; empty where its description is not known."""
+        """Digests of its layers; empty if its description is unknown."""
         return diff_ids(self.lock)
 
 
 @dataclass(frozen=True)
 class CachedLayer:
-    """A finished build step; `step` is None where it is damaged or from another version of Argosy."""
+    """A finished build step; `step` is None if it is damaged or from another version of Argosy."""
 
     key: str
     folder: Path
@@ -126,13 +126,13 @@ class CachedLayer:
 
     @property
     def diff_id(self) -> str | None:
-        """The layer's digest; None where the step changed no file."""
+        """The layer's digest; None if the step changed no file."""
         return self.step.diff_id if self.step else None
 
 
 @dataclass(frozen=True)
 class Download:
-    """A blob of an image whose pull did not come to its end, or a part of one."""
+    """A downloaded blob, or part of one, of an unfinished pull."""
 
     path: Path
     used: float
@@ -141,7 +141,7 @@ class Download:
 
 @dataclass(frozen=True)
 class Inventory:
-    """All of a store."""
+    """The content of a store."""
 
     images: tuple[FrozenImage, ...]
     layers: tuple[CachedLayer, ...]
@@ -149,56 +149,52 @@ class Inventory:
 
     @classmethod
     def of(cls, store: Store) -> "Inventory":
-        """Return the content of the store at this moment, the last used first."""
+        """List the content of the store, last used first."""
         images = sorted(_images(store), key=lambda image: -image.used)
         layers = sorted(_layers(store), key=lambda layer: -layer.used)
         return cls(tuple(images), tuple(layers), tuple(_downloads(store)))
 
     @property
     def usages(self) -> list[Usage]:
-        """Usage of every part."""
+        """Usage of all images, layers and downloads."""
         images = [usage for image in self.images for usage in (image.usage, image.packed)]
         parts: tuple[CachedLayer | Download, ...] = (*self.layers, *self.downloads)
         return images + [part.usage for part in parts]
 
     @property
     def size(self) -> int:
-        """Bytes of everything, shared files counted once."""
+        """Bytes of the whole store; shared files count once."""
         return total(self.usages)
 
     @property
     def cache_size(self) -> int:
-        """Bytes of the layers of build steps."""
+        """Bytes of cached layers."""
         return total(layer.usage for layer in self.layers)
 
     @property
     def unused_size(self) -> int:
-        """Bytes that removing the unused layers would free."""
+        """Bytes that deleting the unused layers would free."""
         return freed(layer.usage for layer in self.unused)
 
     @property
     def unused(self) -> list[CachedLayer]:
-        """Layers with files that are in no frozen image: of other stages, or of images that are gone."""
+        """Layers of no frozen image: of other stages, or of deleted images."""
         used = {diff_id for image in self.images for diff_id in image.layers}
         return [layer for layer in self.layers if layer.diff_id not in {*used, None}]
 
     def shared(self, image: FrozenImage) -> set[str]:
-        """Return the layers of an image that another one has, too."""
+        """Return the layers that an image shares with other images."""
         others = [other.layers for other in self.images if other is not image]
         return image.layers & {diff_id for layers in others for diff_id in layers}
 
 
 def diff_ids(lock: ImageLock | None) -> set[str]:
-    """Return the layers that an image is made of."""
+    """Return the digests of an image's layers."""
     return {step.diff_id for step in lock.steps if step.diff_id} if lock else set()
 
 
 def find_layers(store: Store, lock: ImageLock) -> list[tuple[str, Path, CachedStep]]:
-    """Key, files and description of each layer of an image, the lowest first.
-
-    Raises:
-        ArgosyError: when one is not in the store any more.
-    """
+    """Return key, `diff` folder and description of each layer of an image, the lowest first."""
     known = {}
     for folder in _folders(store.layer("")):
         found = cache.read_step(store, folder.name)
@@ -219,7 +215,7 @@ def _images(store: Store) -> Iterator[FrozenImage]:
         digest = root.name.replace("-", ":", 1)
         description = store.description(digest)
         try:
-            # Nothing changes the folder after it was frozen.
+            # A frozen folder never changes.
             built = root.stat().st_ctime
             used = description.stat().st_mtime if description.exists() else built
         except FileNotFoundError:
@@ -255,7 +251,7 @@ def _read_or_none(description: Path) -> ImageLock | None:
 
 
 def _folders(place: Path) -> list[Path]:
-    """Return the finished ones; what is being made has a name with a dot."""
+    """Return the finished folders; names of unfinished ones begin with a dot."""
     if not place.is_dir():
         return []
     return sorted(path for path in place.iterdir() if path.is_dir() and path.name[0] != ".")

@@ -1,9 +1,8 @@
-"""Removes frozen images and cached steps that are not needed, those that were not used for longest first.
+"""Remove unneeded frozen images and cached steps, least recently used first.
 
-What an image.lock names stays, of all projects that share the store, with its layers and the steps of its
-last build. So do images that runs or containers use (`uses`), and everything while a build or an import is
-under way. A removal may be cut off at any instant: things are renamed into <store>/trash, which takes them
-away whole, and are deleted there.
+Images of an image.lock stay, in every project that uses the store, with their layers and the steps of
+their last build. So do images that runs or containers use (`uses`). Prune refuses to run during a build or
+import. It can be killed at any time: it renames entries into <store>/trash before it deletes them.
 """
 
 import os
@@ -44,16 +43,16 @@ HIDDEN = ".gone-"
 
 @dataclass(frozen=True)
 class Candidate:
-    """Something that may go."""
+    """An image, step or download that may be removed."""
 
     title: str
     places: tuple[Path, ...]
     used: float
     usage: Usage
     digest: str = ""
-    """Digest of an image; empty for other things."""
+    """Digest of an image, else empty."""
     height: int = 0
-    """Layers above this one, at most; 0 for other things."""
+    """For a layer, the most layers above it in any chain; else 0."""
 
 
 def prune(
@@ -65,21 +64,21 @@ def prune(
     size: int | None = None,
     dry_run: bool = False,
 ) -> None:
-    """Remove unneeded images and steps, and tell; without `age` and `size`, all of them.
+    """Remove unneeded images and steps, and report them; without `age` and `size`, remove all of them.
 
     Args:
-        age: remove everything unused for so many seconds.
-        size: remove the least recently used until the rest takes so many bytes.
+        age: remove entries unused for this many seconds.
+        size: remove entries until the rest takes at most this many bytes.
 
     Raises:
-        ArgosyError: when a build is under way, an image.lock of the project cannot be read, or the store
-            cannot be written to.
+        ArgosyError: if a build is running, an image.lock of the project cannot be read, or the store is
+            read-only.
     """
     _Pruning(store, project, say).run(age, size, dry_run)
 
 
 class _Pruning:
-    """One call of `prune`."""
+    """A single call of `prune`."""
 
     def __init__(self, store: Store, project: Path, say: Say) -> None:
         self._store = store
@@ -88,8 +87,8 @@ class _Pruning:
         self._trash = store.path / "trash"
 
     def run(self, age: int | None, size: int | None, dry_run: bool) -> None:
-        """Remove what may go and is beyond the limits, and tell."""
-        # A look holds nothing, as a lock would be a file.
+        """Remove the candidates beyond the limits, and report them."""
+        # A dry run changes nothing: even a lock would be a new file.
         with nullcontext() if dry_run else self._alone():
             locks = [ImageLock.read(path) for path in self._lock_files()]
             inventory = Inventory.of(self._store)
@@ -108,7 +107,7 @@ class _Pruning:
             for path in [place for candidate in chosen for place in candidate.places] + leftovers:
                 self._throw_away(path)
         UdockerRepository(self._store).forget_gone()
-        # From here on builds may begin: nothing that they could use is in the trash.
+        # Builds may start from here on: they use nothing in the trash.
         self._say(f"freed {amount(self._empty_trash())}; {_summary(inventory, chosen)}")
 
     def _lock_files(self) -> Iterator[Path]:
@@ -120,11 +119,12 @@ class _Pruning:
                 yield from _locks_below(other) if other != here else ()
             elif host != socket.gethostname():
                 self._say(
-                    f"{other} on {host} uses the store but cannot be seen: only its runs are known"
+                    f"{other} on {host} uses the store but is not visible here: only its runs' "
+                    "images are kept"
                 )
 
     def _not_in_use(self, found: Sequence[Candidate]) -> Iterator[Candidate]:
-        """Yield the candidates that nobody uses now, and say of the others who does."""
+        """Yield the candidates that are not in use, and report the users of the others."""
         users = {use.digest: (path, use) for path, use in self._store.uses.current().items()}
         for candidate in found:
             if candidate.digest not in users:
@@ -141,7 +141,7 @@ class _Pruning:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keep builds from beginning, and refuse where one is under way."""
+        """Block new builds; raise an error if one is running."""
         from filelock import FileLock, Timeout
 
         with ExitStack() as held:
@@ -157,7 +157,7 @@ class _Pruning:
             yield
 
     def _candidates(self, inventory: Inventory, locks: Sequence[ImageLock]) -> list[Candidate]:
-        """Return what no image.lock needs, those that were used least recently first."""
+        """Return images, steps and downloads that no image.lock needs, least recently used first."""
         digests = {lock.digest for lock in locks}
         needed = {diff_id for lock in locks for diff_id in diff_ids(lock)}
         keys = {key for lock in locks for chain in self._chains(lock.name) for key in chain}
@@ -174,15 +174,15 @@ class _Pruning:
         return sorted(found, key=lambda each: (each.used, each.height))
 
     def _last_use(self, inventory: Inventory) -> dict[str, tuple[float, int]]:
-        """Return when a layer was used last, itself or one above it, and its place from above.
+        """Return for each layer its last use, by itself or a layer above it, and its height (`Candidate`).
 
-        A layer without the ones below it must not stay: those would be made again, and not be the same.
+        No layer may outlive the layers below it: a rebuilt one would have another digest.
         """
         images: dict[str, float] = {}
         for image in inventory.images:
             for diff_id in image.layers:
                 images[diff_id] = max(image.used, images.get(diff_id, 0.0))
-        # A container uses the image alone. Without its layers no room is won as long as it is there.
+        # A container only uses the image, but deleting the image's layers frees nothing while it exists.
         used = {
             layer.key: (max(layer.used, images.get(layer.diff_id or "", 0.0)), 0)
             for layer in inventory.layers
@@ -197,18 +197,16 @@ class _Pruning:
         return used
 
     def _chains(self, image: str) -> list[list[str]]:
-        """Return the keys of an image's last build."""
+        """Return the keys of the chains of an image's last build."""
         last = history.read(self._store, image)
         return [[step.key for step in chain.steps] for chain in last.chains] if last else []
 
     def _of_image(self, image: FrozenImage) -> Candidate:
         name = image.lock.name if image.lock else "of another version of Argosy, or damaged,"
-        # The description goes first: without it nobody takes the root for a whole one.
+        # The description goes first: without it, the root counts as incomplete.
         places = (
             self._store.description(image.digest),
             self._store.archive(image.digest),
-            # Beside trees that earlier versions ran below proot.
-            image.root.with_name(f"{image.root.name}.attributes"),
             image.root,
         )
         usage = {**image.usage, **image.packed}
@@ -217,24 +215,24 @@ class _Pruning:
         )
 
     def _leftovers(self) -> list[Path]:
-        """Return what those who were cut off left behind; to be asked for while nothing is being built."""
+        """Return the leftovers of killed processes; call it only while no build runs."""
         found = [*(self._store.path / "builds").glob("*"), *self._store.layer("").glob(".making-*")]
         archives = self._store.archive("").parent
         for folder in (self._store.root(""), self._store.layer(""), self._store.blobs, archives):
             found += folder.glob(f"{HIDDEN}*")
-        # Files that were being written, and those whose image is gone.
+        # Unfinished packed images, and packed images without their image.
         found += archives.glob(".sha256-*")
         known = {f"{root.name}.tar.zst" for root in self._store.root("").glob("sha256-*")}
         found += (path for path in archives.glob("sha256-*") if path.name not in known)
         return sorted(found)
 
     def _throw_away(self, path: Path) -> None:
-        """Take a tree or file away at once; `_empty_trash` frees its room."""
+        """Move a tree or file to the trash, for `_empty_trash`."""
         if not os.path.lexists(path):
             return
         hidden = path.with_name(HIDDEN + secrets.token_hex(8))
-        # A frozen folder may not be moved to another folder, since its entry `..` changes with it; but as
-        # long as it has its name it must stay frozen.
+        # Moving a read-only folder changes its entry `..`, so it needs write permission first; a frozen
+        # folder must not get it under its own name.
         path.rename(hidden)
         if hidden.is_dir() and not hidden.is_symlink():
             hidden.chmod(0o700)
@@ -242,18 +240,18 @@ class _Pruning:
         hidden.rename(self._trash / hidden.name.removeprefix(HIDDEN))
 
     def _empty_trash(self) -> int:
-        """Delete what has been thrown away, now or by one who was cut off; the bytes that are free now."""
+        """Empty the trash, also of killed calls, and return the freed bytes."""
         return sum(map(_delete, sorted(self._trash.iterdir()))) if self._trash.is_dir() else 0
 
     def _size_of_trash(self) -> int:
-        """Return what `_empty_trash` would free."""
+        """Return the bytes that `_empty_trash` would free."""
         return freed(map(measure, self._trash.iterdir())) if self._trash.is_dir() else 0
 
 
 def _beyond(
     age: int | None, size: int | None, inventory: Inventory, found: Sequence[Candidate]
 ) -> list[Candidate]:
-    """Return those of `found`, in their order, that are beyond the limits."""
+    """Return the candidates beyond the limits, in the order of `found`."""
     if age is None and size is None:
         return [*found]
     oldest = time.time() - age if age is not None else float("-inf")
@@ -292,7 +290,7 @@ def _of_layer(layer: CachedLayer, used: float, height: int) -> Candidate:
 
 
 def _delete(path: Path) -> int:
-    """Delete one; the room of what has no other name."""
+    """Delete a tree or file, and return the freed bytes."""
     if path.is_symlink():
         path.unlink()
         return 0

@@ -1,1 +1,1 @@
-"""Images from registries, by the OCI distribution protocol; knows nothing of building or unpacking."""
+"""Pull images from registries by the OCI distribution protocol."""

@@ -1,4 +1,4 @@
-"""Asks a registry for what one repository of it holds.
+"""Fetch manifests and blobs of one repository from a registry.
 
 The protocol: https://github.com/opencontainers/distribution-spec/blob/main/spec.md.
 """
@@ -36,80 +36,20 @@ LONGEST_COMPLAINT = 1 << 16
 _BUSY = (408, 425, 429)
 
 
-FindLogin = Callable[[], Login | None]
-
-
-@dataclass(frozen=True)
-class Answers:
-    """The responses to requests for one image."""
-
-    reference: Reference
-    find_login: FindLogin
-
-    def check(self, response: requests.Response, *, is_part: bool) -> None:
-        """Let pass what holds something.
-
-        Args:
-            is_part: whether a blob was asked for, maybe from some byte on.
-
-        Raises:
-            PassingError: when it should be asked again.
-            ArgosyError: saying why there is nothing.
-        """
-        status = response.status_code
-        if status in (200, 206) or (status == 416 and is_part):
-            return
-        if status in _BUSY or status >= 500:
-            wait = _retry_after(response)
-            asks = f", and asks to wait {wait:.0f} s" if wait else ""
-            host = self.reference.host
-            raise PassingError(f"{host}: cannot answer now (HTTP {status}{asks})", wait)
-        if status in (401, 403):
-            raise self.refused(status)
-        if status == 404:
-            raise self._missing(response, is_part)
-        raise self.error(f"the registry refuses{_codes(response)} (HTTP {status})")
-
-    def refused(self, status: int) -> ArgosyError:
-        """Somebody else might have it."""
-        host = self.reference.host
-        if login := self.find_login():
-            return self.error(
-                f"the registry does not let {login.user} have it (HTTP {status}); the login is from "
-                f"{login.source}; log in again with: podman login {host}"
-            )
-        return self.error(
-            "the registry requires a login, or has no such name "
-            f"(HTTP {status}); no login for {host} was found; log in with: podman login {host}"
-        )
-
-    def error(self, problem: str) -> ArgosyError:
-        """Return a problem with this image."""
-        return ArgosyError(f"{self.reference}: {problem}")
-
-    def _missing(self, response: requests.Response, is_part: bool) -> ArgosyError:
-        if "html" in media_type(response):
-            return self.error(
-                f"{self.reference.host} is not a registry: it answers with a web page"
-            )
-        what = "a part of it" if is_part else "no such name or tag"
-        return self.error(f"the registry does not have it: {what}{_codes(response)} (HTTP 404)")
-
-
-def media_type(response: requests.Response) -> str:
-    """Return what an answer says that it is."""
+def _media_type(response: requests.Response) -> str:
+    """Return the media type of a response."""
     return response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
 
 def _retry_after(response: requests.Response) -> float:
-    """Return seconds, from a number or a date."""
+    """Return the seconds in Retry-After, a number or a date."""
     with suppress(InvalidHeader, ValueError):
         return max(0.0, Retry().parse_retry_after(response.headers.get("Retry-After", "0")))
     return 0.0
 
 
 def _codes(response: requests.Response) -> str:
-    """Return the protocol's words for what is wrong, where the registry says one."""
+    """Return the protocol's error codes in a response, for a message."""
     with suppress(ValueError, TypeError, KeyError, AttributeError, HTTPError, RecursionError):
         content = json.loads(read_body(response, LONGEST_COMPLAINT))
         codes = [str(one["code"]) for one in content["errors"]]
@@ -118,12 +58,12 @@ def _codes(response: requests.Response) -> str:
 
 
 LONGEST_MANIFEST = 4 << 20
-"""Bytes; what the protocol asks registries to take at least."""
+"""Bytes of a manifest, the protocol's minimum for registries."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """A manifest as the registry holds it: its bytes, and what it says that they are."""
+    """A manifest as received: its bytes, media type, and digest header."""
 
     content: bytes
     kind: str
@@ -131,14 +71,12 @@ class Document:
 
 
 class Client:
-    """Speaks to the registry of a reference, as who we are to it.
-
-    Several threads may use it at once.
+    """Client of the registry of one image; thread-safe.
 
     Args:
-        reference: where the image is asked for.
-        read_s: seconds of silence after which an answer is given up.
-        named: what the image is called; None: as it is asked for.
+        reference: the image at the registry or mirror that is asked.
+        read_s: seconds of silence before a request fails.
+        named: the image's name for users; None: `reference`.
     """
 
     def __init__(
@@ -152,37 +90,31 @@ class Client:
         self.named = named or reference
         self.patience = patience or Patience()
         self._read_s = read_s
-        # Looked for when it is asked for: most images are for everybody.
-        self._login: FindLogin = cache(lambda: find_login(reference))
-        self._answers = Answers(reference, self._login)
+        # Logins are searched only on request: most images are public.
+        self._login: Callable[[], Login | None] = cache(lambda: find_login(reference))
         self._authorization: SecretStr | None = None
         self._authorizing = threading.Lock()
         self._open: set[requests.Response] = set()
 
     def stop(self) -> None:
-        """Have the other threads give up, those that wait for the rest of an answer as well."""
+        """Abort all threads, also during a response."""
         self.patience.stop.set()
         for response in self._open.copy():
-            # It may have come to its end meanwhile, or may just be coming there; urllib3 says so in several
-            # ways (the last one when the other thread closes it between two lines of `shutdown`).
+            # The response may be ending in its own thread. urllib3 then raises one of several errors;
+            # TypeError if the thread closes the response during `shutdown`.
             with suppress(OSError, RuntimeError, ValueError, TypeError):
                 response.raw.shutdown()
 
     def reach(self, tries: int | None = None) -> None:
-        """Find out whether anybody answers there, be it with a refusal.
+        """Check that the registry responds, even with an error.
 
-        Silence is waited for no longer than a connection may take, whatever the number of addresses that
-        its name has and the number of servers that are asked for them.
+        Wait at most CONNECT_S for each try, regardless of the number of addresses and name servers.
 
         Args:
-            tries: how often; None: as for everything else.
-
-        Raises:
-            UnreachableError: when nobody does.
-            ArgosyError: when it cannot be trusted.
+            tries: number of tries; None: as for other requests.
         """
         pauses = self.patience.pauses if tries is None else self.patience.pauses[: tries - 1]
-        replace(self.patience, pauses=pauses).with_it(self._reach_once)
+        replace(self.patience, pauses=pauses).retry(self._reach_once)
 
     def _reach_once(self) -> None:
         problems: list[Exception] = []
@@ -194,7 +126,7 @@ class Client:
             except Exception as problem:
                 problems.append(problem)
 
-        # Looking up a name cannot be interrupted otherwise.
+        # A thread, since a name lookup cannot be interrupted.
         asking = threading.Thread(target=ask, daemon=True)
         asking.start()
         asking.join(CONNECT_S)
@@ -204,11 +136,11 @@ class Client:
             raise problems[0]
 
     def manifest(self, wanted: str, kinds: tuple[str, ...]) -> Document:
-        """Return the manifest of a tag or digest; `kinds` are the media types that we understand.
+        """Fetch the manifest of a tag or digest; `kinds` are the accepted media types.
 
         Raises:
-            PassingError: when the registry cannot answer even after several tries.
-            ArgosyError: saying why there is none.
+            PassingError: if the registry fails temporarily, after all tries.
+            ArgosyError: with the reason for other failures.
         """
 
         def fetch() -> Document:
@@ -216,27 +148,23 @@ class Client:
             with self._asked(path, {"Accept": ", ".join(kinds)}) as response:
                 content = read_body(response, LONGEST_MANIFEST)
                 if len(content) > LONGEST_MANIFEST:
-                    raise self._answers.error(
-                        f"its manifest is longer than {LONGEST_MANIFEST >> 20} MiB"
-                    )
-                kind = media_type(response)
+                    raise self._error(f"its manifest is longer than {LONGEST_MANIFEST >> 20} MiB")
+                kind = _media_type(response)
                 if "html" in kind:
-                    raise self._answers.error(
-                        f"{self.reference.host} is not a registry: it answers with a web page"
-                    )
+                    raise self._no_registry()
                 return Document(content, kind, response.headers.get("Docker-Content-Digest"))
 
-        return self.patience.with_it(fetch)
+        return self.patience.retry(fetch)
 
     @contextmanager
     def blob(self, digest: str, begin: int) -> Iterator[requests.Response]:
-        """Ask for a blob from byte `begin` on; the answer may be 206, 200 for all of it, or 416.
+        """Request a blob from byte `begin` on; the status may be 206, 200 (the whole blob) or 416.
 
         Raises:
-            PassingError: when it should be tried again.
-            ArgosyError: saying why there is none.
+            PassingError: if the request should be repeated.
+            ArgosyError: with the reason for other failures.
         """
-        # Compressed once more on the way, its parts would not be parts of it.
+        # With a content encoding, byte ranges would not be ranges of the blob.
         headers = {"Accept-Encoding": "identity"}
         if begin:
             headers["Range"] = f"bytes={begin}-"
@@ -249,23 +177,23 @@ class Client:
 
     @contextmanager
     def _asked(self, path: str, headers: Mapping[str, str]) -> Iterator[requests.Response]:
-        """Open the answer to one question; when we must say who we are first, to the second."""
+        """Yield the response to a request; on a challenge, authorize and repeat the request."""
         url, known = f"{self.reference.api}{path}", self._authorization
         with exchange(url, _with(headers, known), read_s=self._read_s) as response:
             if response.status_code != 401:
-                self._answers.check(response, is_part="/blobs/" in path)
+                self._check(response, is_part="/blobs/" in path)
                 yield response
                 return
             challenge = read_challenge(response.headers.get("WWW-Authenticate", ""))
         if challenge is None:
-            raise self._answers.refused(401)
+            raise self._refused(401)
         authorization = self._authorize(challenge, known)
         with exchange(url, _with(headers, authorization), read_s=self._read_s) as response:
-            self._answers.check(response, is_part="/blobs/" in path)
+            self._check(response, is_part="/blobs/" in path)
             yield response
 
     def _authorize(self, challenge: Challenge, known: SecretStr | None) -> SecretStr:
-        """Return what is to be answered; of several threads that are asked at once one gets it for all."""
+        """Return the Authorization header; concurrent threads share one token request."""
         with self._authorizing:
             if self._authorization is None or self._authorization is known:
                 self._authorization = SecretStr(self._answer(challenge))
@@ -279,11 +207,11 @@ class Client:
             return fetch_token(asked, self._login_to_send())
         login = self._login_to_send()
         if login is None or login.is_identity_token:
-            raise self._answers.refused(401)
+            raise self._refused(401)
         return basic(login)
 
     def _login_to_send(self) -> Login | None:
-        """Return the login, unless somebody on this machine would get it without proof of who that is."""
+        """Return the login; refuse to send it to a registry on this machine without TLS."""
         login = self._login()
         if login is None or not self.reference.is_local or is_said_insecure(self.reference):
             return login
@@ -295,12 +223,62 @@ class Client:
         )
 
     def _check_realm(self, realm: str) -> None:
-        """Refuse tokens of this machine, where anybody may listen, for a registry that is elsewhere."""
+        """Reject a token server on this machine for a remote registry: any local user may listen there."""
         if not self.reference.is_local and reaches_here(urlsplit(realm).hostname or ""):
             raise ArgosyError(
                 f"{self.reference}: {self.reference.host} gets its tokens from {urlsplit(realm).netloc}, "
                 "which is this machine, so no login is sent"
             )
+
+    def _check(self, response: requests.Response, *, is_part: bool) -> None:
+        """Raise an error unless the response has content.
+
+        Args:
+            is_part: whether the request was for a blob, perhaps from some byte on.
+
+        Raises:
+            PassingError: if the request should be repeated.
+            ArgosyError: with the reason for other failures.
+        """
+        status = response.status_code
+        if status in (200, 206) or (status == 416 and is_part):
+            return
+        if status in _BUSY or status >= 500:
+            wait = _retry_after(response)
+            asks = f", and asks to wait {wait:.0f} s" if wait else ""
+            host = self.reference.host
+            raise PassingError(f"{host}: cannot answer now (HTTP {status}{asks})", wait)
+        if status in (401, 403):
+            raise self._refused(status)
+        if status == 404:
+            raise self._missing(response, is_part)
+        raise self._error(f"the registry refuses{_codes(response)} (HTTP {status})")
+
+    def _refused(self, status: int) -> ArgosyError:
+        """Return the error for a refused login, or a missing one."""
+        host = self.reference.host
+        if login := self._login():
+            return self._error(
+                f"the registry denies access to {login.user} (HTTP {status}); the login is from "
+                f"{login.source}; log in again with: podman login {host}"
+            )
+        return self._error(
+            "the registry requires a login, or has no such name "
+            f"(HTTP {status}); no login for {host} was found; log in with: podman login {host}"
+        )
+
+    def _error(self, problem: str) -> ArgosyError:
+        """Return an error that begins with the image's reference."""
+        return ArgosyError(f"{self.reference}: {problem}")
+
+    def _missing(self, response: requests.Response, is_part: bool) -> ArgosyError:
+        if "html" in _media_type(response):
+            return self._no_registry()
+        what = "a part of it" if is_part else "no such name or tag"
+        return self._error(f"the registry does not have it: {what}{_codes(response)} (HTTP 404)")
+
+    def _no_registry(self) -> ArgosyError:
+        return self._error(f"{self.reference.host} is not a registry: it answers with a web page")
 
 
 def _with(headers: Mapping[str, str], authorization: SecretStr | None) -> dict[str, str]:

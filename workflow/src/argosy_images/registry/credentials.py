@@ -1,7 +1,7 @@
-"""Logins of registries, as `podman login` and `docker login` leave them, and their tokens.
+"""Read the registry logins of `podman login` and `docker login`, and fetch tokens.
 
-The files are those of containers-auth.json(5) and of docker's config.json. What is secret is in
-`SecretStr`, which shows it to nobody who prints or logs it. Challenges and tokens:
+Formats: containers-auth.json(5) and Docker's config.json. Secrets are held in `SecretStr`, which hides them
+from output and logs. Challenges and tokens:
 https://distribution.github.io/distribution/spec/auth/token/, and its page `oauth` for identity tokens.
 """
 
@@ -37,7 +37,7 @@ _NOT_THERE = "credentials not found"
 
 @dataclass(frozen=True)
 class Login:
-    """A user's name and password, or a token that stands for both; `source` says where it is from."""
+    """A user's name with a password or identity token; `source` is the file or helper it comes from."""
 
     user: str
     secret: SecretStr
@@ -45,16 +45,12 @@ class Login:
 
     @property
     def is_identity_token(self) -> bool:
-        """Whether it is good for getting other tokens alone."""
+        """Whether the secret is an identity token, which only a token server accepts."""
         return self.user == IDENTITY_TOKEN_USER
 
 
 def find_login(reference: Reference, variables: Mapping[str, str] = os.environ) -> Login | None:
-    """Return the login for an image's repository, from the first file that has one.
-
-    Raises:
-        ArgosyError: naming the file that is damaged, or the helper that fails.
-    """
+    """Return the login for an image's repository from the first file that has one, or None."""
     for path in login_files(variables):
         if _is_file(path) and (login := _from_file(path, reference, variables)):
             return login
@@ -65,16 +61,12 @@ def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
     except PermissionError:
-        # A folder on the way is somebody else's: no login of ours lies below it.
+        # The folder belongs to another user, so it has no login of this one.
         return False
 
 
 def login_files(variables: Mapping[str, str] = os.environ) -> list[Path]:
-    """Return where logins may be, the first that counts first.
-
-    Raises:
-        ArgosyError: when the file that REGISTRY_AUTH_FILE names is missing.
-    """
+    """Return the paths of login files, in order of precedence."""
     if chosen := variables.get("REGISTRY_AUTH_FILE"):
         if not Path(chosen).is_file():
             raise ArgosyError(f"{chosen}: REGISTRY_AUTH_FILE names this file, which does not exist")
@@ -124,14 +116,14 @@ def _part(path: Path, content: Mapping[str, Any], name: str) -> Mapping[str, Any
 
 
 def _names(reference: Reference) -> Iterator[str]:
-    """Yield the names by which a login may be kept, the longest first: host/a/b, host/a, host."""
+    """Yield the possible keys of a login, the longest first: host/a/b, host/a, host."""
     parts = [reference.host, *reference.repository.split("/")]
     for length in range(len(parts), 0, -1):
         yield "/".join(parts[:length])
 
 
 def _plain(key: str) -> str:
-    """Return a key as podman writes it; docker's are addresses."""
+    """Return a key in podman's form; Docker's keys are URLs."""
     plain = re.sub(r"^https?://", "", key).rstrip("/")
     plain = re.sub(r"/v[12]$", "", plain)
     return DOCKER_HUB if plain in DOCKER_HUB_NAMES else plain
@@ -139,7 +131,7 @@ def _plain(key: str) -> str:
 
 def _from_entry(path: Path, name: str, entry: Any) -> Login | None:
     if not entry:
-        # docker leaves an empty one where a helper has the login.
+        # Docker leaves an empty entry if a helper has the login.
         return None
     if not isinstance(entry, dict):
         raise _damaged(path, f"the entry of {name} is not an object")
@@ -157,7 +149,7 @@ def _from_entry(path: Path, name: str, entry: Any) -> Login | None:
 
 
 def _from_helper(path: Path, helper: Any, host: str, variables: Mapping[str, str]) -> Login | None:
-    """Ask the program docker-credential-NAME, which a file names."""
+    """Get a login from the program docker-credential-NAME."""
     if not isinstance(helper, str) or not _HELPER_NAME.fullmatch(helper):
         raise _damaged(path, "a credential helper has an invalid name")
     name = f"docker-credential-{helper}"
@@ -182,7 +174,7 @@ def _from_helper(path: Path, helper: Any, host: str, variables: Mapping[str, str
         answer = json.loads(done.stdout) if done and done.returncode == 0 else {}
         return Login(str(answer["Username"]), SecretStr(str(answer["Secret"])), name)
     except (ValueError, KeyError, TypeError):
-        # Its output may be the secret.
+        # The output is not quoted: it may contain the secret.
         raise ArgosyError(f"{name}: has no login for {host}", f"try: {name} get") from None
 
 
@@ -201,7 +193,7 @@ _SCHEME = re.compile(r"(?:^|,)\s*(bearer|basic)\s+", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Challenge:
-    """How a registry wants to be answered: `Bearer` with a token of `realm`, or `Basic`."""
+    """A registry's authentication challenge: `Bearer` with a token from `realm`, or `Basic`."""
 
     scheme: str
     realm: str
@@ -210,7 +202,7 @@ class Challenge:
 
 
 def read_challenge(header: str) -> Challenge | None:
-    """Return the best that a WWW-Authenticate header offers, or None."""
+    """Parse a WWW-Authenticate header; return its Bearer challenge, else Basic, or None."""
     _, *parts = _SCHEME.split(header)
     offers = {
         scheme.lower(): parse_dict_header(text)
@@ -226,17 +218,17 @@ def read_challenge(header: str) -> Challenge | None:
 
 
 def basic(login: Login) -> str:
-    """Return the header of a login itself."""
+    """Return the Authorization header of a login."""
     pair = f"{login.user}:{login.secret.get_secret_value()}"
     return f"Basic {base64.b64encode(pair.encode()).decode('ascii')}"
 
 
 def fetch_token(challenge: Challenge, login: Login | None) -> str:
-    """Return the header with a token for what the challenge names; without a login one for everybody.
+    """Return the Authorization header with a token for a challenge; without a login, an anonymous token.
 
     Raises:
-        PassingError: when the host that gives tokens cannot answer now.
-        ArgosyError: when it refuses the login, or answers otherwise than such hosts do.
+        PassingError: if the token server fails temporarily.
+        ArgosyError: if the token server rejects the login, or its response is invalid.
     """
     host = urlsplit(challenge.realm).netloc
     headers = {"Accept": "application/json"}

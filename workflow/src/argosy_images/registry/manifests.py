@@ -1,4 +1,4 @@
-"""Which blobs an image of a registry is made of."""
+"""Find the blobs of an image in a registry."""
 
 import hashlib
 import json
@@ -30,7 +30,7 @@ Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 
 
 class Descriptor(BaseModel):
-    """A blob or manifest by its digest and its size in bytes."""
+    """A blob or manifest: digest, size in bytes, and type."""
 
     media_type: str = Field("", alias="mediaType")
     digest: Digest
@@ -50,12 +50,12 @@ class _Index(BaseModel):
 
 @dataclass(frozen=True)
 class Contents:
-    """An image of a registry.
+    """The content of an image in a registry.
 
     Args:
-        reference: with the digest of what the tag stands for, which may be an index of several images.
-        manifest: the image's own, of `kind`.
-        blobs: its configuration and its layers, each once.
+        reference: with the digest of its tag, which may be of an index.
+        manifest: the image's own manifest, of media type `kind`.
+        blobs: its configuration and layers, without duplicates.
     """
 
     reference: Reference
@@ -65,10 +65,10 @@ class Contents:
 
 
 def read_contents(client: Client) -> Contents:
-    """Ask for the image's manifest, of an index the one that is for this machine.
+    """Fetch the image's manifest; from an index, choose this machine's platform.
 
     Raises:
-        ArgosyError: when it is not there, is not what its digest says, or not an image for this machine.
+        ArgosyError: if it is missing, has another digest, or is no image for this machine.
     """
     reference = client.reference
     digest, wanted, pinned = reference.digest, reference.wanted, client.named
@@ -92,7 +92,7 @@ def read_contents(client: Client) -> Contents:
 
 
 def _checked(reference: Reference, document: Document, digest: str | None) -> str:
-    """Return the digest of what came; it must be the one that was asked for or that the registry tells."""
+    """Return the digest of a document; compare it with the requested digest and the registry's header."""
     found = f"sha256:{hashlib.sha256(document.content).hexdigest()}"
     told = document.digest if document.digest and document.digest.startswith("sha256:") else None
     for expected in (digest, told):
@@ -146,7 +146,7 @@ def _for_this_machine(reference: Reference, content: dict[str, object]) -> str:
     if places := preferred(platforms):
         return images[places[0]].digest
     kinds = sorted({str(one) for one in platforms if one and one.os != "unknown"})
-    hint = f"it is there for: {some(kinds) or 'nothing'}"
+    hint = f"available for: {some(kinds) or 'nothing'}"
     newer = [images[place].digest for place, one in enumerate(platforms) if one and one.is_own]
     if newer:
         named = f"{reference.host}/{reference.repository}@{newer[0]}"

@@ -1,49 +1,59 @@
-"""Pulls an image: a folder of it that other tools could read as well (OCI image layout).
+"""Pull an image to a folder in the OCI image layout.
 
-Blobs come into <store>/cache/blobs/, where the next try finds what this one got, and have a second name
-in the folder, so that nothing that happens there meanwhile matters to who unpacks them.
+Blobs are downloaded to <store>/cache/blobs/, where the next pull finds them, and hard-linked into the
+folder, so that other pulls may delete the originals.
 """
 
 import hashlib
+import os
+import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+import requests
 
 from argosy_common.disk import why_no_room
-from argosy_common.errors import ArgosyError
+from argosy_common.errors import FULL, ArgosyError
 from argosy_common.files import write_json
 from argosy_common.units import amount
 from argosy_images.oci import INDEX_TYPE, LAYOUT, LAYOUT_FILE, NAME_ANNOTATION
 from argosy_images.registry.client import Client
-from argosy_images.registry.downloading import digest_of, download
 from argosy_images.registry.manifests import KINDS, Contents, Descriptor, read_contents
 from argosy_images.registry.reference import Reference
 from argosy_images.registry.registries_conf import places_of
-from argosy_images.registry.retry import Patience
+from argosy_images.registry.retry import PassingError, Patience
 from argosy_images.rootfs.flatten import link
 from argosy_images.store.store import Store
 
 AT_ONCE = 4
-"""Connections to a registry; more of them would only make others slower."""
+"""Parallel connections to a registry; more would only slow each other down."""
 
 SAY_EVERY_S = 5.0
 
 PART = ".part"
+
+CHUNK = 1 << 18
+ENOUGH = 1 << 20
+"""Bytes of a try that count as progress: a download with progress may be cut off any number of times."""
+
+Count = Callable[[int], None]
+"""Counts received bytes; negative for bytes to download again."""
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Pulled:
-    """An image in a folder.
+    """A pulled image in a folder.
 
     Args:
-        reference: with the digest that its tag stood for.
-        cached: its blobs in the cache, for which there is no use once it is in the store.
+        reference: with the digest of its tag.
+        cached: its blobs in the cache, to delete when the image is in the store.
     """
 
     reference: Reference
@@ -51,16 +61,16 @@ class Pulled:
     cached: tuple[Path, ...]
 
     def forget_downloads(self) -> None:
-        """Free the room that the blobs take, as far as they have no other name."""
+        """Delete the blobs from the cache."""
         for path in self.cached:
             path.unlink(missing_ok=True)
 
 
 def pull(store: Store, client: Client, folder: Path, say: Say) -> Pulled:
-    """Download the image of a client's reference into the new `folder`, an OCI image layout.
+    """Download the client's image to the new `folder`, an OCI image layout.
 
     Raises:
-        ArgosyError: saying what is wrong. What was downloaded stays for the next try.
+        ArgosyError: with the reason. Downloaded blobs stay for the next try.
     """
     contents = read_contents(client)
     layers, size = len(contents.blobs) - 1, amount(sum(blob.size for blob in contents.blobs))
@@ -69,7 +79,7 @@ def pull(store: Store, client: Client, folder: Path, say: Say) -> Pulled:
     blobs = folder / "blobs" / "sha256"
     blobs.mkdir(parents=True, mode=0o700)
     cache.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # With two pulls at once, the second finds the shared blobs.
+    # Of two pulls at once, the second finds the shared blobs in the cache.
     with store.locked("registry"):
         if why := why_no_room(cache, _missing(contents.blobs, cache)):
             raise ArgosyError(
@@ -83,7 +93,7 @@ def pull(store: Store, client: Client, folder: Path, say: Say) -> Pulled:
 
 
 def _missing(blobs: Sequence[Descriptor], cache: Path) -> int:
-    """Return bytes that are still to be downloaded."""
+    """Return the bytes that are missing in the cache."""
     missing = 0
     for blob in blobs:
         cached = cache / _hex(blob.digest)
@@ -95,12 +105,12 @@ def _missing(blobs: Sequence[Descriptor], cache: Path) -> int:
 
 
 def _part_of(cached: Path) -> Path:
-    """Return what there is of a blob that is not whole yet."""
+    """Return the path of an unfinished blob."""
     return cached.with_name(cached.name + PART)
 
 
 class Progress:
-    """Tells how far a pull is, in a line every few seconds."""
+    """Prints a pull's progress every few seconds."""
 
     def __init__(self, blobs: Sequence[Descriptor], say: Say) -> None:
         self._size = sum(blob.size for blob in blobs)
@@ -111,24 +121,24 @@ class Progress:
         self._told = time.monotonic()
 
     def count(self, number: int) -> None:
-        """Count bytes that came; or that were in vain, as a negative number."""
+        """Count received bytes; a negative number of bytes has to be received again."""
         with self._lock:
             self._done += number
             if time.monotonic() - self._told < SAY_EVERY_S:
                 return
             self._told = time.monotonic()
-            line = f"{self._whole} of {self._blobs} files whole, "
-            line += f"{amount(self._done)} of {amount(self._size)} here"
+            line = f"{self._whole} of {self._blobs} files complete, "
+            line += f"{amount(self._done)} of {amount(self._size)} received"
         self._say(line)
 
     def finish(self) -> None:
-        """Note that one more blob is whole."""
+        """Count a finished blob."""
         with self._lock:
             self._whole += 1
 
 
 class _Downloads:
-    """The blobs of an image, several at a time."""
+    """Downloads the blobs of an image in parallel."""
 
     def __init__(self, client: Client, cache: Path, blobs: Path, progress: Progress) -> None:
         self._client = client
@@ -137,7 +147,7 @@ class _Downloads:
         self._progress = progress
 
     def run(self, blobs: Sequence[Descriptor]) -> None:
-        # The largest first, so that none of them is waited for alone at the end.
+        # Largest first, so that no large blob is left alone at the end.
         ordered = sorted(blobs, key=lambda blob: -blob.size)
         with ThreadPoolExecutor(AT_ONCE) as threads:
             try:
@@ -149,14 +159,14 @@ class _Downloads:
                 raise
 
     def _get(self, blob: Descriptor) -> None:
-        """Have a blob in the cache, and its second name in the folder."""
+        """Download a blob to the cache, and link it into the folder."""
         cached, own = self._cache / _hex(blob.digest), self._blobs / _hex(blob.digest)
         if self._was_there(blob, cached, own):
             self._progress.count(blob.size)
         else:
             part = _part_of(cached)
-            download(self._client, blob, part, self._progress.count)
-            # In this order: by its name in the cache somebody else may forget it at once.
+            _download(self._client, blob, part, self._progress.count)
+            # Link first: another process may delete the blob from the cache at once.
             link(str(part), str(own))
             part.rename(cached)
         self._progress.finish()
@@ -166,15 +176,123 @@ class _Downloads:
             link(str(cached), str(own))
         except FileNotFoundError:
             return False
-        if digest_of(own) == blob.digest:
+        if _digest_of(own) == blob.digest:
             return True
         for path in (own, cached):
             path.unlink()
         return False
 
 
+def _download(client: Client, blob: Descriptor, part: Path, count: Count) -> None:
+    """Complete the file `part` to the whole blob, and verify its digest.
+
+    Raises:
+        PassingError: if the registry does not send all of it after several tries.
+        ArgosyError: if the digest is wrong twice, or the disk is full.
+    """
+    for is_last in (False, True):
+        _complete(client, blob, part, count)
+        if _digest_of(part) == blob.digest:
+            return
+        # The partial file or the connection may have been corrupt: try once more from the start.
+        count(-part.stat().st_size)
+        part.unlink()
+        if is_last:
+            raise ArgosyError(
+                f"{_title(client, blob)}: digest mismatch (twice): the registry or a proxy "
+                "sent wrong data"
+            )
+
+
+def _digest_of(path: Path) -> str:
+    """Return a file's digest, `sha256:…`."""
+    with path.open("rb") as stream:
+        return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
+
+
+def _title(client: Client, blob: Descriptor) -> str:
+    return f"{client.reference}: {blob.digest[:19]}"
+
+
+def _complete(client: Client, blob: Descriptor, part: Path, count: Count) -> None:
+    """Download until the part has the blob's size."""
+    if part.exists() and part.stat().st_size > blob.size:
+        part.unlink()
+    part.touch(mode=0o600)
+    count(part.stat().st_size)
+    while part.stat().st_size < blob.size:
+        before = part.stat().st_size
+        try:
+            client.patience.retry(lambda: _fetch_more(client, blob, part, count))
+        except PassingError:
+            if client.patience.stop.is_set() or part.stat().st_size - before < ENOUGH:
+                raise
+
+
+def _fetch_more(client: Client, blob: Descriptor, part: Path, count: Count) -> None:
+    """Request the missing bytes once.
+
+    Raises:
+        PassingError: if the response is incomplete.
+    """
+    begin = part.stat().st_size
+    # Unbuffered: received bytes stay in the part after any failure.
+    with (
+        client.blob(blob.digest, begin) as response,
+        part.open("r+b", buffering=0) as stream,
+    ):
+        if begin and not _goes_on(response, begin):
+            count(-begin)
+            stream.truncate(0)
+        if response.status_code == 416:
+            raise PassingError(f"{_title(client, blob)}: the registry sent less than it announced")
+        stream.seek(0, os.SEEK_END)
+        for chunk in _chunks(client, blob, response, blob.size - stream.tell()):
+            _write(stream, chunk)
+            count(len(chunk))
+
+
+def _chunks(
+    client: Client, blob: Descriptor, response: requests.Response, missing: int
+) -> Iterator[bytes]:
+    """Yield the body of a response, which must have `missing` bytes."""
+    while chunk := response.raw.read(CHUNK, decode_content=False):
+        if client.patience.stop.is_set():
+            raise PassingError(f"{_title(client, blob)}: stopped, since another part failed")
+        missing -= len(chunk)
+        if missing < 0:
+            raise ArgosyError(
+                f"{_title(client, blob)}: the registry sends more than its {blob.size} bytes"
+            )
+        yield chunk
+    if missing:
+        raise PassingError(
+            f"{_title(client, blob)}: {missing} of its {blob.size} bytes are missing"
+        )
+
+
+def _goes_on(response: requests.Response, begin: int) -> bool:
+    """Return whether the response begins at byte `begin`, not at the start."""
+    told = re.match(rf"bytes {begin}-", response.headers.get("Content-Range", ""))
+    return response.status_code == 206 and told is not None
+
+
+def _write(stream: IO[bytes], chunk: bytes) -> None:
+    try:
+        left = memoryview(chunk)
+        while left:
+            left = left[stream.write(left) :]
+    except OSError as problem:
+        if problem.errno not in FULL:
+            raise
+        raise ArgosyError(
+            f"{stream.name}: {problem.strerror}",
+            "free space and run again: the received part is kept",
+        ) from None
+
+
 def _describe(folder: Path, contents: Contents) -> None:
-    """Make an image layout of the folder."""
+    """Write the files that make the folder an image layout."""
     digest = f"sha256:{hashlib.sha256(contents.manifest).hexdigest()}"
     (folder / "blobs" / "sha256" / _hex(digest)).write_bytes(contents.manifest)
     entry: dict[str, Any] = {
@@ -194,16 +312,16 @@ def _hex(digest: str) -> str:
 
 
 def reach(reference: Reference, patience: Patience, tries: int | None = None) -> Client:
-    """Return a client of the first place that answers; a mirror has to have the image as well.
+    """Return a client of the first mirror that has the image, else of the registry.
 
-    Why a mirror was passed over is said. The image keeps its own name: its digest is the same everywhere.
+    Skipped mirrors are reported. The image keeps its name, since its digest is the same everywhere.
 
     Args:
-        tries: of each place; None: as often as for everything else.
+        tries: number of tries of the registry; None: as for other requests.
 
     Raises:
-        UnreachableError: when nobody answers at the last place.
-        ArgosyError: when it cannot be trusted, or the settings of registries forbid or confuse it.
+        UnreachableError: if the registry does not respond.
+        ArgosyError: if its certificate is invalid, or registries.conf blocks it or is damaged.
     """
     *mirrors, last = places_of(reference)
     for place in mirrors:

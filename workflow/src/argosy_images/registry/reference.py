@@ -1,4 +1,4 @@
-"""References to images as people write them: `docker.io/library/debian:bookworm`."""
+"""Parse references to images, such as `docker.io/library/debian:bookworm`."""
 
 import ipaddress
 import re
@@ -10,7 +10,7 @@ from argosy_common.errors import ArgosyError
 from argosy_images.oci import DIGEST
 
 TRANSPORT = "docker://"
-"""The prefix by which skopeo and podman distinguish a reference from a file."""
+"""Prefix of a reference, as in skopeo and podman."""
 
 DOCKER_HUB = "docker.io"
 _DOCKER_HUB_API = "registry-1.docker.io"
@@ -24,7 +24,7 @@ _LONGEST = 255
 
 @dataclass(frozen=True)
 class Reference:
-    """`[host[:port]/]repository[:tag][@digest]`; with a digest the tag is only a remark."""
+    """`[host[:port]/]repository[:tag][@digest]`; a digest takes precedence over the tag."""
 
     host: str
     repository: str
@@ -33,11 +33,7 @@ class Reference:
 
     @classmethod
     def parse(cls, text: str) -> "Reference":
-        """Read a reference; the first part is a host when it looks like one, else docker.io is meant.
-
-        Raises:
-            ArgosyError: saying which part is not written as it must be.
-        """
+        """Parse a reference. The first part is a host if it looks like one; the default is docker.io."""
         rest, at, digest = text.removeprefix(TRANSPORT).partition("@")
         _check_part(
             text, digest if at else None, DIGEST, "a digest is sha256: and 64 hexadecimal digits"
@@ -61,31 +57,31 @@ class Reference:
 
     @property
     def wanted(self) -> str:
-        """The digest to ask the registry for, or else the tag."""
+        """The digest, else the tag, to request from the registry."""
         return self.digest or self.tag or "latest"
 
     @property
     def api(self) -> str:
-        """URL of the registry's API; on loopback without TLS, as docker does."""
+        """URL of the registry's API; without TLS on loopback, like Docker."""
         scheme = "http" if self.is_local else "https"
         return f"{scheme}://{self._api_host}/v2/"
 
     @property
     def is_local(self) -> bool:
-        """Whether the registry is on this machine, where it is spoken to without TLS."""
-        return is_loopback(_without_port(self._api_host))
+        """Whether the registry is on this machine, so that it is used without TLS."""
+        return is_loopback(re.sub(r":[0-9]+$", "", self._api_host))
 
     @property
     def _api_host(self) -> str:
         return _DOCKER_HUB_API if self.host == DOCKER_HUB else self.host
 
     def pinned(self, digest: str) -> "Reference":
-        """Return the same with the digest that the tag stands for at the moment."""
+        """Return this reference with a digest."""
         return replace(self, digest=digest)
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host's name means this machine for certain, and no network is in between."""
+    """Return whether a host is certainly this machine, reached without a network."""
     if host == "localhost":
         return True
     try:
@@ -95,7 +91,7 @@ def is_loopback(host: str) -> bool:
 
 
 def reaches_here(host: str) -> bool:
-    """Return whether a host leads to this machine however it is spelled; names are not looked up."""
+    """Return whether a host is this machine in any spelling; names are not looked up."""
     host = host.strip("[]").rstrip(".").lower()
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -103,16 +99,12 @@ def reaches_here(host: str) -> bool:
         found = ipaddress.ip_address(host)
     except ValueError:
         try:
-            # As the resolver reads 127.1, 0x7f000001 and 2130706433.
+            # The resolver also accepts 127.1, 0x7f000001 and 2130706433.
             found = ipaddress.ip_address(socket.inet_aton(host))
         except (OSError, ValueError):
             return False
     found = getattr(found, "ipv4_mapped", None) or found
     return found.is_loopback or found.is_unspecified
-
-
-def _without_port(host: str) -> str:
-    return re.sub(r":[0-9]+$", "", host)
 
 
 def _check_part(text: str, part: str | None, pattern: re.Pattern[str], rule: str) -> None:
@@ -121,7 +113,7 @@ def _check_part(text: str, part: str | None, pattern: re.Pattern[str], rule: str
 
 
 def split_source(source: str) -> tuple[Path, str]:
-    """Return the file or folder that there is, and the name behind a colon of an image in it."""
+    """Split `PATH[:IMAGE]` into the longest existing path and the name of an image in it."""
     end = len(source)
     while end > 0 and not Path(source[:end]).exists():
         end = source.rfind(":", 0, end)

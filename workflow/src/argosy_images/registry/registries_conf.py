@@ -1,6 +1,6 @@
-"""Reads settings of registries by user or site: registries.conf, as podman does.
+"""Read registries.conf of the user or the site, like podman.
 
-Mirrors and other places of registries, and those that may be spoken to without TLS.
+It sets mirrors and other locations of registries, and registries without TLS.
 https://github.com/containers/image/blob/main/docs/containers-registries.conf.5.md
 """
 
@@ -17,7 +17,7 @@ from argosy_images.registry.reference import Reference
 
 @dataclass(frozen=True)
 class _Place:
-    """A registry, or a part of one, of which the settings say something; `where` is the file."""
+    """An entry of registries.conf for a registry or part of one; `where` is the file."""
 
     prefix: str
     location: str
@@ -27,19 +27,19 @@ class _Place:
     where: Path
 
     def holds(self, name: str) -> bool:
-        """Return whether an image's name, with its registry, lies there."""
+        """Return whether an image's full name has this entry's prefix."""
         return f"{name}/".startswith(f"{self.prefix.rstrip('/')}/")
 
 
 def places_of(
     reference: Reference, variables: Mapping[str, str] = os.environ
 ) -> tuple[Reference, ...]:
-    """Return where an image is to be asked for, one place after the other: mirrors, then where it is.
+    """Return the references to try in order: mirrors first, then the registry's location.
 
-    The digest or tag stays. Of several settings that of the longest prefix counts, and of the first file.
+    Tag and digest stay. The entry with the longest prefix applies, in the first file that has it.
 
     Raises:
-        ArgosyError: naming the file that forbids the registry, or cannot be understood.
+        ArgosyError: with the file that blocks the registry, or is damaged.
     """
     name = f"{reference.host}/{reference.repository}"
     found = [place for place in _places(variables) if place.holds(name)]
@@ -56,11 +56,7 @@ def places_of(
 
 
 def is_said_insecure(reference: Reference, variables: Mapping[str, str] = os.environ) -> bool:
-    """Return whether a file says `insecure = true` of the image's registry, or of its part with the image.
-
-    Raises:
-        ArgosyError: naming a file that cannot be understood.
-    """
+    """Return whether registries.conf sets `insecure = true` for the image's registry or a prefix of it."""
     name = f"{reference.host}/{reference.repository}"
     return any(
         f"{name}/".startswith(f"{insecure.rstrip('/')}/")
@@ -70,7 +66,7 @@ def is_said_insecure(reference: Reference, variables: Mapping[str, str] = os.env
 
 
 def settings_file(variables: Mapping[str, str] = os.environ) -> Path:
-    """Return the user's own file, which need not be there."""
+    """Return the path of the user's registries.conf, which may not exist."""
     if chosen := variables.get("CONTAINERS_REGISTRIES_CONF"):
         return Path(chosen)
     home = Path(variables.get("HOME") or Path.home())

@@ -1,4 +1,4 @@
-"""Trying again what may pass by itself, with pauses that grow."""
+"""Retry temporary failures with growing pauses."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,19 +8,19 @@ from typing import TypeVar
 from argosy_common.errors import ArgosyError
 
 PAUSES_S = (1.0, 2.0, 4.0, 8.0)
-"""Between the tries of one thing, of which there is one more."""
+"""Seconds between tries."""
 
 LONGEST_WAIT_S = 120.0
-"""Longest wait that a registry may ask for; a longer one is an error."""
+"""Seconds of the longest accepted Retry-After; a longer one is an error."""
 
 T = TypeVar("T")
 
 
 class PassingError(ArgosyError):
-    """The registry could not answer this time.
+    """A temporary failure of the registry.
 
     Args:
-        wait: seconds that it asks to be left alone.
+        wait: seconds to wait, from Retry-After.
     """
 
     def __init__(self, message: str, wait: float = 0.0) -> None:
@@ -29,36 +29,32 @@ class PassingError(ArgosyError):
 
 
 class UnreachableError(PassingError):
-    """No answer at all: no network, no such host, or a time-out."""
+    """No response: no network, unknown host, or time-out."""
 
 
 class UnusableProxyError(UnreachableError):
-    """The environment names a proxy that we cannot speak to, however often it is tried."""
-
-
-def _say_nothing(line: str) -> None:
-    pass
+    """The environment names an unsupported or invalid proxy; a retry is useless."""
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How often something is tried.
+    """A retry policy.
 
     Args:
         pauses: seconds between the tries.
-        say: is told of each try that failed, when another one follows.
-        stop: ends all pauses, and with them the tries.
+        say: prints a message before each retry.
+        stop: ends all pauses and retries.
     """
 
     pauses: tuple[float, ...] = PAUSES_S
-    say: Callable[[str], None] = _say_nothing
+    say: Callable[[str], None] = lambda line: None
     stop: Event = field(default_factory=Event)
 
-    def with_it(self, action: Callable[[], T]) -> T:
-        """Return what `action` returns at last.
+    def retry(self, action: Callable[[], T]) -> T:
+        """Call `action` until it returns, and return its result.
 
         Raises:
-            PassingError: of the same kind as the last one, saying how often it was tried.
+            PassingError: the last one, with the number of tries.
         """
         for number in range(1, len(self.pauses) + 2):
             try:

@@ -1,6 +1,6 @@
-"""One HTTP exchange with a registry, and in plain words why there was none.
+"""Send one HTTP request to a registry, with readable errors.
 
-Redirects are followed here and not by requests: what authorizes us is for one host, and for no other.
+Redirects are followed here and not by requests, so that authorization stays on its host.
 """
 
 import re
@@ -27,7 +27,7 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 
 
 class _NoOtherLogin(AuthBase):
-    """Stands where requests would else put what it finds in ~/.netrc."""
+    """Keeps requests from adding logins from ~/.netrc."""
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         return request
@@ -41,30 +41,30 @@ def exchange(
     form: Mapping[str, str] | None = None,
     read_s: float = READ_S,
 ) -> Iterator[requests.Response]:
-    """Open the answer to a GET, or to a POST of `form`; its body is yet to be read.
+    """Yield the response to a GET, or to a POST of `form`, with its body unread.
 
     Raises:
-        UnusableProxyError: when the environment names a proxy that is none, or speaks SOCKS.
-        UnreachableError: when nobody answers.
-        PassingError: when the answer breaks off.
-        ArgosyError: when it must not be asked, or proves to be somebody else.
+        UnusableProxyError: if the environment's proxy is invalid or a SOCKS proxy.
+        UnreachableError: if there is no response.
+        PassingError: if the response is cut off.
+        ArgosyError: if the URL is not allowed, or its certificate is invalid.
     """
     with requests.Session() as session:
         session.auth = _NoOtherLogin()
-        with spoken(url):
+        with _readable_errors(url):
             response = _send(session, url, headers, form, read_s)
         try:
-            with spoken(response.url):
+            with _readable_errors(response.url):
                 yield response
         finally:
             response.close()
 
 
 @contextmanager
-def spoken(url: str) -> Iterator[None]:
-    """Turn what requests and urllib3 raise into errors for people.
+def _readable_errors(url: str) -> Iterator[None]:
+    """Convert errors of requests and urllib3 to errors for users.
 
-    Their own texts are not shown: they hold whole addresses, and those may hold secrets.
+    Their own messages are hidden, since they contain whole URLs, perhaps with secrets.
     """
     host = urlsplit(url).netloc
     try:
@@ -83,10 +83,10 @@ def spoken(url: str) -> Iterator[None]:
 
 
 def read_body(response: requests.Response, longest: int) -> bytes:
-    """Return the body, or as much of it as is longer than `longest` by one byte.
+    """Return the body, or its first `longest` + 1 bytes.
 
     Raises:
-        HTTPError: when it breaks off, which a single call would not tell.
+        HTTPError: if the body is cut off, which a single read would not report.
     """
     body = b""
     while len(body) <= longest:
@@ -132,7 +132,7 @@ def _send(
 
 _SECRET = ("Authorization",)
 
-# To requests this means that those of the environment are not for this one.
+# Makes requests ignore the environment's proxies.
 _NO_PROXIES = cast(dict[str, str], dict.fromkeys(("http", "https", "all")))
 
 
@@ -142,7 +142,7 @@ def _origin(url: str) -> tuple[str, str]:
 
 
 def _check_address(url: str) -> None:
-    """Refuse to send anything over a network unencrypted."""
+    """Reject unencrypted connections over a network."""
     found = urlsplit(url)
     if found.scheme == "https" or (found.scheme == "http" and is_loopback(found.hostname or "")):
         return
@@ -153,11 +153,7 @@ def _check_address(url: str) -> None:
 
 
 def _proxy_of(url: str) -> str:
-    """Return the proxy by which an address is asked, without its login; empty where there is none.
-
-    Raises:
-        UnusableProxyError: when requests would not know how to speak to it.
-    """
+    """Return the proxy for a URL, without its login, or an empty string."""
     host = urlsplit(url)
     if is_loopback(host.hostname or ""):
         return ""
@@ -170,7 +166,7 @@ def _proxy_of(url: str) -> str:
         found = Url()
     shown = f"{found.scheme}://{found.netloc}"
     if found.scheme and found.scheme.startswith("socks"):
-        told = f"the proxy {shown} is one of SOCKS, which is not supported"
+        told = f"the proxy {shown} is a SOCKS proxy, which is not supported"
     elif not found.host or found.scheme not in ("http", "https"):
         told = "HTTPS_PROXY or ALL_PROXY is not the address of a proxy"
     else:
@@ -181,10 +177,10 @@ def _proxy_of(url: str) -> str:
 
 
 def _reason(problem: Exception, proxy: str) -> str:
-    """Return why there was no connection, to the host itself or by way of a proxy."""
+    """Describe why a connection failed, to the host or to its proxy."""
     if isinstance(problem, requests.exceptions.ProxyError):
         return _reason_of_proxy(problem, proxy)
-    return _reason_of_host(problem) + (f", by way of the proxy {proxy}" if proxy else "")
+    return _reason_of_host(problem) + (f", through the proxy {proxy}" if proxy else "")
 
 
 def _reason_of_proxy(problem: Exception, proxy: str) -> str:
@@ -193,9 +189,9 @@ def _reason_of_proxy(problem: Exception, proxy: str) -> str:
         return f"the proxy's name {proxy} is unknown, or there is no network"
     if any(isinstance(one, NewConnectionError) for one in causes):
         return f"the proxy {proxy} does not answer ({_innermost(problem)})"
-    # As http.client says it: "Tunnel connection failed: 403 Forbidden".
+    # The message of http.client: "Tunnel connection failed: 403 Forbidden".
     status = re.search(r"failed: (\d{3})\b", str(causes[-1]))
-    return f"the proxy {proxy} does not let us through" + (f" (HTTP {status[1]})" if status else "")
+    return f"the proxy {proxy} rejects the connection" + (f" (HTTP {status[1]})" if status else "")
 
 
 def _reason_of_host(problem: Exception) -> str:
@@ -214,7 +210,7 @@ def _reason_of_host(problem: Exception) -> str:
 
 
 def _innermost(problem: BaseException) -> str:
-    """Return what the system said at last; never what holds an address."""
+    """Return the system's reason of the innermost error; it contains no URL."""
     *_, last = _causes(problem)
     reason = getattr(last, "verify_message", None) or getattr(last, "reason", None)
     said = reason or getattr(last, "strerror", None)
@@ -222,7 +218,7 @@ def _innermost(problem: BaseException) -> str:
 
 
 def _causes(problem: BaseException) -> Iterator[BaseException]:
-    """Return the problem and what it came from, the innermost last."""
+    """Return the error and its causes, the innermost last."""
     seen: list[BaseException] = []
     following: object = problem
     while isinstance(following, BaseException) and following not in seen:

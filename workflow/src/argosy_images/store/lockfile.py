@@ -1,4 +1,4 @@
-"""image.lock: which image exactly, by digest, and what it was made of."""
+"""Read and write image.lock: the digest of an image, and its steps."""
 
 import re
 from pathlib import Path
@@ -11,27 +11,27 @@ from argosy_common.files import write_json
 from argosy_images.oci import DIGEST, ImageConfig
 
 Digest = Annotated[str, Field(pattern=f"^{DIGEST.pattern}$")]
-"""It names folders, and stands in scripts."""
+"""Digest of an image or layer; it becomes a folder's name and part of batch scripts."""
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}")
-"""Pattern of an image's name in a project: a folder's name."""
+"""Pattern of an image's name, which is a folder's name."""
 ImageName = Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
 
 
 class LockModel(BaseModel):
-    """Immutable, and strict about unknown keys."""
+    """Immutable model without unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class LockedStep(LockModel):
-    """One instruction, and the digest of the layer it made; None where it changed no file."""
+    """An instruction and the digest of its layer; None if it changed no file."""
 
     instruction: str
     diff_id: Digest | None
 
 
 class LockedBase(LockModel):
-    """The image that FROM named, and its source."""
+    """The image of FROM and its source."""
 
     reference: str
     source: Literal["registry", "archive", "scratch", "file"]
@@ -40,10 +40,9 @@ class LockedBase(LockModel):
 
 
 class ImageLock(LockModel):
-    """The content of image.lock. It is the same file for the same image.
+    """The content of image.lock. The same image gives the same file, byte for byte.
 
-    It holds neither times nor the Containerfile's comments and lines, so that what depends on it is made
-    again when the image is another one, and only then.
+    It has no times, comments and line numbers, so its dependants only rerun if the image changes.
     """
 
     schema_version: Literal[2] = 2
@@ -56,7 +55,7 @@ class ImageLock(LockModel):
 
     @staticmethod
     def path_of(project: Path, name: str) -> Path:
-        """Return where a project's image is locked."""
+        """Return the path of a project's image.lock."""
         return project / "resources" / "images" / name / "image.lock"
 
     @staticmethod
@@ -69,7 +68,7 @@ class ImageLock(LockModel):
         """Read an image.lock.
 
         Raises:
-            ArgosyError: when it is missing, damaged or from another version of Argosy.
+            ArgosyError: if it is missing, damaged or from another version of Argosy.
         """
         if not path.is_file():
             raise ArgosyError(f"{path}: the image is not built yet", "run: argosy image build")

@@ -1,8 +1,8 @@
-"""Temporary folders of a process, and the removal of those that killed ones left.
+"""Create temporary folders, and remove the leftovers of killed processes.
 
-A folder is locked (flock) as long as its process, or a container of it, lives. The kernel gives the lock
-back however they end, so a free lock says that nobody uses the folder any more. Its name begins with that
-of the host, since locks on a shared file system may count on one host alone.
+A folder is locked (flock) while its process or a container of it lives. The kernel releases the lock at
+exit, so a free lock marks a leftover. The name begins with the host's name, since on a shared file system
+locks may be local to one host.
 """
 
 import fcntl
@@ -17,27 +17,27 @@ from argosy_common.disk import remove_tree
 
 @contextmanager
 def private_folder(place: Path | None = None) -> Iterator[tuple[Path, int]]:
-    """Make a temporary folder of this user alone, gone afterwards whatever happens, and its lock.
+    """Yield a temporary folder of this user and the descriptor of its lock; remove the folder afterwards.
 
     Args:
-        place: where to make it; None: where temporary files go, and `sweep` looks.
+        place: the parent folder; None: the default for temporary files, where `sweep` looks.
     """
     folder, lock = _make(place)
     try:
         yield folder, lock
     finally:
-        # A program may leave folders that are deeper than any call takes.
+        # A program may leave folders nested too deeply for any system call.
         with suppress(OSError):
             remove_tree(folder)
         os.close(lock)
 
 
 def sweep() -> None:
-    """Remove the folders of this user on this host whose processes are gone."""
+    """Remove this user's leftover folders on this host."""
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
             name = entry.name.removeprefix(_prefix())
-            # The rest has no hyphen; another host's name may go on where ours ends.
+            # The random part has no hyphen, but another host's name may begin with this one's.
             if name != entry.name and "-" not in name:
                 with suppress(OSError):
                     _remove_left(Path(entry.path))
@@ -48,7 +48,7 @@ def _prefix() -> str:
 
 
 def _make(place: Path | None) -> tuple[Path, int]:
-    # Somebody who sweeps may be quicker than we, and take it for one that was left.
+    # A sweep may remove the new folder before it is locked.
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_prefix(), dir=place))
         try:
@@ -61,7 +61,7 @@ def _make(place: Path | None) -> tuple[Path, int]:
             os.close(lock)
             continue
         except OSError:
-            # No locks on this file system: nobody gets one, so nobody removes it.
+            # This file system has no locks, so no sweep removes the folder.
             return folder, lock
         if folder.is_dir():
             return folder, lock
@@ -69,10 +69,10 @@ def _make(place: Path | None) -> tuple[Path, int]:
 
 
 def _remove_left(folder: Path) -> None:
-    """Remove the folder if it is ours and nobody holds its lock.
+    """Remove this user's folder if its lock is free.
 
     Raises:
-        OSError: when somebody does, or it is not a folder.
+        OSError: if the lock is held, or the path is no folder.
     """
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:

@@ -1,4 +1,4 @@
-"""A store that others run images from: what they need is opened to them, and nothing else."""
+"""Share a store: open to other users the files that they need to run its images, and no others."""
 
 import os
 import stat
@@ -9,10 +9,10 @@ from argosy_common.errors import ArgosyError
 from argosy_images.store.store import Store
 
 TOOLS = ("tools", "udocker", "udocker-repository", "drivers", "engines", "history")
-"""Folders of programs for containers, and of notes: whole, and as this user made them."""
+"""Folders of tools and notes, opened with all subfolders."""
 
 IMAGES = ("roots", "archives")
-"""Folders of frozen images. The files in the images keep their modes, which are part of the images."""
+"""Folders of frozen images; files in the images keep their modes."""
 
 LAYERS = "layers"
 
@@ -22,13 +22,13 @@ _WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def share(store: Store, say: Callable[[str], None]) -> None:
-    """Let everybody who can reach the store's folder run its images; the rest of it stays closed.
+    """Let all users who can reach the store's folder run its images.
 
-    Others see which steps are cached, so that a build of theirs finds its image. Files of layers, builds
-    and downloads are the owner's alone, and nobody else can change anything.
+    They can also read which steps are cached, so that their own build finds the image. Files of layers,
+    builds and downloads stay private, and nobody else can write to the store.
 
     Raises:
-        ArgosyError: when there is no store, or it is somebody else's.
+        ArgosyError: if the store is missing, or belongs to another user.
     """
     if not store.path.is_dir():
         raise ArgosyError(f"{store.path}: there is no store yet", "run: argosy image build IMAGE")
@@ -47,7 +47,7 @@ def share(store: Store, say: Callable[[str], None]) -> None:
             (layer / "diff").chmod(0o700)
             _open(layer, whole=False)
     _open(layers, whole=False)
-    # At last: until here nobody comes in.
+    # Last: until here, the store is closed.
     _open(store.path, whole=False)
     say(
         f"{store.path}: users who can reach this folder can run its images; share again after each build"
@@ -55,7 +55,7 @@ def share(store: Store, say: Callable[[str], None]) -> None:
 
 
 def _open(folder: Path, *, whole: bool) -> None:
-    """Let others enter a folder and read the files in it; those in its folders as well, if `whole`."""
+    """Let others enter a folder and read its files, with `whole` also in its subfolders."""
     if folder.is_symlink() or not folder.is_dir():
         return
     for path in folder.iterdir():

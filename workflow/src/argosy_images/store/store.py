@@ -1,21 +1,21 @@
-"""The folder of images on disk, and its locks.
+"""The store: a folder with images, tools and locks.
 
-<store>/tools/           container tools put together from the distribution's packages
-<store>/udocker/         udocker's tools, where it has installed them
-<store>/udocker-repository/  the UDOCKER_DIR by which udocker shows and runs the frozen images
-<store>/layers/<key>/    one cached build step: diff/ and layer.json
+<store>/tools/           container tools unpacked from the distribution's packages
+<store>/udocker/         udocker's tools, if udocker has installed them
+<store>/udocker-repository/  the UDOCKER_DIR through which udocker lists and runs the frozen images
+<store>/layers/<key>/    a cached build step: diff/ and layer.json
 <store>/roots/<digest>/  a frozen root file system, complete and read-only
-<store>/archives/        frozen images as one file each, for nodes that unpack them
-<store>/builds/<image>/  what builds under way work with, each in a folder of its own
-<store>/drivers/<v>/     NVIDIA's driver in that version, for containers
-<store>/engines/         which engine was chosen, for each kind of host
-<store>/history/         what the last build of each image was made of
-<store>/uses/, projects/  who needs which image: see `uses.py`
-<store>/trash/           what is being deleted
+<store>/archives/        packed images, for nodes that unpack them
+<store>/builds/<image>/  temporary folders of running builds
+<store>/drivers/<v>/     NVIDIA's driver of version v, for containers
+<store>/engines/         the engine chosen for each kind of host
+<store>/history/         the inputs of each image's last build
+<store>/uses/, projects/  users of images: see `uses.py`
+<store>/trash/           files that are being deleted
 <store>/cache/           downloads kept between builds, never part of an image
-<store>/cache/images/    what each image's steps keep for its next build, seen by no other image
-<store>/cache/blobs/     what was downloaded of images whose pull is not finished
-<store>/locks/           one file for each thing that one process does at a time
+<store>/cache/images/    caches of each image's steps, private to the image
+<store>/cache/blobs/     blobs of unfinished pulls
+<store>/locks/           a file for each lock
 """
 
 import os
@@ -37,87 +37,87 @@ if TYPE_CHECKING:
 
 QUIET_WAIT_S = 2
 LONGEST_WAIT_S = 2 * 3600
-"""Seconds of waiting for a lock: until a message, and until an error."""
+"""Seconds of waiting for a lock before a message, and before an error."""
 
 
 @dataclass(frozen=True)
 class Store:
-    """The folder of images and tools; by default `.argosy` in the project, so nothing leaks out of it."""
+    """The folder of images and tools; by default `.argosy` in the project."""
 
     path: Path
 
     VARIABLE: ClassVar[str] = "ARGOSY_STORE"
-    """The environment variable that names another store than the project's."""
+    """Environment variable with the path of another store."""
     TRUSTED_VARIABLE: ClassVar[str] = TRUSTED_VARIABLE
-    """The environment variable that names users who may replace the store."""
+    """Environment variable with users who may replace the store."""
 
     @classmethod
     def of_project(cls, project: Path) -> "Store":
-        """Return the project's store, or the one that the environment variable ARGOSY_STORE names.
+        """Return the project's store, or the store named by ARGOSY_STORE.
 
-        Either may be a link to where there is room; runc takes no root file system behind one.
+        Links are resolved: the store may be a link to a larger disk, and runc rejects paths with links.
 
         Raises:
-            ArgosyError: when others than its owner may replace it, as what lies there runs as the user.
+            ArgosyError: if others than its owner may replace it, since its files run as this user.
         """
         place = Path(os.environ.get(cls.VARIABLE) or project / ".argosy").absolute()
         check_place(
             place,
-            f"files in the store {place} run as you: remove that permission (chmod go-w), let "
-            f"{cls.VARIABLE} name a folder that only you can replace, or {TRUSTED_VARIABLE} name whom "
-            "you trust so",
+            f"files in the store {place} run as you: remove that permission (chmod go-w), set "
+            f"{cls.VARIABLE} to a folder that only you can replace, or list trusted users in "
+            f"{TRUSTED_VARIABLE}",
         )
         return cls(Path(os.path.realpath(place)))
 
     @property
     def is_writable(self) -> bool:
-        """Whether it can be changed from here; not where it is mounted read-only, or somebody else's."""
+        """Whether this user may write to the store, or create it."""
         return os.access(next(filter(os.path.lexists, (self.path, *self.path.parents))), os.W_OK)
 
     @property
     def tools(self) -> Path:
-        """Tools unpacked from the distribution's packages."""
+        """Folder of tools unpacked from the distribution's packages."""
         return self.path / "tools"
 
     @property
     def udocker(self) -> Path:
-        """The folder where udocker has installed its tools."""
+        """Folder of udocker's own tools."""
         return self.path / "udocker"
 
     @property
     def udocker_repository(self) -> Path:
-        """The UDOCKER_DIR that shows the images to udocker's commands."""
+        """UDOCKER_DIR through which udocker lists the images."""
         return self.path / "udocker-repository"
 
     def driver(self, version: str) -> Path:
-        """Return what belongs to this version of NVIDIA's driver."""
+        """Return the folder of a version of NVIDIA's driver."""
         return self.path / "drivers" / version
 
     @property
     def uses(self) -> "Uses":
-        """The notes of projects and runs that need its images."""
-        # Imported where it is needed: most nodes note nothing.
+        """Notes of projects and runs that need its images."""
+        # Imported late: most nodes write no note.
         from argosy_images.store.uses import Uses
 
         return Uses(self.path)
 
     @property
     def engines(self) -> Path:
-        """Which engine was chosen, for each kind of host."""
+        """Folder of the chosen engine of each kind of host."""
         return self.path / "engines"
 
     @property
     def downloads(self) -> Path:
-        """Kept between builds, bound into them, never part of an image."""
+        """Folder of downloads and caches kept between builds, never part of an image."""
         return self.path / "cache"
 
     @property
     def blobs(self) -> Path:
-        """Downloads of images: whole ones by the digits of their digests, and parts."""
+        """Folder of downloaded blobs, named by their digests, and unfinished ones (.part)."""
         return self.downloads / "blobs"
 
     def layer(self, key: str) -> Path:
-        """Return the folder of one cached step."""
+        """Return the folder of a cached step."""
         return self.path / "layers" / key
 
     def root(self, digest: str) -> Path:
@@ -125,24 +125,23 @@ class Store:
         return self.path / "roots" / digest.replace(":", "-")
 
     def description(self, digest: str) -> Path:
-        """Return the lock of the frozen image, kept beside it: how its programs expect to be started."""
+        """Return the path of a frozen image's description, a copy of its image.lock."""
         root = self.root(digest)
         return root.with_name(f"{root.name}.json")
 
     def archive(self, digest: str) -> Path:
-        """Return the frozen image as one file, for nodes that unpack it."""
+        """Return the path of the packed image."""
         return self.path / "archives" / f"{digest.replace(':', '-')}.tar.zst"
 
     def history(self, image: str) -> Path:
-        """Return what the last build of an image was made of."""
+        """Return the path of the record of an image's last build."""
         return self.path / "history" / f"{image}.json"
 
     @contextmanager
     def workspace(self, image: str) -> Iterator[Path]:
-        """Make a new folder for work on an image, gone afterwards, for who holds the image's lock.
+        """Yield a new temporary folder for an image; the caller holds the image's lock.
 
-        What killed builds left goes as well. It is never worked in: processes of a build that was
-        killed a moment ago may still change it until they have come to their end.
+        Leftovers of killed builds are deleted, never reused: their last processes may still write there.
         """
         builds = self.path / "builds" / image
         builds.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -157,13 +156,12 @@ class Store:
 
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:
-        """Hold a lock, such as an image's: two builds of it do the work once, one after the other.
+        """Hold a lock, such as an image's; wait for other holders.
 
         Raises:
-            ArgosyError: when somebody else holds it for longer than two hours, or the store cannot be
-                written to.
+            ArgosyError: if another process holds it for two hours, or the store is read-only.
         """
-        # Imported where it is needed: starting a container takes no lock, and every node waits for it.
+        # Imported late: a container's start needs no lock, and each node waits for imports.
         from filelock import FileLock, Timeout
 
         path = self.path / "locks" / f"{name}.lock"
@@ -176,7 +174,7 @@ class Store:
                 lock.acquire(timeout=QUIET_WAIT_S)
             except Timeout:
                 print(
-                    f"waiting for {_said_in(holder)}, which holds {path}",
+                    f"waiting for {_holder_in(holder)}, which holds {path}",
                     file=sys.stderr,
                     flush=True,
                 )
@@ -185,7 +183,7 @@ class Store:
         except Timeout:
             hours = LONGEST_WAIT_S // 3600
             raise ArgosyError(
-                f"{path}: {_said_in(holder)} has held this lock for {hours} h"
+                f"{path}: {_holder_in(holder)} has held this lock for {hours} h"
             ) from None
         except OSError as problem:
             if problem.errno not in READ_ONLY:
@@ -197,7 +195,7 @@ class Store:
             lock.release()
 
     def read_only(self, why: str = "this changes the store") -> ArgosyError:
-        """Return what to say where the store cannot be changed; `why` it has to be, in a clause."""
+        """Return the error for a read-only store; `why` is a clause with the reason for writing."""
         return ArgosyError(
             f"{self.path}: {why}, but the store is read-only here: run the command on a host that "
             f"can write to it, or set {self.VARIABLE} to another folder"
@@ -205,20 +203,16 @@ class Store:
 
     @contextmanager
     def changing(self, image: str) -> Iterator[None]:
-        """Build or import an image: nobody else does meanwhile, and nothing is pruned.
-
-        Raises:
-            ArgosyError: as `locked`.
-        """
+        """Hold an image's lock for a build or import; no other build of it and no prune run meanwhile."""
         with self.locked(f"image-{image}"):
-            # `prune` holds this one and then looks for the other; whoever comes second sees the first.
+            # `prune` takes this lock before it checks the image's, so one of the two sees the other.
             with self.locked("prune"):
                 pass
             yield
 
 
-def _said_in(holder: Path) -> str:
-    """Return who wrote the note beside a lock; it is of the last that took it."""
+def _holder_in(holder: Path) -> str:
+    """Return the process in the note beside a lock, its last holder."""
     try:
         return holder.read_text(encoding="utf-8").strip() or "another process"
     except OSError:

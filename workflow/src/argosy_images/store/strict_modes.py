@@ -1,4 +1,4 @@
-"""Folders whose content runs as this user: nobody else may change them, as sshd's StrictModes has it."""
+"""Check that no other user can replace folders whose files run as this user, like sshd's StrictModes."""
 
 import os
 import stat
@@ -10,13 +10,13 @@ from pathlib import Path
 from argosy_common.errors import ArgosyError
 
 TRUSTED_VARIABLE = "ARGOSY_TRUSTED"
-"""Names of users and groups, with commas between them, who may replace this user's folders."""
+"""Environment variable with users and groups, separated by commas, who may replace this user's folders."""
 
 MOST_LINKS = 40
-"""Symbolic links on one path, as in the kernel."""
+"""Symbolic links followed on one path, as in the kernel."""
 
 _ACCESS_LIST = "system.posix_acl_access"
-"""Entries of a tag, rights and a number; in the words of acl(5) ACL_USER, ACL_GROUP_OBJ and ACL_GROUP."""
+"""Extended attribute with entries (tag, rights, id); tags ACL_USER, ACL_GROUP_OBJ, ACL_GROUP of acl(5)."""
 _USER, _OWN_GROUP, _GROUP, _WRITE = 2, 4, 8, 2
 
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -24,17 +24,17 @@ _WALK = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def open_strictly(place: Path, remedy: str) -> int:
-    """Return a descriptor of a folder that only its owner, root and this user can replace.
+    """Open a folder that only its owner, root and this user can replace.
 
-    Every folder on the way is opened in the one before it, so what was looked at is what is used. Others
-    may write to one that has the sticky bit, as /tmp does: there they cannot rename what is not theirs.
+    Each folder on the path is opened relative to its parent, so the checked folder is the opened one.
+    Folders with the sticky bit, such as /tmp, may be writable to others, who cannot rename entries there.
 
     Args:
-        place: without symbolic links.
+        place: a path without symbolic links.
 
     Raises:
-        ArgosyError: naming the folder that others could change.
-        OSError: when there is none.
+        ArgosyError: with the folder that others could change.
+        OSError: if the folder does not exist.
     """
     path = Path("/")
     folder = os.open("/", _WALK)
@@ -58,16 +58,13 @@ def open_strictly(place: Path, remedy: str) -> int:
 
 
 def check_place(place: Path, remedy: str) -> None:
-    """Refuse a place unless only this user, root and its owner can replace it, or a folder on the way.
+    """Raise an error if users besides the owner, root and this user can replace a folder or its parents.
 
-    A place that another user owns is his to fill; there, a folder with the sticky bit is refused as well,
-    since anybody could have made the place in it.
+    For a place that another user owns, parents with the sticky bit are rejected as well: anybody could
+    have created the place there.
 
     Args:
-        place: an absolute path, there or not; links on the way are looked at and followed.
-
-    Raises:
-        ArgosyError: naming the folder or link that others could change.
+        place: an absolute path, existing or not; links on the path are checked and followed.
     """
     way, is_there = _way_to(place)
     owner = way[-1][1].st_uid if is_there else os.geteuid()
@@ -83,7 +80,7 @@ def check_place(place: Path, remedy: str) -> None:
 
 
 def _way_to(place: Path) -> tuple[list[tuple[Path, os.stat_result]], bool]:
-    """Return the folders and links on the way to a place, as far as it is there, and whether it is."""
+    """Return the existing folders and links on the path to a place, and whether the place exists."""
     at, names, links = Path("/"), [*reversed(place.parts[1:])], 0
     way = [(at, at.lstat())]
     while names:
@@ -94,7 +91,7 @@ def _way_to(place: Path) -> tuple[list[tuple[Path, os.stat_result]], bool]:
         try:
             found = (at / name).lstat()
         except OSError:
-            # Missing or unusable: whoever needs it reports that.
+            # Missing or unusable: reported when the place is used.
             return way, False
         way.append((at / name, found))
         if stat.S_ISLNK(found.st_mode):
@@ -110,20 +107,20 @@ def _way_to(place: Path) -> tuple[list[tuple[Path, os.stat_result]], bool]:
 
 
 def others_may_write(found: os.stat_result, place: str | Path) -> str:
-    """Return who but the owner, and whom ARGOSY_TRUSTED names, may write there, in words; empty: nobody."""
-    said = f"may remove the folders of others (mode {stat.S_IMODE(found.st_mode):o})"
+    """Describe users besides the owner and ARGOSY_TRUSTED who may write to a folder; empty: nobody."""
+    said = f"may remove folders of other users (mode {stat.S_IMODE(found.st_mode):o})"
     if found.st_mode & stat.S_IWOTH:
-        return f"there anybody {said}"
-    # Where a list grants rights, this bit is its mask.
+        return f"anybody {said}"
+    # With an access control list, this bit is the list's mask.
     if found.st_mode & stat.S_IWGRP:
         for kind, name in _writers(found, place):
             if not _is_trusted(name):
-                return f"there {kind} {name} {said}"
+                return f"{kind} {name} {said}"
     return ""
 
 
 def _writers(found: os.stat_result, place: str | Path) -> Iterator[tuple[str, str]]:
-    """Yield the kinds and names of others who may write to a folder, by its group or its access list."""
+    """Yield kind and name of others who may write to a folder, by its group or access control list."""
     try:
         entries = os.getxattr(place, _ACCESS_LIST)[4:]
     except OSError:
@@ -140,18 +137,18 @@ def _writers(found: os.stat_result, place: str | Path) -> Iterator[tuple[str, st
 
 
 def open_private(folder: int, name: str, path: Path, remedy: str) -> int:
-    """Return a descriptor of the user's private folder `name` in `folder`, made if missing.
+    """Open the user's private folder `name` in `folder`; create it if missing.
 
     Raises:
-        ArgosyError: when it is not the user's, not a folder, or open to others.
-        OSError: when it cannot be made.
+        ArgosyError: if it belongs to another user, is not a folder, or is open to others.
+        OSError: if it cannot be created.
     """
     with suppress(FileExistsError):
         os.mkdir(name, 0o700, dir_fd=folder)
     try:
         own = os.open(name, _OPEN, dir_fd=folder)
     except NotADirectoryError:
-        raise ArgosyError(f"{path}: is not a folder, and not Argosy's", remedy) from None
+        raise ArgosyError(f"{path}: is not a folder made by Argosy", remedy) from None
     except PermissionError:
         own = os.open(name, _WALK, dir_fd=folder)
     found = os.fstat(own)
@@ -179,7 +176,7 @@ def _is_trusted(name: str) -> bool:
     return name in os.environ.get(TRUSTED_VARIABLE, "").split(",")
 
 
-# Names are asked for seldom, and it may take a network's directory.
+# Imported late: names are rarely needed, and the lookup may use a network directory.
 def _group_name(group: int) -> str:
     import grp
 
@@ -199,14 +196,14 @@ def _user_name(user: int) -> str:
 
 
 def _unmapped_owner() -> int | None:
-    """Return the id that owns root's files in a user namespace without root; None outside of one."""
+    """Return the id that root's files have in a user namespace; None outside of one."""
     if Path("/proc/self/uid_map").read_text(encoding="ascii").split() == ["0", "0", "4294967295"]:
         return None
     return int(Path("/proc/sys/fs/overflowuid").read_text(encoding="ascii"))
 
 
 def _is_private_group(group: int) -> bool:
-    """Return whether it is the group that some systems make for each user alone."""
+    """Return whether the group is the user's private group, without other members."""
     import grp
     import pwd
 

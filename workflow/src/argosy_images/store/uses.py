@@ -1,10 +1,10 @@
-"""Notes of projects and runs that need the images of a store, so that nobody prunes them.
+"""Notes of projects and runs that need the images of a store; `prune` keeps those images.
 
-<store>/projects/<id>.json   a project that has planned runs; its image.locks say what it needs
-<store>/uses/<id>.json       a run whose job waits or runs, or a container that somebody started
+<store>/projects/<id>.json   a project with planned runs; its image.locks name the needed images
+<store>/uses/<id>.json       a run whose job waits or runs, or a container that a user started
 
-A use is noted before the image is looked for, and taken back at its end. Whoever is killed takes nothing
-back, so each note says until when it counts. Notes are whole files, which needs no lock on any file system.
+A use is noted before the image is opened, and removed when it ends. A killed process removes nothing, so
+each note expires. Notes are written atomically, without locks, which some file systems lack.
 """
 
 import hashlib
@@ -20,14 +20,14 @@ from typing import Any
 from argosy_common.files import write_json
 
 JOB_S = 30 * 86400
-"""How long the note of a job counts that nobody takes back: it may wait and run for so long."""
+"""Seconds until the note of a job expires: the longest time that it may wait and run."""
 CONTAINER_S = 7 * 86400
-"""The same of a container."""
+"""Seconds until the note of a container expires."""
 
 
 @dataclass(frozen=True)
 class Use:
-    """A note that `user`, such as a run's folder, needs an image; `since` and `until` are Unix times."""
+    """A note that `user`, such as a run's folder, needs an image from `since` to `until` (Unix times)."""
 
     digest: str
     user: str
@@ -38,15 +38,15 @@ class Use:
 
 @dataclass(frozen=True)
 class Uses:
-    """The notes in a store, whose folder is `store`.
+    """The notes in the store in the folder `store`.
 
-    A store that cannot be written to keeps no notes: only its owner can prune it.
+    In a read-only store, notes are skipped: only the store's owner can prune it.
     """
 
     store: Path
 
     def note(self, digest: str, user: str, seconds: float = JOB_S) -> bool:
-        """Note that `user` needs the image for so long; return whether that is new."""
+        """Note that `user` needs the image for the next `seconds`; return whether the note is new."""
         path = self._path(digest, user)
         is_new = not path.exists()
         now = time.time()
@@ -62,7 +62,7 @@ class Uses:
 
     @contextmanager
     def during(self, digest: str, user: str) -> Iterator[None]:
-        """Note a container's use of an image until it ends, unless its job has noted it."""
+        """Note a container's use of an image until the container ends, unless its job has a note."""
         is_new = self.note(digest, user, CONTAINER_S)
         try:
             yield
@@ -71,7 +71,7 @@ class Uses:
                 self.end(digest, user)
 
     def current(self) -> dict[Path, Use]:
-        """Return the notes that count, by their files."""
+        """Return the unexpired notes by their paths."""
         found = ((path, _use(content)) for path, content in _contents(self.store / "uses"))
         now = time.time()
         return {path: use for path, use in found if use and use.since - JOB_S < now < use.until}
@@ -85,7 +85,7 @@ class Uses:
                 write_json(path, {"project": str(project.absolute()), "host": socket.gethostname()})
 
     def projects(self) -> dict[Path, str]:
-        """Return the projects that use the store, each with the host where it was planned."""
+        """Return the projects that use the store, with the hosts where they were planned."""
         found = {}
         for _, content in _contents(self.store / "projects"):
             project, host = content.get("project"), content.get("host")
@@ -94,7 +94,7 @@ class Uses:
         return found
 
     def clear(self) -> None:
-        """Remove outdated notes of uses, and notes of projects that are gone from this host."""
+        """Remove expired notes, and notes of this host's deleted projects."""
         counting = self.current()
         for path, content in [*_contents(self.store / "uses")]:
             if path not in counting and _use(content):
@@ -114,7 +114,7 @@ def _id(*texts: str) -> str:
 
 
 def _contents(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the notes of a folder that are whole."""
+    """Yield path and content of each valid note in a folder."""
     for path in sorted(folder.glob("[0-9a-f]*.json")):
         with suppress(OSError, ValueError):
             content = json.loads(path.read_text(encoding="utf-8"))

@@ -1,1 +1,1 @@
-"""The store as a repository of udocker's: its commands show and run the frozen images."""
+"""Present the store as a udocker repository, so that udocker can list and run the frozen images."""

@@ -1,7 +1,7 @@
-"""udocker starts this for proot: `python -m argosy_images.udocker_repository.proot STORE ARGUMENT…`.
+"""Stand-in for proot: udocker runs `python -m argosy_images.udocker_repository.proot STORE ARGUMENT…`.
 
-A container of a frozen image is run by one of Argosy's own engines, which let nothing write to the image:
-by that which isolates on this host, and otherwise by proot. All else goes to proot itself.
+Containers of frozen images are run by one of Argosy's engines, so that nothing can write to the image: by
+an isolating engine if this host has one, else by proot. All other calls go to proot.
 """
 
 import os
@@ -18,20 +18,20 @@ from argosy_images.engines.models import ISOLATING_ENGINES, Bind, Container
 from argosy_images.store.store import Store
 
 NOT_STARTED = 125
-"""The exit status of podman and Docker where a container did not start."""
+"""Exit status for a container that did not start, as in podman and Docker."""
 
 _WITH_VALUE = ("-b", "-w", "-k", "-i", "-q", "-p", "-r", "-v")
-"""Options of proot that take one, as udocker writes them."""
+"""Options of proot with a value, as written by udocker."""
 
 _GIVEN = (
     *("/dev", "/proc", "/sys", "/lib/modules"),
     *("/etc/resolv.conf", "/etc/host.conf", "/etc/hosts"),
 )
-"""Every container has its own of these, or the host's."""
+"""Mounts that Argosy's engines provide themselves."""
 
 
 def main(store: Store, arguments: Sequence[str]) -> int:
-    """Run what udocker describes to proot; its exit status."""
+    """Run the container of proot's arguments, and return its exit status."""
     try:
         if "-r" in arguments:
             asked = described(store, arguments, os.environ)
@@ -45,7 +45,7 @@ def main(store: Store, arguments: Sequence[str]) -> int:
 
 
 def _without_kernel(arguments: Sequence[str]) -> Iterator[str]:
-    """Leave out the name of this very kernel: with any, proot 5.1.0 breaks fstat(2)."""
+    """Drop `-k` if it names this kernel: with `-k`, proot 5.1.0 breaks fstat(2)."""
     rest = iter(arguments)
     for argument in rest:
         if argument != "-k":
@@ -55,7 +55,7 @@ def _without_kernel(arguments: Sequence[str]) -> Iterator[str]:
 
 
 def described(store: Store, arguments: Sequence[str], environment: Mapping[str, str]) -> Container:
-    """Read proot's arguments, with a root among them, as udocker writes them."""
+    """Parse proot's arguments, with a root (`-r`), as written by udocker."""
     found: dict[str, str] = {}
     binds: list[str] = []
     command: list[str] = []
@@ -75,26 +75,22 @@ def described(store: Store, arguments: Sequence[str], environment: Mapping[str, 
             name: value for name, value in environment.items() if not name.startswith("PROOT_")
         },
         workdir=found.get("-w", "/"),
-        # udocker tells its mode P2 by a variable.
+        # udocker sets this variable in its mode P2.
         engine="proot-ptrace" if "PROOT_NO_SECCOMP" in environment else "proot",
     )
 
 
 def _engine(store: Store, asked: Container) -> str:
-    """Return the engine of this host, where it isolates; else proot as udocker asks for it.
+    """Return this host's engine if it isolates, else proot in udocker's mode.
 
-    Below proot programs could still change modes and times of the image's files, and their content where
-    the kernel has no Landlock.
-
-    Raises:
-        ArgosyError: when no engine works on this host.
+    With proot, programs could change modes and times of the image's files; without Landlock, their content.
     """
     engine = engine_of_host(store)
     return engine if engine in ISOLATING_ENGINES else asked.engine
 
 
 def _binds(store: Store, volumes: Sequence[str]) -> Iterator[Bind]:
-    """Yield the user's volumes. Those in which the store lies, or which lie in it, are read-only."""
+    """Yield the user's volumes; volumes that contain the store, or are in it, are read-only."""
     for volume in volumes:
         source, _, target = volume.partition(":")
         if (target or source) not in _GIVEN:

@@ -1,16 +1,16 @@
-"""Shows frozen images to udocker, as containers and as images, by their names.
+"""Show frozen images to udocker, as containers and as images, by their names.
 
 Nothing is copied: a container's ROOT is a link to the frozen tree. udocker would let programs write there,
-so what it starts for proot is Argosy's own (`proot`). Containers are protected, so that udocker neither
-changes their mode, whose programs would be others, nor removes them before they are unprotected.
+so `bin/` has Argosy's stand-in for proot (`proot`). PROTECT keeps udocker from removing a container or
+changing its mode, which would start other programs.
 
 <store>/udocker-repository/containers/<id>/       container.json, imagerepo.name, execmode, PROTECT,
                                                   ROOT -> the frozen tree
 <store>/udocker-repository/containers/<name>      -> <id>
 <store>/udocker-repository/repos/<name>/latest/   TAG, v2, PROTECT, manifest, the image's configuration
-<store>/udocker-repository/layers/<digest>        the configuration; an image's layers are folders elsewhere
-<store>/udocker-repository/bin/                   what udocker starts for proot, by the names it looks for
-<store>/udocker-repository/lib/VERSION            so that no release of udocker installs its own
+<store>/udocker-repository/layers/<digest>        the configuration; layers are folders elsewhere
+<store>/udocker-repository/bin/                   the stand-in for proot, by udocker's names
+<store>/udocker-repository/lib/VERSION            keeps all releases of udocker from installing tools
 """
 
 import json
@@ -32,10 +32,10 @@ from argosy_images.udocker_repository.proot import NOT_STARTED
 
 TAG = "latest"
 _PROOTS = ("proot-{}-4_8_0", "proot-{}")
-"""Names under which udocker looks for proot, for an architecture."""
+"""udocker's file names of proot, for an architecture."""
 
 NEWER_THAN_ANY = "999.0.0\n"
-"""A release so new that no udocker installs its own programs instead."""
+"""A version so high that no udocker replaces the tools by its own."""
 
 _ANNOTATION = "argosy.root"
 _MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
@@ -44,7 +44,7 @@ _CONFIG = "application/vnd.docker.container.image.v1+json"
 
 @dataclass(frozen=True)
 class UdockerRepository:
-    """The folder that shows a store's images to udocker."""
+    """The udocker repository of a store."""
 
     store: Store
 
@@ -54,11 +54,7 @@ class UdockerRepository:
         return self.store.udocker_repository
 
     def show(self, lock: ImageLock) -> str:
-        """Show udocker the frozen image of this lock; a line that says by which name.
-
-        Raises:
-            ArgosyError: when the store cannot be changed.
-        """
+        """Show udocker the frozen image of this lock; return a message with the image's name."""
         with self.store.locked("udocker-repository"):
             for name in ("bin", "lib", "repos", "layers", "containers"):
                 (self.path / name).mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -71,7 +67,7 @@ class UdockerRepository:
         return f"udocker shows it as {shown}: UDOCKER_DIR={shlex.quote(str(self.path))}"
 
     def forget_gone(self) -> None:
-        """Take what is no longer in the store from udocker's sight."""
+        """Hide deleted images from udocker."""
         if (self.path / "containers").is_dir():
             with self.store.locked("udocker-repository"):
                 self._drop_gone()
@@ -89,7 +85,7 @@ class UdockerRepository:
                 f"exec {python} -I -m argosy_images.udocker_repository.proot "
                 f'{shlex.quote(str(self.store.path))} "$@"\n'
             )
-            # Others may be starting it at this moment.
+            # Write only if needed: others may be starting it.
             if not script.exists() or script.read_text(encoding="utf-8") != text:
                 write_text(script, text)
                 script.chmod(0o700)
@@ -102,7 +98,7 @@ class UdockerRepository:
                 (making / "ROOT").symlink_to(root)
                 (making / "container.json").write_bytes(_oci_bytes(lock))
                 (making / "imagerepo.name").write_text(f"{lock.name}:{TAG}", encoding="utf-8")
-                # A mode that is set for all containers would start them by programs of the host's.
+                # Without it, a mode set for all containers would start them by the host's programs.
                 (making / "execmode").write_text("P1", encoding="utf-8")
                 (making / "PROTECT").touch()
                 making.rename(place)
@@ -110,14 +106,14 @@ class UdockerRepository:
 
     @contextmanager
     def _making(self) -> Iterator[Path]:
-        """Make a folder that is moved to its place whole: udocker's commands list whatever is there."""
+        """Yield a folder to fill and rename: udocker would list an unfinished one."""
         making = self.path / "making"
         remove_tree(making)
         making.mkdir()
         yield making
 
     def _make_tag(self, lock: ImageLock) -> None:
-        """List the image among udocker's, unless it has one of this name."""
+        """Add the image to udocker's list, unless the user has another image of this name."""
         place = self.path / "repos" / lock.name / TAG
         before = _shown_root(place)
         if place.exists() and not before:
@@ -129,7 +125,7 @@ class UdockerRepository:
             "schemaVersion": 2,
             "mediaType": _MANIFEST,
             "config": {"mediaType": _CONFIG, "size": len(content), "digest": lock.digest},
-            # They are folders, which udocker does not know.
+            # Layers are folders, which udocker does not support.
             "layers": [],
             "annotations": {_ANNOTATION: self.store.root(lock.digest).name},
         }
@@ -146,18 +142,19 @@ class UdockerRepository:
             self._drop_blob(before)
 
     def _drop_blob(self, root: str) -> None:
-        """Delete an image's configuration that no tag names any more."""
+        """Delete an image's configuration if no tag names it."""
         digest = root.replace("-", ":", 1)
         if not any((self.path / "repos").glob(f"*/{TAG}/{digest}")):
             (self.path / "layers" / digest).unlink(missing_ok=True)
 
     def _drop_gone(self) -> None:
-        for container in [*self._shown_containers()]:
-            if not (container / "ROOT").exists():
+        for container in [*(self.path / "containers").iterdir()]:
+            is_ours = not container.is_symlink() and _is_shown(container)
+            if is_ours and not (container / "ROOT").exists():
                 for link in [*container.parent.iterdir()]:
                     if link.is_symlink() and link.readlink().name == container.name:
                         link.unlink()
-                # ROOT is a link, which is not followed.
+                # rmtree does not follow the link ROOT.
                 shutil.rmtree(container)
         for tag in [*(self.path / "repos").glob(f"*/{TAG}")]:
             root = _shown_root(tag)
@@ -167,14 +164,9 @@ class UdockerRepository:
                 with suppress(OSError):
                     tag.parent.rmdir()
 
-    def _shown_containers(self) -> Iterator[Path]:
-        for place in (self.path / "containers").iterdir():
-            if not place.is_symlink() and _is_shown(place):
-                yield place
-
 
 def container_id(digest: str) -> str:
-    """Return the id of an image's container, in the form of udocker's: the first digits of its digest."""
+    """Return the id of an image's container in udocker's form, made of the digest's first digits."""
     digits = digest.removeprefix("sha256:")
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))
 
@@ -184,7 +176,7 @@ def _oci_bytes(lock: ImageLock) -> bytes:
 
 
 def _name(container: Path, name: str) -> bool:
-    """Give the container this name, unless another one of the user's has it."""
+    """Give the container this name, unless a container of the user has it."""
     link = container.parent / name
     if link.is_symlink() and _is_shown(link):
         link.unlink()
@@ -195,12 +187,12 @@ def _name(container: Path, name: str) -> bool:
 
 
 def _is_shown(container: Path) -> bool:
-    """Return whether a container is one of Argosy's, and not the user's own."""
+    """Return whether Argosy made the container, not the user."""
     return (container / "ROOT").is_symlink()
 
 
 def _shown_root(tag: Path) -> str | None:
-    """Return the folder's name of the image that a tag of Argosy's shows; None for the user's own."""
+    """Return the name of the frozen folder of a tag made by Argosy; None for the user's own tags."""
     try:
         content = json.loads((tag / "manifest").read_text(encoding="utf-8"))
         return str(content["annotations"][_ANNOTATION])
