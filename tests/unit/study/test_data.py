@@ -57,7 +57,7 @@ def test_the_short_form_is_a_path_or_a_name_that_is_only_read() -> None:
         ),
         ({"/data/x": "~you/b"}, "x.from: write an absolute path, which may begin with ~ or with a"),
         ({"/data/x": "/a\nb"}, "x.from: write an absolute path, which may begin with ~ or with a"),
-        ({"/data/x": None}, f"/data/x: write a path of the host, or a name of {SITE}"),
+        ({"/data/x": None}, f"/data/x: write a host path, or a name of {SITE}"),
         ({"/data/x": {"write": True}}, "/data/x.from: this key is missing"),
         (
             {"/data/x": {"from": "/a", "copy": "node"}},
