@@ -63,7 +63,7 @@ def test_a_projects_own_file_comes_first_and_makes_another_run(tmp_path: Path) -
         ("start: [run, '{node_adress}']", "{node_adress}: there is no such field"),
         ("beside: {head: ['serve {prt}']}", "{prt}: there is no such field"),
         ("beside: {tail: ['x']}", "beside.tail: no such key"),
-        ("variables: {ARGOSY_NODE: 1}", "ARGOSY_ are Argosy's own"),
+        ("variables: {ARGOSY_NODE: 1}", "ARGOSY_ are reserved for Argosy"),
         ("[]", "mine.yaml"),
         ("start: []", "start"),
         ("mpi_tasks: true\nper: node", "mpi_tasks are of ranks"),

@@ -229,7 +229,7 @@ dependencies:
         ("dependencies: [a]\nprefix: /home/me/conda", "prefix: Argosy does not support this key"),
         ("dependencies: [a]\nvariables: {A: b}", "variables: Argosy does not support this key"),
         ("dependencies: [a]\n1: b", "1: Argosy does not support this key"),
-        ("dependencies:\n- a\n- b  # [win]", "line 3: conda ignores selectors"),
+        ("dependencies:\n- a\n- b  # [win]", "line 3: conda ignores platform selectors"),
         ("dependencies: [{sel(linux): a}]", "dependencies.0: is not a line of text"),
         ("dependencies: [a, 1.5]", "dependencies.1: is not a line of text"),
         ("dependencies: [a, './a.conda']", "dependencies.1: is not a conda package"),

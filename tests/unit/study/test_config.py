@@ -141,20 +141,20 @@ def test_a_number_without_a_unit_is_refused(written: str, message: str) -> None:
         (("digits:", "tables:"), "choose another name"),
         (
             ("image: torch-cpu", "image: ../../etc"),
-            "experiments.digits.image: names no image: write",
+            "experiments.digits.image: is not an image: write",
         ),
         (
             ("image: torch-cpu", "image: dokcer://python"),
-            "image: names no image: write a folder of",
+            "image: is not an image: write a folder of",
         ),
         (("image: torch-cpu", "image: torch cpu"), "experiments.digits.image: a name may contain"),
         (
             ("torch-cpu", "docker://"),
-            "experiments.digits.image: names no image: write a folder of containers/",
+            "experiments.digits.image: is not an image: write a folder of containers/",
         ),
         (
             ("torch-cpu", "'a/-.tar'"),
-            "experiments.digits.image: names no image: write a folder of containers/",
+            "experiments.digits.image: is not an image: write a folder of containers/",
         ),
         (("torch-cpu", '"a\\n.tar"'), "image: contains characters that cannot be printed"),
         (("'a b; $(rm -rf /)'", "'a b"), "experiments.digits.command: cannot be split into words"),
@@ -183,7 +183,7 @@ def test_a_number_without_a_unit_is_refused(written: str, message: str) -> None:
         ),
         (
             ("scale:", "environment: {ARGOSY_NODE: 0}\n    scale:"),
-            "variables that begin with ARGOSY_ are Argosy's own",
+            "variables that begin with ARGOSY_ are reserved for Argosy",
         ),
         (
             ("scale:", 'environment: {LINES: "a\\nb"}\n    scale:'),

@@ -44,7 +44,7 @@ def test_a_run_without_them_is_described_as_before() -> None:
         (["/tmp/x"], "/tmp is each container's own"),
         (["/job"], "/job is each container's own"),
         (["/workloads"], "/workloads is each container's own"),
-        (["runs", "runs/a"], "runs/a is named twice, or lies in another"),
+        (["runs", "runs/a"], "runs/a is listed twice, or lies inside another"),
         (["runs", "runs"], "runs is named twice"),
     ],
 )
