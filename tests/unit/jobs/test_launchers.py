@@ -93,7 +93,7 @@ def test_a_launcher_that_is_not_there_is_named(tmp_path: Path) -> None:
     ("site", "more", "said"),
     [
         ("local", "", "launcher: srun needs Slurm and `mpi` in slurm/local/site.yaml"),
-        ("local", "mpi: pmi2", "mpi: only Slurm starts tasks of MPI"),
+        ("local", "mpi: pmi2", "mpi: only Slurm starts MPI tasks"),
         ("testbed", "", "which has `scheduler: slurm` and no `mpi`"),
         ("testbed", "mpi: -x", "mpi"),
         ("vista", "interface: ib0\nmpi: pmi2", "its launcher starts no tasks of MPI"),
