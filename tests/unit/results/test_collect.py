@@ -364,8 +364,8 @@ def test_tables_that_somebody_else_made_are_made_anew(
     collect(results, results / "tables", say=said.append)
     table = "runs" if forged == "key" else "steps"
     assert said == [
-        f"{results}/tables/{table}.parquet: not made by you, or changed since: "
-        "the tables are made again from the run folders",
+        f"{results}/tables/{table}.parquet: not written by you, or changed since: "
+        "rebuilding the tables from the run folders",
         "1 run to read, 0 unchanged, 0 unreadable",
     ]
     with open_tables(results / "tables") as tables:

@@ -173,7 +173,7 @@ def test_tables_that_cannot_be_used_are_made_again_and_that_is_said(
         own_tables.mark(path)
     said = lines(results)
     assert f"{table}.parquet: " in said[0]
-    assert said[0].endswith("the tables are made again from the run folders")
+    assert said[0].endswith("rebuilding the tables from the run folders")
     assert said[1].startswith("13 runs to read")
     assert rows(results, results / "tables") == rows(results, tmp_path / "anew")
 
@@ -187,7 +187,7 @@ def test_a_report_of_a_damaged_table_makes_it_again(
         report(results, from_tables=True)
     report(results)
     assert (
-        "changed since: the tables are made again from the run folders" in capsys.readouterr().err
+        "changed since: rebuilding the tables from the run folders" in capsys.readouterr().err
     )
     report(results, from_tables=True)
 

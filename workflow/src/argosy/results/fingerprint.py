@@ -1,4 +1,4 @@
-"""The files of a run, listed once: what there is to be read, and whether any of it changed."""
+"""Lists the files of a run once, with a fingerprint that detects changes."""
 
 import hashlib
 import os
@@ -12,10 +12,10 @@ from argosy_common.reading import NotReadError, entries, site_of
 
 @dataclass(frozen=True)
 class Listing:
-    """The names of a run's files, sorted; those of `attempts`, `records` and `logs` by attempt.
+    """Sorted names of a run's files; `attempts`, `records` and `logs` are mappings by attempt.
 
-    `fingerprint` is a digest of the names, sizes and times of all files; of logs, of the names alone. The
-    batch script does not count: it is written anew with every plan, and no reader's.
+    `fingerprint` is a digest of names, sizes and times of all files; of logs, only of names. It ignores the
+    batch script, which every plan rewrites and no reader uses.
     """
 
     path: Path
@@ -27,15 +27,15 @@ class Listing:
 
 
 _READ = (".json", ".jsonl", ".steps", ".log")
-"""Ends of the names of what is read, which nothing but a file should have."""
+"""Suffixes of the files to read; a folder with such a name is listed too."""
 _MOST_ATTEMPTS = 10_000
 
 
 def list_run(folder: Path) -> Listing:
-    """List the files of a run's folder, none of which is read; what stands in a file's place is listed too.
+    """List the files of a run's folder without reading them.
 
     Raises:
-        OSError: when a folder of the run cannot be listed, is a link, or holds more than any run leaves.
+        OSError: if a folder of the run is unreadable, is a link, or has too many entries.
     """
     top = site_of(folder)
     files = dict(_described(folder, top, _state))
@@ -76,7 +76,7 @@ def _attempts(folder: Path, top: Path) -> list[str]:
 
 
 def _logs(folder: Path, top: Path) -> _Described:
-    """Return logs by attempt; those of ranks, which lie in a folder of their own, as ranks/rank-<r>.log."""
+    """Return logs by attempt; logs of ranks as ranks/rank-<r>.log."""
     return {name: _logs_of(folder / name, top) for name in _attempts(folder, top)}
 
 
@@ -92,7 +92,7 @@ def _logs_of(folder: Path, top: Path) -> Mapping[str, str]:
 
 
 def _is_folder(folder: Path, entry: os.DirEntry[str]) -> bool:
-    """Return whether it is a folder; raises NotReadError for what has an attempt's name and is none."""
+    """Return whether an entry is a folder; raises NotReadError for anything else with an attempt's name."""
     if entry.is_dir(follow_symlinks=False):
         return True
     if is_attempt(entry.name):

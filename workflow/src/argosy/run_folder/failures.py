@@ -40,8 +40,8 @@ class _Raised:
 def error_line(path: Path, top: Path) -> str:
     """Return the line of a program's log that explains its end; "" for an empty log.
 
-    It is the exception of the last traceback. If that only reports the end of another process, it is the first
-    other exception. Without a traceback near the end it is the last line.
+    It is the exception of the last traceback. If that only reports the end of another process, it is the
+    first other exception. Without a traceback near the end it is the last line.
     """
     lines = [
         _shown(line) for line in tail(path, top, TAIL_BYTES).decode(errors="replace").split("\n")

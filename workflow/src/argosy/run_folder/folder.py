@@ -1,7 +1,7 @@
 """Reads a run's folder on request; missing, truncated and invalid files are left out.
 
-An attempt is one execution of the batch script: `<job id>.<restart count>`, plus `-<number>` after a restart
-within the job.
+An attempt is one execution of the batch script: `<job id>.<restart count>`, plus `-<number>` after a
+restart within the job.
 """
 
 import re

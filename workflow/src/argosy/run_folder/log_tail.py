@@ -16,7 +16,7 @@ _NOTE = re.compile(
     r"|\d{4}-\d\d-\d\d [\d:.]+: [IW] \S+:\d+\] "
     r"|[IW]\d{4} [\d:.]+ +\d+ \S+:\d+\] "
 )
-"""Prefix of notes and warnings of PyTorch's and TensorFlow's libraries, which never explain a program's end.
+"""Prefix of notes and warnings of PyTorch's and TensorFlow's libraries; they never explain a failure.
 
 A failing rank of torch.distributed prints its error, and then a warning about its process group.
 """
