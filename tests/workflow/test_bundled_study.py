@@ -116,9 +116,9 @@ def test_it_runs_on_a_machine_without_network(bundle: Path, tmp_path: Path) -> N
         archive.extractall(folder)
     run_without_network(folder, "make", "setup")
     said = run_without_network(folder, ARGOSY, "unbundle", str(bundle), ".")
-    assert "taking the image small into the store" in said
+    assert "importing the image small" in said
     again = run_without_network(folder, ARGOSY, "unbundle", str(bundle), ".")
-    assert "taking the image" not in again
+    assert "importing the image" not in again
     # What was measured elsewhere stands: nothing is to be done for that site.
     planned = run_without_network(folder, ".venv/bin/snakemake", "--dry-run", "--quiet", "rules")
     assert "rule run" not in planned

@@ -128,10 +128,10 @@ def test_an_earlier_bundle_is_replaced_aloud_and_no_other_file(study: Path, tmp_
     target = tmp_path / "study.zip"
     target.write_text(f"argosy bundle 1 sha256:{64 * '0'}")
     write_bundle(Request(study, (SITE,), with_images=False), target, said.append)
-    assert f"{target}: replaces the bundle of this name" in said
+    assert f"{target}: replacing the existing bundle" in said
     other = tmp_path / "data.zip"
     other.write_text("mine")
-    with pytest.raises(ArgosyError, match="exists already, and is no bundle"):
+    with pytest.raises(ArgosyError, match="exists and is not a bundle"):
         write_bundle(Request(study, (SITE,), with_images=False), other, said.append)
     assert other.read_text() == "mine"
 

@@ -249,7 +249,7 @@ def test_another_version_and_what_is_no_bundle(bundle: Path, tmp_path: Path) -> 
         unpack(other, tmp_path / "project")
     text = tmp_path / "c.zip"
     text.write_text("no archive")
-    with pytest.raises(ArgosyError, match="is not a bundle, or is cut off"):
+    with pytest.raises(ArgosyError, match="is not a bundle, or is truncated"):
         unpack(text, tmp_path / "project")
     with pytest.raises(ArgosyError, match="there is no such file"):
         unpack(tmp_path / "d.zip", tmp_path / "project")

@@ -1,7 +1,7 @@
 """ro-crate-metadata.json: the study as a Provenance Run Crate, https://w3id.org/ro/wfrun/provenance/0.5.
 
-Profiles of that version extend RO-Crate 1.1. Each attempt of a run is an action. Run folders are described
-as a whole, and files only if readers look for them. The checksums are in a file of the bundle.
+These profiles extend RO-Crate 1.1. Each attempt of a run is an action. Run folders are described as a
+whole; single files only if readers look for them. A file of the bundle holds the checksums.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""New projects: `argosy init` makes the files of one by a command or by a batch script."""
+"""`argosy init`: creates a project from a command or a batch script."""
 
 import shlex
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from argosy.terminal import Listing
 from argosy_common.errors import ArgosyError
 
 PACKAGES = "requirements.txt"
-"""A list of packages that the image of a new experiment has, too."""
+"""A package list to add to the image of a new experiment."""
 
 if TYPE_CHECKING:
     from argosy.probe.probing import Probe
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def init_by_command(command: str, image: str | None, site: str | None) -> None:
-    """Make a project of the current folder for a command, and a site of this login node's cluster."""
+    """Turn the current folder into a project for a command; `site`: probe this login node's cluster."""
     probe = None if site is None else _probe_of(site)
     name, experiment = experiment_of(Program.of_text(Path.cwd(), command), command, image)
     if experiment["launcher"] != "plain" and experiment["scale"]["nodes"] == [1]:
@@ -36,11 +36,11 @@ def init_by_command(command: str, image: str | None, site: str | None) -> None:
     if probe:
         _write_probed(probe)
     how = "snakemake" if site in (None, LOCAL) else f"snakemake --profile slurm/{site}"
-    say(f"next: look at {CONFIG}, then run: {how} -n; {how}")
+    say(f"next: check {CONFIG}, then run: {how} -n; {how}")
 
 
 def _probe_of(site: str) -> "Probe | None":
-    """Return the probe that writes a site's folder; None if it is there, or is this machine's."""
+    """Return the probe that writes a site's folder; None for `local` or an existing site."""
     from argosy.cli.sites import DEFAULT_WAIT
     from argosy.probe.probing import Probe, cluster_here
     from argosy_common.units import span
@@ -54,7 +54,7 @@ def _probe_of(site: str) -> "Probe | None":
     except ArgosyError as problem:
         raise ArgosyError(
             f"--site {site}: {problem.problem}",
-            "run this on a login node of the cluster; or leave out --site, and copy a cluster that comes "
+            "run this on a login node of the cluster; or omit --site, and copy a cluster that comes "
             "with Argosy: argosy site add NAME (docs/sites.md)",
         ) from None
     return probe
@@ -67,23 +67,23 @@ def _write_probed(probe: "Probe") -> None:
         write_site(probe)
     except BaseException:
         if not probe.folder.exists():
-            say(f"the other files are written; go on with: argosy site probe {probe.name}")
+            say(f"the other files are written; continue with: argosy site probe {probe.name}")
         raise
 
 
 def experiment_of(
     program: Program, command: str, image: str | None, *, native: bool = False
 ) -> tuple[str, dict[str, Any]]:
-    """Return the name and the keys of the experiment with a command, of which launchers are taken apart.
+    """Return name and keys of the experiment for a command; a launcher in it is converted to keys.
 
     Args:
         program: the command's words.
-        command: its text, as it would be typed.
-        image: to run it in; None: that of the command, or Argosy's.
+        command: the command's text.
+        image: image of the program; None: the command's own, or one of Argosy.
         native: whether to run it without a container.
 
     Raises:
-        ArgosyError: naming a variable that only a shell would fill in, or a script that is not there.
+        ArgosyError: naming a variable that only a shell would expand, or a missing script.
     """
     from argosy.jobs.program_check import check_script
     from argosy.results.hidden_values import SECRET_NAME
@@ -108,7 +108,7 @@ def experiment_of(
 
 
 def _add_packages(project: Path, experiment: dict[str, Any], image: str | None) -> None:
-    """Add the packages that the project lists to Argosy's image, unless the user has named an image."""
+    """Add the project's requirements.txt to Argosy's image, unless the user gave an image."""
     own = experiment.get("image")
     if image is None and own in OWN_IMAGES and (project / PACKAGES).is_file():
         experiment["image"] = {"from": own, "python": PACKAGES}
@@ -116,7 +116,7 @@ def _add_packages(project: Path, experiment: dict[str, Any], image: str | None) 
 
 
 def init_by_script(script: Path, site: str, image: str | None) -> None:
-    """Make a project of the current folder for a batch script."""
+    """Turn the current folder into a project for a batch script."""
     from argosy.results.hidden_values import SECRET_NAME
     from argosy.schedulers.slurm.user_script.conversion import convert
 
@@ -132,7 +132,7 @@ def init_by_script(script: Path, site: str, image: str | None) -> None:
     _print_written(written)
     file = f"slurm/{site}/site.yaml"
     lacks = "" if "\ninterface:" in found.site_files[file] else f"write `interface` into {file}, "
-    say(f"next: {lacks}look at it and at {CONFIG}, then run: snakemake --profile slurm/{site} -n")
+    say(f"next: {lacks}check {file} and {CONFIG}, then run: snakemake --profile slurm/{site} -n")
 
 
 def _listing(heading: str, notes: "Sequence[Note]") -> Listing:
@@ -144,4 +144,4 @@ def _print_written(names: Sequence[str]) -> None:
     for name in names:
         print(f"wrote {name}")
     if not names:
-        say("nothing to write: all files are there")
+        say("nothing to write: all files exist")

@@ -1,4 +1,4 @@
-"""Commands for runs: those of the workflow, and those that show running studies."""
+"""Commands for runs: internal ones of the workflow, and views of running studies."""
 
 from pathlib import Path
 from typing import Annotated
@@ -87,7 +87,7 @@ def status(
         bool, typer.Option("--json", help="Print the runs as JSON (docs/commands.md).")
     ] = False,
 ) -> None:
-    """Show a study's runs with state, progress, throughput and reason of a wait or failure."""
+    """Show a study's runs: state, progress, throughput, and the reason for a wait or failure."""
     from argosy.cli.site_names import results_of
     from argosy.monitor import table
     from argosy.monitor.study import Study, described

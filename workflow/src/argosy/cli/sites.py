@@ -38,7 +38,7 @@ def list_sites(
     ]
     return show(
         Listing(("site", "operator", "GPUs", "to fill in"), rows),
-        "\nfor all that is known of a site: argosy site show SITE",
+        "\ndetails of a site: argosy site show SITE",
     )
 
 
@@ -85,8 +85,8 @@ def doctor(
 ) -> None:
     """Check a site: its folder, the limits of its cluster, and its nodes.
 
-    Each check has a verdict, the evidence and a remedy. The exit status is 1 if a check
-    found something wrong.
+    Each check prints a verdict, the evidence and a remedy. The exit status is 1 if a check
+    failed.
     """
     from argosy.cli.output import say
     from argosy.cli.site_names import site_called
@@ -115,7 +115,7 @@ def probe(
 ) -> None:
     """Probe this login node's cluster, and write slurm/NAME/.
 
-    Probe asks for nodes, partitions, accounts and limits. A job of two minutes for each kind of nodes
+    Probe queries nodes, partitions, accounts and limits. A job of two minutes for each kind of node
     measures interfaces and folders. With --again the exit status is 1 if something differs.
     """
     from argosy.cli.site_names import allow_new_project, require_project
