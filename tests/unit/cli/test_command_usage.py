@@ -228,3 +228,7 @@ def test_init_writes_nothing_where_there_is_no_cluster_to_probe(
     assert argosy("site", "add", "lumi").status == 0
     done = argosy("init", "--command", "python train.py", "--site", "lumi")
     assert done.status == 0 and "snakemake --profile slurm/lumi" in done.err
+    done = argosy("init", "--command", "true", "--site", "lumi", "--account", "project_465")
+    assert (done.status, "hint: write account into slurm/lumi/site.yaml" in done.err) == (2, True)
+    done = argosy("init", "--command", "true", "--account", "project_465")
+    assert (done.status, "--account: only a probe uses it" in done.err) == (2, True)

@@ -186,9 +186,7 @@ def test_a_report_of_a_damaged_table_makes_it_again(
     with pytest.raises(ArgosyError, match=r"a table is damaged .*argosy report"):
         report(results, from_tables=True)
     report(results)
-    assert (
-        "changed since: rebuilding the tables from the run folders" in capsys.readouterr().err
-    )
+    assert "changed since: rebuilding the tables from the run folders" in capsys.readouterr().err
     report(results, from_tables=True)
 
 

@@ -134,7 +134,11 @@ def test_one_combination_or_all_can_be_selected() -> None:
         ),
         ({"random": {"lr": [0, 1]}}, {}, "are for random, which needs samples"),
         ({"product": {"lr": [1]}, "seed": 3}, {}, "samples and seed are for random"),
-        ({"random": {"lr": [0, 1, "log"]}, "samples": 2}, {}, "a logarithmic range must begin above 0"),
+        (
+            {"random": {"lr": [0, 1, "log"]}, "samples": 2},
+            {},
+            "a logarithmic range must begin above 0",
+        ),
         (
             {"random": {"lr": [1, 0]}, "samples": 2},
             {},

@@ -56,6 +56,9 @@ def init(
             "cluster for it. With --from the default is mycluster."
         ),
     ] = None,
+    account: Annotated[
+        str | None, typer.Option(help="Account for the probe of --site, if you have several.")
+    ] = None,
 ) -> None:
     """Turn the current folder into a project: add the files that Snakemake needs, and overwrite none.
 
@@ -63,10 +66,12 @@ def init(
     """
     from argosy.cli.projects import init_by_command, init_by_script
 
+    if account and (script or site is None):
+        raise ArgosyError("--account: only a probe uses it", "add --command and --site NAME")
     if script and command is None:
         init_by_script(script, site or "mycluster", image)
     elif command is not None and not script:
-        init_by_command(command, image, site)
+        init_by_command(command, image, site, account)
     else:
         raise ArgosyError(
             "argosy init: give --command or --from, and not both",

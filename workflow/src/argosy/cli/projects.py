@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from argosy.schedulers.slurm.user_script.lines import Note
 
 
-def init_by_command(command: str, image: str | None, site: str | None) -> None:
+def init_by_command(
+    command: str, image: str | None, site: str | None, account: str | None
+) -> None:
     """Turn the current folder into a project for a command; `site`: probe this login node's cluster."""
-    probe = None if site is None else _probe_of(site)
+    probe = None if site is None else _probe_of(site, account)
     name, experiment = experiment_of(Program.of_text(Path.cwd(), command), command, image)
     if experiment["launcher"] != "plain" and experiment["scale"]["nodes"] == [1]:
         experiment["scale"]["nodes"] = [1, 2]
@@ -39,15 +41,18 @@ def init_by_command(command: str, image: str | None, site: str | None) -> None:
     say(f"next: check {CONFIG}, then run: {how} -n; {how}")
 
 
-def _probe_of(site: str) -> "Probe | None":
+def _probe_of(site: str, account: str | None) -> "Probe | None":
     """Return the probe that writes a site's folder; None for `local` or an existing site."""
     from argosy.cli.sites import DEFAULT_WAIT
     from argosy.probe.probing import Probe, cluster_here
     from argosy_common.units import span
 
     if site == LOCAL or Path("slurm", site, "site.yaml").is_file():
+        if account:
+            file = f"slurm/{site}/site.yaml"
+            raise ArgosyError(f"--account: {site} is not probed", f"write account into {file}")
         return None
-    probe = Probe(Path.cwd(), site, None, span("--wait", DEFAULT_WAIT))
+    probe = Probe(Path.cwd(), site, account, span("--wait", DEFAULT_WAIT))
     probe.check()
     try:
         cluster_here()
@@ -67,7 +72,8 @@ def _write_probed(probe: "Probe") -> None:
         write_site(probe)
     except BaseException:
         if not probe.folder.exists():
-            say(f"the other files are written; continue with: argosy site probe {probe.name}")
+            option = f" --account {shlex.quote(probe.account)}" if probe.account else ""
+            say(f"the other files are written; continue with: argosy site probe {probe.name}{option}")
         raise
 
 

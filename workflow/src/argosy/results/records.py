@@ -195,7 +195,7 @@ def name_records(
 
 
 def load_others(database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile]) -> None:
-    """Fill the tables metrics, collectives, layers and printed, and `other_line` with all lines of `files`."""
+    """Load `files` into metrics, collectives, layers and printed, and all their lines into `other_line`."""
     if more := [file for file in files if not file.is_printed]:
         database.execute(_OTHERS, name_records(database, more))
         for query in (COLLECTIVES, LAYER_ROWS):

@@ -69,9 +69,7 @@ def write_project(folder: Path, own: Mapping[str, str]) -> list[str]:
 
 def _remedy(name: str) -> str:
     if name == "Snakefile":
-        return (
-            "add Argosy to this workflow as docs/as-a-module.md describes, or move the file away"
-        )
+        return "add Argosy to this workflow as docs/as-a-module.md describes, or move the file away"
     if name == CONFIG:
         return "add an experiment by: argosy run -- python train.py; a cluster by: argosy site probe NAME"
     return "choose another name: --site NAME"

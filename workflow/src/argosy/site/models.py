@@ -123,13 +123,13 @@ class Images(Model):
     """shared: use images on the shared file system; node: unpack them once on each node's local disk, and
     keep them for the next jobs; memory: unpack them in each node's memory, for one job."""
     folder: Folder | None = None
-    """Folder on the node's disk for `stage: node` of images or data; may contain variables. None: tmpdir."""
+    """Folder on the node's disk for `stage: node` of images or data, with variables. None: tmpdir."""
     cache_size: Mebibytes = 50 * 1024
     """Limit for a user's images and data on a node with `stage: node`, in MiB; the least recently used ones
     are evicted."""
     engine: Literal["runc", "crun", "apptainer", "proot", "proot-ptrace"] | None = None
-    """Container engine; None: the fastest working engine with isolation, as measured on a node. proot, which
-    does not isolate, is the default only if nothing else works."""
+    """Container engine; None: the fastest working engine with isolation, as measured on a node. proot does
+    not isolate, and is the default only if nothing else works."""
     build: Literal["login", "job"] = "login"
     """Where the workflow builds images: login: where Snakemake runs; job: on a compute node."""
 

@@ -113,9 +113,7 @@ def _remedy(why: Mapping[str, Sequence["_Refusal"]]) -> str:
     by_name = [name for name, found in why.items() if found == [_ONLY_BY_NAME]]
     if by_name:
         others = f" (or {', '.join(by_name[1:])})" if by_name[1:] else ""
-        return (
-            f"write `queue: {by_name[0]}`{others} into config.yaml: jobs must name this queue"
-        )
+        return f"write `queue: {by_name[0]}`{others} into config.yaml: jobs must name this queue"
     keys = dict.fromkeys(each.key for found in why.values() for each in found if each.key)
     if not keys:
         return "name it in `queues.*.hardware` of the site's file"

@@ -50,7 +50,7 @@ WRAPPERS: Mapping[str, tuple[frozenset[str], int]] = {
         ("catchsegv", "", 0),
     )
 }
-"""Programs that start another one: options with a value, and the number of arguments before that program."""
+"""Programs that start another one: options with a value, and number of arguments before that program."""
 
 
 _OF_RANKS = {"horovod", "torch", "plain"}

@@ -83,7 +83,9 @@ def _channel(value: Any, name: str, key: str) -> str:
     """Accept a channel's name, or its address without a login."""
     channel = _text(value, name, key)
     if channel == "defaults":
-        hint = f"write {_DEFAULT_CHANNEL}, or the full addresses of channels that your licence covers"
+        hint = (
+            f"write {_DEFAULT_CHANNEL}, or the full addresses of channels that your licence covers"
+        )
         raise _refused(name, key, "the defaults channels need their own licence", hint)
     if "@" in channel or "?" in channel or "/t/" in f"/{channel}":
         hint = "write the address of a channel or mirror that needs no login"

@@ -31,7 +31,7 @@ class Launcher(Model):
     beside: Annotated[Beside | None, Field(exclude_if=lambda beside: beside is None)] = None
     """Commands that run beside the program."""
     mpi_tasks: Annotated[bool, Field(exclude_if=lambda asked: not asked)] = False
-    """Let the scheduler start one task per rank, with the type in `mpi` of site.yaml, for the site's MPI."""
+    """Let the scheduler start one MPI task per rank, by the type in `mpi` of site.yaml."""
 
     @property
     def texts(self) -> Iterator[str]:

@@ -44,8 +44,8 @@ class Written(Model):
 class Run(Model):
     """One repeat of one size of an experiment, with everything that determines its outcome.
 
-    It is independent of other sizes and repeats, so adding some does not change it. Unset optional fields are
-    left out of the JSON, so that a new field does not change earlier runs.
+    It is independent of other sizes and repeats, so adding some does not change it. Unset optional fields
+    are left out of the JSON, so that a new field does not change earlier runs.
     """
 
     experiment: Name

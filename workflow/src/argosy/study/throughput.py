@@ -144,9 +144,7 @@ class Throughput(BaseModel):
         if name not in FORMATS:
             raise ValueError(f"format: there is no {name}; {choices([*FORMATS], str(name))}")
         if value.get("pattern", FORMATS[name]["pattern"]) != FORMATS[name]["pattern"]:
-            raise ValueError(
-                f"format: {name} has its own pattern; remove one of the two keys"
-            )
+            raise ValueError(f"format: {name} has its own pattern; remove one of the two keys")
         return {**FORMATS[name], **value}
 
     @field_validator("pattern")
