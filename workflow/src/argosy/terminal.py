@@ -143,5 +143,4 @@ def rate(samples_per_s: float) -> str:
 
 
 def plural(count: int, word: str) -> str:
-    """Return `1 run`, `2 runs`."""
     return f"{count} {word}" + ("" if count == 1 else "s")

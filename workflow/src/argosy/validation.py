@@ -11,6 +11,7 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     RootModel,
     ValidationError,
@@ -114,6 +115,13 @@ Value = Annotated[
     AfterValidator(printable),
     WithJsonSchema({"type": ["string", "number"]}),
 ]
+
+
+class Model(BaseModel):
+    """Immutable, and strict about unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
 
 _LONGEST_VALUE = 200
 _WORDS = {

@@ -46,22 +46,18 @@ def _quote(text: str) -> str:
 
 
 def reference(identifier: str) -> Entity:
-    """Return a reference to an entity."""
     return {"@id": identifier}
 
 
 def program_id(site: str, experiment: str) -> str:
-    """Return the id of an experiment's program."""
     return f"#program/{_quote(site)}/{_quote(experiment)}"
 
 
 def step_id(site: str, experiment: str) -> str:
-    """Return the id of an experiment's step of the workflow."""
     return f"#step/{_quote(site)}/{_quote(experiment)}"
 
 
 def image_id(digest: str) -> str:
-    """Return the id of a container image."""
     return f"#image/{digest}"
 
 

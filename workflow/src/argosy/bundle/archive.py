@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import ValidationError, model_validator
 
-from argosy.validation import describe
+from argosy.validation import Model, describe
 from argosy_common.errors import ArgosyError
 from argosy_common.units import amount
 from argosy_images import Digest, ImageName
@@ -34,13 +34,7 @@ BUNDLE_VERSION: Literal[1] = 1
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 
 
-class BundleModel(BaseModel):
-    """Immutable, and strict about unknown keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class BundledImage(BundleModel):
+class BundledImage(Model):
     """An image of the study.
 
     Args:
@@ -54,7 +48,7 @@ class BundledImage(BundleModel):
     archive: str | None
 
 
-class BundleDescription(BundleModel):
+class BundleDescription(Model):
     """The content of argosy-bundle.json.
 
     Args:
@@ -160,8 +154,6 @@ _DAMAGE = (
 
 
 class BundleWriter:
-    """Writes a bundle."""
-
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
         self._digests: dict[str, str] = {}
@@ -182,7 +174,6 @@ class BundleWriter:
         return size
 
     def add_text(self, name: str, text: str) -> None:
-        """Add a UTF-8 file."""
         content = text.encode()
         self._archive.writestr(_member(name), content)
         self._digests[name] = hashlib.sha256(content).hexdigest()

@@ -35,12 +35,7 @@ from argosy_common.errors import ArgosyError
 from argosy_common.files import json_text, replacing
 from argosy_common.reading import read_object
 from argosy_common.units import amount
-from argosy_images import (
-    ImageLock,
-    Store,
-    Tools,
-    export_image,
-)
+from argosy_images import ImageLock, Store, Tools, export_image
 
 WHEELS, TOOLS = "wheels", "container-tools.tar.gz"
 LOCK = "requirements.lock"

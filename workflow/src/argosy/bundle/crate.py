@@ -71,7 +71,6 @@ class Study:
 
     @property
     def sites(self) -> list[str]:
-        """Sites with finished runs."""
         return sorted({site for site, _ in self.experiments})
 
 

@@ -11,15 +11,7 @@ import typer
 
 from argosy import __version__
 from argosy.cli import first_run, images, results, runs, sites
-from argosy.cli.commands import (
-    CLUSTERS,
-    IMAGES,
-    PLUMBING,
-    SET_UP,
-    SHARE,
-    STUDY,
-    Commands,
-)
+from argosy.cli.commands import CLUSTERS, IMAGES, PLUMBING, SET_UP, SHARE, STUDY, Commands
 from argosy.cli.guard import run_and_leave
 from argosy.cli.output import say
 from argosy.cli.results import plan, predict
@@ -131,7 +123,6 @@ app.command("plan", hidden=True, context_settings={"ignore_unknown_options": Tru
 
 
 def main() -> None:
-    """Run the command line."""
     # Starting a thread for each core would take longer than these few computations.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     run_and_leave(lambda: app(standalone_mode=False, prog_name="argosy"))

@@ -40,7 +40,6 @@ class Command(TyperCommand):
         return ["[OPTIONS]", *(_usage_of(each) for each in arguments if not each.hidden)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the sections of arguments and options."""
         arguments: list[tuple[str, str]] = []
         options: list[tuple[str, str]] = []
         params: list[Any] = self.get_params(ctx)
@@ -75,7 +74,6 @@ class Group(TyperGroup):
             raise OutputClosedError from None
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the named command."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -97,7 +95,6 @@ class Group(TyperGroup):
         raise ArgosyError(f"{ctx.command_path}: there is no command {name}", choices(names, name))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the sections of commands."""
         sections: dict[str, list[tuple[str, Any]]] = {each: [] for each in SECTIONS}
         for name, command in self.commands.items():
             if not command.hidden:

@@ -6,12 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from argosy.cli.output import say, show
-from argosy.shipped.new_project import (
-    CONFIG,
-    config_text,
-    first_experiment,
-    write_project,
-)
+from argosy.shipped.new_project import CONFIG, config_text, first_experiment, write_project
 from argosy.shipped.program import OWN_IMAGES, Program
 from argosy.site.models import LOCAL
 from argosy.terminal import Listing
@@ -25,9 +20,7 @@ if TYPE_CHECKING:
     from argosy.schedulers.slurm.user_script.lines import Note
 
 
-def init_by_command(
-    command: str, image: str | None, site: str | None, account: str | None
-) -> None:
+def init_by_command(command: str, image: str | None, site: str | None, account: str | None) -> None:
     """Turn the current folder into a project for a command; `site`: probe this login node's cluster."""
     probe = None if site is None else _probe_of(site, account)
     name, experiment = experiment_of(Program.of_text(Path.cwd(), command), command, image)
@@ -73,7 +66,9 @@ def _write_probed(probe: "Probe") -> None:
     except BaseException:
         if not probe.folder.exists():
             option = f" --account {shlex.quote(probe.account)}" if probe.account else ""
-            say(f"the other files are written; continue with: argosy site probe {probe.name}{option}")
+            say(
+                f"the other files are written; continue with: argosy site probe {probe.name}{option}"
+            )
         raise
 
 

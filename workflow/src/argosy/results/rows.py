@@ -35,7 +35,6 @@ class Completeness:
 
 
 def run_row(run: MeasuredRun, found: Completeness) -> Row:
-    """Return the row of the table `runs`."""
     current, ran, restarts = run.current, run.ran, run.restarts
     printed = throughput_of(ran.throughput)
     return _key(run) | {
@@ -103,7 +102,6 @@ def _as_text(throughput: str | Mapping[str, Any] | None) -> str | None:
 
 
 def node_rows(run: MeasuredRun) -> Iterator[Row]:
-    """Yield a row of `nodes` for each node of the run."""
     for node in run.current.nodes if run.current else ():
         yield _key(run) | {"node": node.node, "host": node.host} | node.machine.model_dump()
 

@@ -172,7 +172,6 @@ def read_timeline(path: Path, top: Path) -> Timeline:
 
 
 def timeline_rows(run: MeasuredRun, timeline: Timeline) -> Iterator[Row]:
-    """Yield the run's rows of `timeline`."""
     for (operation, name), activity in timeline.activities.items():
         if activity.events:
             yield {

@@ -75,7 +75,6 @@ class RunFolder:
         return []
 
     def job(self, job_id: str | None) -> Job | None:
-        """Return the record of a job; None if there is none."""
         return next((job for job in self.jobs if job.job_id == job_id), None)
 
     @property
@@ -85,7 +84,6 @@ class RunFolder:
 
     @property
     def provenance(self) -> Provenance | None:
-        """Content of provenance.json."""
         return self._read(layout.PROVENANCE, Provenance)
 
     # ---- attempts
@@ -107,7 +105,6 @@ class RunFolder:
         return found[-1] if found else None
 
     def newest_attempt(self, job_id: str | None) -> str | None:
-        """Return the newest attempt of a job."""
         found = self.attempts_of(job_id)
         return found[-1] if found else None
 
@@ -123,7 +120,6 @@ class RunFolder:
         return self.attempts[-1] if self.attempts else None
 
     def verdict(self, attempt: str | None) -> Verdict | None:
-        """Return the content of an attempt's verdict.json."""
         return (
             self._read(f"{layout.ATTEMPTS}/{attempt}/{layout.VERDICT}", Verdict)
             if attempt
@@ -131,7 +127,6 @@ class RunFolder:
         )
 
     def claim(self, attempt: str) -> Claim | None:
-        """Return the content of an attempt's claim.json."""
         return self._read(f"{layout.ATTEMPTS}/{attempt}/{layout.CLAIM}", Claim)
 
     def data(self, attempt: str) -> dict[str, SeenData]:
@@ -157,15 +152,12 @@ class RunFolder:
         return self.path / layout.ATTEMPTS / attempt
 
     def records(self, attempt: str) -> Path:
-        """Return the folder of an attempt's records."""
         return self.path / layout.RECORDS / attempt
 
     def logs(self, attempt: str) -> Path:
-        """Return the folder of an attempt's logs."""
         return self.path / layout.LOGS / attempt
 
     def rank_log(self, attempt: str, rank: int) -> Path:
-        """Return the log of a rank's output."""
         return self.logs(attempt) / layout.RANK_LOGS / layout.rank_log(rank)
 
     def log_files(self, attempt: str) -> list[Path]:

@@ -29,7 +29,6 @@ def newest_job(run_dir: Path) -> Job | None:
 
 
 def add_job(run_dir: Path, job: Job) -> None:
-    """Record a submitted job."""
     _write(run_dir, [*read_jobs(run_dir), job])
 
 

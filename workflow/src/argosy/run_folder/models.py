@@ -6,13 +6,7 @@ Readers ignore unknown keys: a newer writer may add keys within a schema version
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from argosy.runtime.contract.layout import PROVENANCE, SCHEMA_VERSION
 from argosy.runtime.contract.run import RunSpec, run_of
@@ -48,7 +42,6 @@ class File(Record):
     schema_version: Version = SCHEMA_VERSION
 
     def content(self) -> dict[str, Any]:
-        """Return the file's JSON content."""
         return self.model_dump(mode="json")
 
 
@@ -196,8 +189,6 @@ class DataFile(File):
 
 
 class SiteOfRun(Record):
-    """The site in provenance.json."""
-
     scheduler: str = "local"
 
 

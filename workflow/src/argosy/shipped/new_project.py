@@ -113,7 +113,6 @@ def config_text(experiments: Mapping[str, Any], source: str) -> str:
 
 
 def site_profile(name: str) -> str:
-    """Return the text of the Snakemake profile of a site."""
     template = SHIPPED / "slurm/mycluster/config.yaml"
     return template.read_text(encoding="utf-8").replace("mycluster", name)
 

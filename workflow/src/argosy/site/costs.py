@@ -6,20 +6,18 @@ It is separate from site.yaml so that a changed price reruns nothing.
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from argosy.site.values import Text
-from argosy.validation import describe
+from argosy.validation import Model, describe
 from argosy.yaml_file import read_yaml
 from argosy_common.errors import ArgosyError
 
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Costs(BaseModel):
+class Costs(Model):
     """Prices and carbon; the report omits missing values."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     price_per_node_hour: NotNegative | None = None
     currency: Text | None = None
@@ -33,7 +31,6 @@ class Costs(BaseModel):
 
     @model_validator(mode="after")
     def price_in_a_currency(self) -> "Costs":
-        """Refuse a price without a currency."""
         if self.price_per_node_hour is not None and self.currency is None:
             raise ValueError("price_per_node_hour needs a currency")
         return self

@@ -3,18 +3,10 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    RootModel,
-    ValidationError,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, RootModel, ValidationError
 
 from argosy.site.values import Key
-from argosy.validation import describe
+from argosy.validation import Model, describe
 from argosy.yaml_file import read_yaml
 from argosy_common.errors import ArgosyError
 from argosy_common.host_paths import host_path
@@ -27,10 +19,8 @@ def _long_form(value: Any) -> Any:
     return {"from": value} if isinstance(value, str) else value
 
 
-class DataPlace(BaseModel):
+class DataPlace(Model):
     """A folder or file of the site."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     source: Annotated[str, Field(alias="from"), AfterValidator(host_path)]
     """Host path, which may contain variables such as $SCRATCH."""

@@ -9,15 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
 from argosy.site.values import (
     TO_FILL_IN,
@@ -30,18 +22,12 @@ from argosy.site.values import (
     keys_to_fill_in,
     printable,
 )
-from argosy.validation import AS_WRITTEN, Count, Mebibytes, Seconds, Value, describe
+from argosy.validation import AS_WRITTEN, Count, Mebibytes, Model, Seconds, Value, describe
 from argosy.yaml_file import read_yaml
 from argosy_common.errors import ArgosyError
 
 LOCAL = "local"
 """The scheduler that runs jobs as processes of this machine."""
-
-
-class Model(BaseModel):
-    """Immutable, and strict about unknown keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Source(Model):

@@ -14,18 +14,11 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated
 from urllib.parse import quote
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from argosy.study.image_names import LONGEST, REGISTRY, archive_of, image_name, is_taken
 from argosy.study.requirements import CONDA, UV_LOCK, Listed, check_path, read_lists
+from argosy.validation import Model
 from argosy_common.errors import ArgosyError
 from argosy_common.files import write_text
 
@@ -76,10 +69,8 @@ def _package(value: str) -> str:
     return value
 
 
-class BuiltImage(BaseModel):
+class BuiltImage(Model):
     """An image built from another image and packages."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     base: Annotated[str, Field(alias="from"), AfterValidator(_base)]
     """Image to start from: a folder of containers/, one of Argosy, docker://HOST/NAME:TAG or an archive."""

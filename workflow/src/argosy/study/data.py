@@ -4,9 +4,9 @@ import re
 from itertools import permutations
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
-from argosy.validation import from_text
+from argosy.validation import Model, from_text
 from argosy_common.host_paths import host_path
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -53,10 +53,10 @@ def long_form(value: Any) -> Any:
 Flag = Annotated[bool, BeforeValidator(from_text), Field(strict=True)]
 
 
-class Data(BaseModel):
+class Data(Model):
     """A folder or file of the host."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
+    model_config = ConfigDict(serialize_by_alias=True)
 
     source: Annotated[str, Field(alias="from"), AfterValidator(name_or_path)]
     """Host path, which may contain variables such as $SCRATCH, or a name of slurm/<site>/data.yaml."""

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from argosy.runtime.contract.placeholders import FIELDS, is_field, names_in
-from argosy.study.values import Model, Variable, Words
-from argosy.validation import Value
+from argosy.study.values import Variable, Words
+from argosy.validation import Model, Value
 
 
 class Beside(Model):

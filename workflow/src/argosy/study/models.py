@@ -31,7 +31,6 @@ from argosy.study.values import (
     HangTimeout,
     Image,
     LauncherName,
-    Model,
     Name,
     Output,
     Runtimes,
@@ -43,10 +42,7 @@ from argosy.study.values import (
     separate_outputs,
     several,
 )
-from argosy.validation import (
-    Value,
-    one_or_several,
-)
+from argosy.validation import Model, Value, one_or_several
 from argosy_common.errors import choices
 
 
@@ -235,7 +231,6 @@ class Experiment(Model):
 
     @model_validator(mode="after")
     def image_for_a_container(self) -> "Experiment":
-        """Refuse a container without an image."""
         if "container" in self.runtime and self.image is None:
             raise ValueError("add image, or set runtime: native")
         return self
@@ -307,7 +302,6 @@ class Config(Model):
 
     @property
     def selected(self) -> dict[str, Experiment]:
-        """Experiments to run, by name."""
         if self.only is None:
             return self.measured
         return {

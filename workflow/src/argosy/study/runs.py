@@ -22,8 +22,8 @@ from argosy.study.shell_words import remedy, unfilled
 from argosy.study.sizes import GPU, Checkpoints, NodeRange, Resources
 from argosy.study.sweep import SweptPoint
 from argosy.study.throughput import Throughput
-from argosy.study.values import HangTimeout, LauncherName, Model, Name, Runtime, native_name
-from argosy.validation import Count
+from argosy.study.values import HangTimeout, LauncherName, Name, Runtime, native_name
+from argosy.validation import Count, Model
 from argosy_common.errors import ArgosyError
 
 

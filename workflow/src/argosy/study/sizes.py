@@ -4,18 +4,14 @@ import re
 from collections.abc import Callable
 from typing import Annotated, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    WrapValidator,
-    field_validator,
-)
+from pydantic import BeforeValidator, Field, WrapValidator, field_validator
 
-from argosy.study.values import Model, several
+from argosy.study.values import several
 from argosy.validation import (
     COUNT_SCHEMA,
     Count,
     Mebibytes,
+    Model,
     Natural,
     Seconds,
     from_text,
@@ -102,7 +98,6 @@ class Scale(Model):
 
     @property
     def size(self) -> int:
-        """The number of sizes."""
         return len(self.nodes) + len(self.ranks_per_node) - 1
 
     @property

@@ -12,16 +12,14 @@ from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PlainValidator,
     WithJsonSchema,
     model_validator,
 )
 
-from argosy.validation import Count, Natural, Value
+from argosy.validation import Count, Model, Natural, Value
 
 LONGEST_NAME = 57
 """Characters of a combination's name; room for the suffix `-native` remains."""
@@ -106,10 +104,8 @@ Product = Annotated[dict[Variable, Values], Field(min_length=1)]
 Point = Annotated[dict[Variable, Value], Field(min_length=1)]
 
 
-class Sweep(BaseModel):
+class Sweep(Model):
     """Values of the placeholders of an experiment: by `product`, `list` or `random`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     product: Product | None = None
     """Lists of values by name; every combination is an experiment. Short form: `sweep: {lr: […]}`."""
@@ -144,7 +140,6 @@ class Sweep(BaseModel):
 
     @property
     def size(self) -> int:
-        """Number of combinations."""
         if self.product is not None:
             return math.prod(map(len, self.product.values()))
         return len(self.list) if self.list is not None else self.samples or 0
@@ -177,10 +172,8 @@ SweepKey = Annotated[
 ]
 
 
-class SweptPoint(BaseModel):
+class SweptPoint(Model):
     """The swept experiment's name, and the values of one combination."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     of: str
     values: dict[str, str]

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     ConfigDict,
     Field,
     PlainValidator,
@@ -17,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from argosy.validation import from_text
+from argosy.validation import Model, from_text
 from argosy_common.errors import choices
 
 FORMATS: Mapping[str, Mapping[str, str]] = {
@@ -100,11 +99,11 @@ def _rank(value: object) -> str | int:
     raise ValueError(f"is {', '.join(_RANKS)} or the number of a rank, from 0")
 
 
-class Throughput(BaseModel):
+class Throughput(Model):
     """A number in a program's output, and its meaning."""
 
     # A format implies a pattern, so no key is required.
-    model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"required": []})
+    model_config = ConfigDict(json_schema_extra={"required": []})
 
     format: str | None = None
     """Name of a known format, which sets all other keys; keys given here override it."""

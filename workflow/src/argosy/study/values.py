@@ -7,9 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PlainValidator,
     ValidationInfo,
@@ -18,12 +16,7 @@ from pydantic import (
 
 from argosy.study.built_images import BuiltImage
 from argosy.study.image_names import ARCHIVES, image_name, is_taken
-from argosy.validation import (
-    DURATION_SCHEMA,
-    one_or_several,
-    printable,
-    written_seconds,
-)
+from argosy.validation import DURATION_SCHEMA, one_or_several, printable, written_seconds
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -84,7 +77,6 @@ def experiment_name(value: str) -> str:
 
 
 def native_name(experiment: str) -> str:
-    """Return the name of an experiment's native variant."""
     return f"{experiment}-native"
 
 
@@ -205,9 +197,3 @@ HangTimeout = Annotated[
 ]
 """Seconds; 0: nothing counts as a hang."""
 ExperimentName = Annotated[str, AfterValidator(experiment_name)]
-
-
-class Model(BaseModel):
-    """Immutable, and strict about unknown keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
