@@ -222,10 +222,7 @@ LOOKS = (
 
 @pytest.mark.parametrize("command", LOOKS, ids="-".join)
 def test_a_folder_of_no_project_is_said_in_one_way_and_stays_empty(
-    tmp_path: Path,
-    argosy: Argosy,
-    monkeypatch: pytest.MonkeyPatch,
-    command: tuple[str, ...],
+    tmp_path: Path, argosy: Argosy, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     monkeypatch.delenv("ARGOSY_STORE", raising=False)
     monkeypatch.chdir(tmp_path)

@@ -220,14 +220,6 @@ def test_a_run_of_an_unknown_schema_version_is_told_and_no_other_is_lost(
         assert len(fetch(tables, "SELECT run_id FROM runs")) == 2
 
 
-def test_an_unknown_version_in_a_rank_file_is_told(results: Path) -> None:
-    run = completed(results)
-    path = run.rank_file("100.0", 0)
-    path.write_text(path.read_text().replace('"schema_version": 2', '"schema_version": 7'))
-    [problem] = problems(results)
-    assert "rank-0.jsonl: its schema_version is 7; this Argosy reads 2" in problem["problem"]
-
-
 def test_steps_as_lines_are_of_an_earlier_version(results: Path) -> None:
     run = completed(results)
     path = run.rank_file("100.0", 0)

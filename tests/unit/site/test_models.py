@@ -105,7 +105,7 @@ def test_what_is_no_yaml_is_said_in_one_line(tmp_path: Path) -> None:
         ("options: {requeue: false}", "options.requeue: write null to remove the line"),
         ("options: {mem: 1.5}", "options.mem: write text, a whole number, null, or true"),
         ("options: {mem: ''}", "options.mem: write text"),
-        ("options: {comment: \"a\\nb\"}", "options.comment: may not contain line breaks"),
+        ("options: {comment: \"a\\nb\"}", "options.comment: contains characters"),
         ("options: {gres: 'gpu:{gpu}'}", "options.gres: has the unknown field {gpu}; there are {nodes}, "),
         ("options: {gres: 'gpu:{}'}", "options.gres: has the unknown field {}; there are "),
         ("options: {gres: 'gpu:{gpus!r:>9}'}", "options.gres: write {gpus} with nothing else"),

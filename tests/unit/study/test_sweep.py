@@ -139,11 +139,7 @@ def test_one_combination_or_all_can_be_selected() -> None:
             {},
             "a logarithmic range must begin above 0",
         ),
-        (
-            {"random": {"lr": [1, 0]}, "samples": 2},
-            {},
-            "the first number must be below the second",
-        ),
+        ({"random": {"lr": [1, 0]}, "samples": 2}, {}, "the first number must be below the second"),
         ({"random": {"lr": "ab"}, "samples": 2}, {}, "write [low, high], or [low, high, log]"),
         ({"random": {"lr": ["a", 1]}, "samples": 2}, {}, "write numbers: [low, high]"),
         (

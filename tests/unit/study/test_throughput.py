@@ -51,7 +51,7 @@ def test_keys_beside_a_format_replace_its_own() -> None:
     [
         ("hugingface", "did you mean huggingface?"),
         ({"format": "tqmd"}, "there is no tqmd; did you mean tqdm?"),
-        ({"format": "tqdm", "pattern": "(a)"}, "leave one of the two keys out"),
+        ({"format": "tqdm", "pattern": "(a)"}, "remove one of the two keys"),
         ("(a)(b)", "needs exactly one group"),
         ("(?P<number>a)(b)", "or several named groups"),
         ("(?P<number>a)(?P<unit>b)", "or several named groups"),

@@ -1,6 +1,7 @@
 """Types for values in users' files, and one-line messages for findings: file, key, value, remedy."""
 
 import difflib
+import re
 import reprlib
 import types
 from collections.abc import Mapping
@@ -100,6 +101,9 @@ Seconds = Annotated[
 Mebibytes = Annotated[
     int, BeforeValidator(written_mebibytes), Field(ge=1), WithJsonSchema(SIZE_SCHEMA)
 ]
+
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def printable(value: str) -> str:

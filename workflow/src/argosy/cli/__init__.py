@@ -14,7 +14,6 @@ from argosy.cli import first_run, images, results, runs, sites
 from argosy.cli.commands import CLUSTERS, IMAGES, PLUMBING, SET_UP, SHARE, STUDY, Commands
 from argosy.cli.guard import run_and_leave
 from argosy.cli.output import say
-from argosy.cli.results import plan, predict
 from argosy_common.errors import ArgosyError
 
 app = Commands(
@@ -106,7 +105,7 @@ for section, functions in {
             results.figures,
             results.badge,
             results.compare,
-            predict,
+            results.predict,
         ),
     ),
     CLUSTERS: (sites.doctor,),
@@ -119,7 +118,6 @@ for section, functions in {
 app.add_typer(images.images, name="image", rich_help_panel=IMAGES)
 app.add_typer(sites.sites, name="site", rich_help_panel=CLUSTERS)
 app.command(hidden=True)(runs.start)
-app.command("plan", hidden=True, context_settings={"ignore_unknown_options": True})(plan)
 
 
 def main() -> None:

@@ -166,8 +166,7 @@ def image_engines(
     name: Annotated[str | None, typer.Argument(hidden=True)] = None,
     *,
     every: Annotated[
-        bool,
-        typer.Option("--all", help="Also measure engines without isolation if others work."),
+        bool, typer.Option("--all", help="Also measure engines without isolation if others work.")
     ] = False,
 ) -> None:
     """Measure the container engines on this host, and record the choice for runs.

@@ -193,10 +193,7 @@ def bundle(
         list[str] | None,
         typer.Option(help="Files to leave out, as in .gitignore; may be repeated."),
     ] = None,
-    license: Annotated[
-        str | None,
-        typer.Option(help="Address of the study's licence."),
-    ] = None,
+    license: Annotated[str | None, typer.Option(help="Address of the study's licence.")] = None,
 ) -> None:
     """Write a study into one archive: configuration, images, programs, sites, results, report.
 
@@ -280,11 +277,6 @@ def predict(
     collect(folder, folder / "tables", say=say)
     found = predicted(folder / "tables", experiment, question, rates, collectives)
     show(table(experiment, found, rates.currency), *sentences(found))
-
-
-def plan(words: Annotated[list[str] | None, typer.Argument()] = None) -> None:
-    """Refuse the former name of `argosy predict`."""
-    raise ArgosyError("argosy plan: this command is now `argosy predict`, with the same options")
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -78,8 +78,7 @@ def doctor(
     job: Annotated[bool, typer.Option(help="Check nodes with small jobs.")] = True,
     wait: Annotated[str, typer.Option(help=_WAIT_HELP)] = DEFAULT_WAIT,
     train: Annotated[
-        bool,
-        typer.Option("--train", help="Also train on two nodes, for 2 more minutes."),
+        bool, typer.Option("--train", help="Also train on two nodes, for 2 more minutes.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:

@@ -239,7 +239,7 @@ def _make_tables(tables_dir: Path, found: Found, work: Path) -> None:
 def _completeness(run: NewRun, steps: Steps, others: Mapping[Run, Counter[str]]) -> Completeness:
     if run.folder.state != "completed":
         return Completeness()
-    ranks = steps.ranks_of(run.key)
+    ranks = {*steps.ranks.get(run.key, ())}
     lines = others.get(run.key, Counter())
     restarts = run.folder.restarts
     # After losing nodes some ranks have fewer steps.

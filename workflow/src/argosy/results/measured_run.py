@@ -156,10 +156,6 @@ class MeasuredRun:
         return max(0.0, claim.unix - job.submitted) if claim.unix else None
 
     @property
-    def ranks(self) -> int:
-        return self.asked.ranks
-
-    @property
     def current(self) -> Attempt | None:
         """The attempt in `result.json`, else the newest; None without attempts."""
         if self.result:

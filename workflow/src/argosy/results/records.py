@@ -187,17 +187,10 @@ def _record_file(
     return RecordFile(str(path), run.asked.experiment, run.asked.run_id, rank, offset_s, until_step)
 
 
-def name_records(
-    database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile]
-) -> dict[str, list[str]]:
-    """Set the files to read next; return the query's parameters."""
-    return name_files(database, _OF_FILE, files)
-
-
 def load_others(database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile]) -> None:
     """Load `files` into metrics, collectives, layers and printed, and all their lines into `other_line`."""
     if more := [file for file in files if not file.is_printed]:
-        database.execute(_OTHERS, name_records(database, more))
+        database.execute(_OTHERS, name_files(database, _OF_FILE, more))
         for query in (COLLECTIVES, LAYER_ROWS):
             database.execute(query)
     else:
@@ -218,9 +211,7 @@ def load_others(database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile]
     database.execute(_METRICS)
 
 
-def count_others(
-    database: duckdb.DuckDBPyConnection,
-) -> defaultdict[tuple[str, str], Counter[str]]:
+def count_others(database: duckdb.DuckDBPyConnection) -> defaultdict[tuple[str, str], Counter[str]]:
     """Count the lines of each kind by run, without steps."""
     query = "SELECT experiment, run_id, kind, count(*) AS lines FROM other_line GROUP BY ALL"
     counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)

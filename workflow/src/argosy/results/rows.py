@@ -41,7 +41,7 @@ def run_row(run: MeasuredRun, found: Completeness) -> Row:
         "site": run.asked.site,
         "nodes": run.asked.nodes,
         "ranks_per_node": run.asked.ranks_per_node,
-        "ranks": run.ranks,
+        "ranks": run.asked.ranks,
         "processes": run.asked.processes,
         "repeat": run.asked.repeat,
         "scaling": ran.scaling,

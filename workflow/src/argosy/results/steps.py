@@ -1,8 +1,7 @@
 """Writes the steps of newly read runs to one Parquet file, and counts their faults."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +66,8 @@ FROM {VIEW} JOIN (SELECT experiment, run_id, min(last) AS step FROM new_rank GRO
 GROUP BY ALL HAVING count(start_s) > 1
 """
 
+_WITH_STEPS = "SELECT experiment, run_id, list(rank) AS ranks FROM new_rank GROUP BY ALL"
+
 _MISSING = """
 SELECT experiment, run_id, (max(last) - min(first) + 1) * count(*) - sum(n) AS missing
 FROM new_rank GROUP BY ALL
@@ -77,27 +78,16 @@ FROM new_rank GROUP BY ALL
 class Steps:
     """Statistics of the steps of newly read runs, by run.
 
-    `counts` is the number of recorded steps by (experiment, run_id, rank). `repeated` counts steps that a
-    later job repeated, `unreadable` damaged or truncated rows.
+    `ranks` have recorded any step. `repeated` counts steps that a later job repeated, `unreadable` damaged
+    or truncated rows.
     """
 
-    counts: Mapping[tuple[str, str, int], int] = field(default_factory=dict)
+    ranks: Mapping[Run, Collection[int]] = field(default_factory=dict)
     repeated: Mapping[Run, int] = field(default_factory=dict)
     unreadable: Mapping[Run, int] = field(default_factory=dict)
     duplicates: Mapping[Run, int] = field(default_factory=dict)
     missing: Mapping[Run, int] = field(default_factory=dict)
     clock_spreads_s: Mapping[Run, float] = field(default_factory=dict)
-
-    def ranks_of(self, run: Run) -> set[int]:
-        """Return the ranks of a run with any step."""
-        return self._ranks.get(run, set())
-
-    @cached_property
-    def _ranks(self) -> Mapping[Run, set[int]]:
-        ranks: dict[Run, set[int]] = {}
-        for experiment, run_id, rank in self.counts:
-            ranks.setdefault((experiment, run_id), set()).add(rank)
-        return ranks
 
 
 def write_steps(
@@ -110,17 +100,13 @@ def write_steps(
     batches = _write_batches(database, files, part)
     set_view(database, VIEW, part)
     database.execute(_RANKS)
-    counts = {
-        (row["experiment"], row["run_id"], row["rank"]): row["n"]
-        for row in fetch(database, "SELECT experiment, run_id, rank, n FROM new_rank")
-    }
     database.execute(_DUPLICATES)
     duplicates = _by_run(database, "SELECT * FROM duplicate", "n")
     if duplicates:
         _write_once(database, part)
     missing = _by_run(database, _MISSING, "missing")
     return Steps(
-        counts=counts,
+        ranks=_by_run(database, _WITH_STEPS, "ranks"),
         repeated=batches.repeated,
         unreadable=batches.unreadable,
         duplicates=duplicates,

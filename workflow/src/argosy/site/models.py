@@ -20,9 +20,17 @@ from argosy.site.values import (
     Options,
     Text,
     keys_to_fill_in,
+)
+from argosy.validation import (
+    AS_WRITTEN,
+    Count,
+    Mebibytes,
+    Model,
+    Seconds,
+    Value,
+    describe,
     printable,
 )
-from argosy.validation import AS_WRITTEN, Count, Mebibytes, Model, Seconds, Value, describe
 from argosy.yaml_file import read_yaml
 from argosy_common.errors import ArgosyError
 

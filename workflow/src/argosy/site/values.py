@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from argosy.validation import printable
+
 OPTION_FIELDS = (
     "nodes",
     "ranks",
@@ -53,13 +55,6 @@ def keys_to_fill_in(content: Any, key: str = "") -> list[str]:
     else:
         return [key] if content == TO_FILL_IN else []
     return [found for name, each in parts for found in keys_to_fill_in(each, name)]
-
-
-def printable(value: str) -> str:
-    """Accept one line of text; a line break would start another line of the batch script."""
-    if not value.isprintable():
-        raise ValueError("may not contain line breaks or control characters")
-    return value
 
 
 def key_name(name: str) -> str:

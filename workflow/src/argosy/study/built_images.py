@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, mod
 
 from argosy.study.image_names import LONGEST, REGISTRY, archive_of, image_name, is_taken
 from argosy.study.requirements import CONDA, UV_LOCK, Listed, check_path, read_lists
-from argosy.validation import Model
+from argosy.validation import NAME, Model
 from argosy_common.errors import ArgosyError
 from argosy_common.files import write_text
 
@@ -46,7 +46,6 @@ RUN apt-get update \\
  && rm -rf /var/lib/apt/lists/*"""
 _PACKAGE = re.compile("[a-z0-9][a-z0-9+.-]*")
 _PACKAGE_SCHEMA = {"type": "string", "pattern": f"^{_PACKAGE.pattern}$"}
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def _base(value: str) -> str:
@@ -55,7 +54,7 @@ def _base(value: str) -> str:
         return value
     if value.startswith(REGISTRY) and value.isprintable() and " " not in value:
         return value
-    if is_taken(value) or not _NAME.fullmatch(value):
+    if is_taken(value) or not NAME.fullmatch(value):
         raise ValueError(
             "write a folder of containers/, an image of Argosy, docker://HOST/NAME:TAG or an archive"
         )

@@ -6,10 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
-from argosy.validation import Model, from_text
+from argosy.validation import NAME, Model, from_text
 from argosy_common.host_paths import host_path
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _CONTAINER_PATH = re.compile(r"(?:/[A-Za-z0-9._-]+)+")
 _OF_THE_CONTAINER = (
     *("argosy", "workloads", "job", "proc", "sys", "dev", "run", "tmp", "etc"),
@@ -20,7 +19,7 @@ _OF_THE_CONTAINER = (
 
 def is_name(source: str) -> bool:
     """Return whether `source` is a name of the site's data.yaml rather than a path."""
-    return _NAME.fullmatch(source) is not None
+    return NAME.fullmatch(source) is not None
 
 
 def container_path(value: str) -> str:

@@ -16,9 +16,8 @@ from pydantic import (
 
 from argosy.study.built_images import BuiltImage
 from argosy.study.image_names import ARCHIVES, image_name, is_taken
-from argosy.validation import DURATION_SCHEMA, one_or_several, printable, written_seconds
+from argosy.validation import DURATION_SCHEMA, NAME, one_or_several, printable, written_seconds
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 Runtime = Literal["container", "native"]
@@ -182,8 +181,7 @@ Name = Annotated[str, AfterValidator(folder_name)]
 LauncherName = Annotated[str, AfterValidator(folder_name)]
 """File name in the project's or Argosy's launchers/, without suffix."""
 Image = Annotated[
-    BuiltImage | str,
-    PlainValidator(image_asked_for, json_schema_input_type=BuiltImage | str),
+    BuiltImage | str, PlainValidator(image_asked_for, json_schema_input_type=BuiltImage | str)
 ]
 Variable = Annotated[str, AfterValidator(variable_name)]
 Output = Annotated[str, AfterValidator(output_path)]
