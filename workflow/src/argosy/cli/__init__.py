@@ -11,7 +11,16 @@ import typer
 
 from argosy import __version__
 from argosy.cli import first_run, images, results, runs, sites
-from argosy.cli.commands import CLUSTERS, IMAGES, PLUMBING, SET_UP, SHARE, STUDY, Commands
+from argosy.cli.commands import (
+    CLUSTERS,
+    IMAGES,
+    PLUMBING,
+    SET_UP,
+    SHARE,
+    STUDY,
+    Commands,
+    ImageOption,
+)
 from argosy.cli.guard import run_and_leave
 from argosy.cli.output import say
 from argosy_common.errors import ArgosyError
@@ -33,13 +42,7 @@ def init(
             "--from", metavar="SCRIPT", help="Your batch script, which is read and never run."
         ),
     ] = None,
-    image: Annotated[
-        str | None,
-        typer.Option(
-            help="Image of the program (default: tensorflow-cpu or torch-cpu, by the program's imports, "
-            "with the packages of requirements.txt)."
-        ),
-    ] = None,
+    image: ImageOption = None,
     site: Annotated[
         str | None,
         typer.Option(

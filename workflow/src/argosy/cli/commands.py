@@ -147,6 +147,14 @@ SiteArgument = Annotated[
         autocompletion=_complete_site,
     ),
 ]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON (docs/commands.md).")]
+ImageOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Image of the program (default: tensorflow-cpu or torch-cpu, by the program's imports, "
+        "with the packages of requirements.txt)."
+    ),
+]
 CostsOption = Annotated[
     Path | None,
     typer.Option(

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from argosy.cli.commands import ImageOption
 from argosy.cli.output import say
 from argosy_common.errors import ArgosyError, choices
 
@@ -33,13 +34,7 @@ def run(
     site: Annotated[
         str | None, typer.Option(help="A folder of slurm/ (default: config.yaml's, or local).")
     ] = None,
-    image: Annotated[
-        str | None,
-        typer.Option(
-            help="Image of the program (default: tensorflow-cpu or torch-cpu, by the program's imports, "
-            "with the packages of requirements.txt)."
-        ),
-    ] = None,
+    image: ImageOption = None,
     native: Annotated[bool, typer.Option("--native", help="Run it without a container.")] = False,
     throughput: Annotated[
         str | None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from argosy.cli.commands import BUILD, EXCHANGE, LOOK, PLUMBING, Commands
+from argosy.cli.commands import BUILD, EXCHANGE, LOOK, PLUMBING, Commands, JsonOption
 from argosy.cli.output import say, show, show_json
 from argosy.shipped.files import (
     check_import,
@@ -131,9 +131,7 @@ def image_shell(
 
 
 def image_list(
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the images as JSON (docs/commands.md).")
-    ] = False,
+    json: JsonOption = False,
 ) -> None:
     """List the images in the store, and the size of the cache of build steps."""
     from argosy.cli.image_tables import described, of_inventory

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from argosy.cli.commands import CostsOption, SiteArgument
+from argosy.cli.commands import CostsOption, JsonOption, SiteArgument
 from argosy.cli.output import say, show
 from argosy_common.errors import ArgosyError, plain
 
@@ -68,9 +68,7 @@ def report(
 
 def summary(
     site: SiteArgument = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print summary.json (docs/summary.schema.json).")
-    ] = False,
+    json: JsonOption = False,
 ) -> None:
     """Print the report's main numbers and its path."""
     from argosy.cli.output import show_json

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from argosy.cli.commands import SiteArgument
+from argosy.cli.commands import JsonOption, SiteArgument
 from argosy_common.errors import ArgosyError
 
 RUN_HELP = "EXPERIMENT/RUN, its folder, or any unique part of it."
@@ -83,9 +83,7 @@ def status(
     watch: Annotated[
         bool, typer.Option("--watch", help="Refresh until all runs have ended.")
     ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the runs as JSON (docs/commands.md).")
-    ] = False,
+    json: JsonOption = False,
 ) -> None:
     """Show a study's runs: state, progress, throughput, and the reason for a wait or failure."""
     from argosy.cli.site_names import results_of

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from argosy.cli.commands import CLUSTERS, Commands, SiteArgument
+from argosy.cli.commands import CLUSTERS, Commands, JsonOption, SiteArgument
 
 if TYPE_CHECKING:
     from argosy.probe.probing import Probe
@@ -16,9 +16,7 @@ sites = Commands(help="List, show and probe the clusters of this project.")
 
 
 def list_sites(
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the sites as JSON (docs/commands.md).")
-    ] = False,
+    json: JsonOption = False,
 ) -> None:
     """List this project's sites: operator, GPUs and the keys to fill in."""
     from dataclasses import asdict
@@ -80,7 +78,7 @@ def doctor(
     train: Annotated[
         bool, typer.Option("--train", help="Also train on two nodes, for 2 more minutes.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Check a site: its folder, the limits of its cluster, and its nodes.
 

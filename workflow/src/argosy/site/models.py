@@ -5,6 +5,8 @@ overrides the site. `null` removes a line that Argosy would write. Without a key
 Slurm decides.
 """
 
+# ruff: noqa: RUF012 - pydantic copies defaults
+
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal

@@ -120,11 +120,7 @@ class BuiltImage(Model):
         return [*files, *dict.fromkeys(each.source for each in self._lists(project).values())]
 
     def write(self, project: Path) -> None:
-        """Write the Containerfile, with copies of the image's files.
-
-        Raises:
-            ArgosyError: as for `inputs`.
-        """
+        """Write the Containerfile, with copies of the image's files; raises ArgosyError as for `inputs`."""
         for path, text in self._texts(project).items():
             write_text(path, text)
             # A build treats another mode as a change, and ARGOSY_UMASK may differ.
