@@ -1,4 +1,4 @@
-"""Bundles: their content, secrets, progress, and the environment that goes along."""
+"""Bundles: content, secrets, progress, and packages for an offline machine."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def study(made: Path, tmp_path: Path) -> Path:
-    """A copy of it to be spoilt."""
+    """A copy of the project that a test may change."""
     return shutil.copytree(made, tmp_path / "study")
 
 
@@ -70,7 +70,7 @@ def test_all_of_a_users_own_repository_is_in_it(study: Path, tmp_path: Path) -> 
         (study / name).parent.mkdir(exist_ok=True)
         (study / name).write_text(text)
     first = contents(bundled(study, study / "study.zip"))
-    # A bundle that lies in the project is not part of the next one, nor is what was unpacked with it.
+    # A bundle in the project, and files unpacked from one, are not part of the next bundle.
     (study / "argosy-bundle.json").write_bytes(first["argosy-bundle.json"])
     found = contents(bundled(study, study / "again.zip"))
     for names in (first, found):
@@ -194,7 +194,7 @@ def test_a_bundle_of_what_has_not_run_yet(study: Path, tmp_path: Path) -> None:
 
 @pytest.fixture
 def token(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A secret in the environment of whoever bundles."""
+    """A secret in the environment of the bundling process."""
     monkeypatch.setenv("MY_API_TOKEN", "the-value-of-it")
 
 
@@ -308,7 +308,7 @@ def test_proot_of_the_distribution_goes_along(
     (folder / "proot").chmod(0o755)
     monkeypatch.setenv("PATH", str(folder))
     assert f"udocker_dir/bin/proot-{Tools.machine()}" in names(store, tmp_path)
-    # Where it is unpacked, it is found.
+    # The unpacked proot is found.
     other = Store(tmp_path / "other")
     with tarfile.open(tmp_path / "tools.tar.gz") as archive:
         archive.extractall(other.udocker.parent)

@@ -1,4 +1,4 @@
-"""Run folders in, tables out."""
+"""Tables from run folders."""
 
 import json
 import os
@@ -273,7 +273,7 @@ def test_what_may_not_be_read_is_named(results: Path, name: str) -> None:
 def test_a_file_that_cannot_be_read_at_all_costs_its_own_run_alone(
     results: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # So that DuckDB meets a line that it does not read.
+    # Let DuckDB read a line that is too long for it.
     monkeypatch.setattr(long_lines, "LONGEST_LINE", 1 << 40)
     good, bad = completed(results), completed(results, repeat=2)
     with (bad.records("100.0") / f"{name}.jsonl").open("a") as file:
@@ -317,7 +317,7 @@ def test_tables_are_not_written_through_a_link(results: Path, tmp_path: Path) ->
 
 
 def multiplied(table: Path, by: str) -> None:
-    """Let a table say something else of the same records."""
+    """Change a column of a table."""
     with duckdb.connect() as database:
         database.execute(
             f"COPY (SELECT * REPLACE ({by}) FROM '{table}') TO '{table}.new' "

@@ -1,4 +1,4 @@
-"""Lines that are not what they should be are counted, and the others are kept."""
+"""Invalid lines are counted, and the others are kept."""
 
 import json
 from pathlib import Path
@@ -58,7 +58,7 @@ def test_a_printed_throughput_that_is_none_is_counted(tmp_path: Path, value: str
 
 @pytest.mark.parametrize("records_more", [True, False])
 def test_printed_metrics_are_metrics_of_the_run(tmp_path: Path, records_more: bool) -> None:
-    """Ranks that record nothing have no clock in their records: the agent's lines tell it."""
+    """For ranks without records, the agent's lines give the clock."""
     run = plan(tmp_path / "site")
     run.execute()
     if records_more:

@@ -1,4 +1,4 @@
-"""Opening tables: only those that this Argosy knows how to read."""
+"""Opening tables, and their permissions."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Times of allreduces and layers become tables."""
+"""Tables of allreduce times and layers."""
 
 from pathlib import Path
 from typing import Any

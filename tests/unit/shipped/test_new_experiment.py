@@ -1,4 +1,4 @@
-"""`argosy run` adds an experiment to a configuration, and keeps the text that is there."""
+"""`argosy run` adds an experiment to a configuration, and keeps its text."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Reading a site's folder: what is wrong in it is said in one line that names the key."""
+"""site.yaml: each error is one line that names the key."""
 
 from pathlib import Path
 from typing import get_args
@@ -50,7 +50,7 @@ def test_a_copied_site_says_at_once_what_is_to_be_filled_in(project: Path, tmp_p
     copied.write_text(original.replace('architecture: "?"', X86).replace('"?"', "eth0"))
     site = read_site(tmp_path)
     assert site.queues["cpu"].options == {"partition": "eth0"}
-    # Nothing in it looks like a fact of a cluster.
+    # It contains no values of a real cluster.
     assert (site.hardware["cpu"].cores, site.hardware["cpu"].memory) == (None, None)
     assert site.queues["cpu"].limits == ()
 

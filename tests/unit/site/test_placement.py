@@ -1,4 +1,4 @@
-"""Where a job goes, and why it goes nowhere."""
+"""Placement of jobs, and reasons against it."""
 
 import pytest
 from sites import site
@@ -115,7 +115,7 @@ def test_some_queues_are_never_chosen_by_themselves() -> None:
 def test_a_refusal_has_a_remedy() -> None:
     by_name = queue_of("only_by_name: true, limits: [{nodes: 2, time: 1h}]")
     assert remedy(by_name, ask()).startswith("write `queue: main` into config.yaml")
-    # A name would not help here.
+    # Naming the queue would not help here.
     assert remedy(by_name, ask(nodes=3)).startswith("change scale.nodes of the experiment")
     assert remedy(by_name, ask(hours=2)).startswith("change resources.time of the experiment")
     assert "resources.gpus_per_rank" in remedy(queue_of("gpus_only: true"), ask())

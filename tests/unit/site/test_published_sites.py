@@ -1,4 +1,4 @@
-"""What the folders of real sites make of jobs, as their sites publish it."""
+"""Placement of jobs on the shipped sites, by their public documentation."""
 
 from pathlib import Path
 

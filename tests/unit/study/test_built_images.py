@@ -1,4 +1,4 @@
-"""Images that config.yaml describes: what is written for them, and which lists of packages are refused."""
+"""Images described in config.yaml: their Containerfiles, and refused package lists."""
 
 import json
 import subprocess

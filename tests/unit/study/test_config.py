@@ -1,4 +1,4 @@
-"""Bad configurations get one line that says where and what to do; good ones expand to stable runs."""
+"""Bad configurations get one line with place and remedy; good ones expand to stable runs."""
 
 import json
 from pathlib import Path
@@ -193,7 +193,7 @@ def test_both_runtimes_make_two_experiments() -> None:
         ("digits", "container", "torch-cpu", None),
         ("digits-native", "native", "torch-cpu", "digits"),
     ]
-    # The one in containers is what it was.
+    # The runs in containers are unchanged.
     assert runs[0] == next(run for run in expand(parse(GOOD)) if run.run_id == runs[0].run_id)
     with pytest.raises(
         ArgosyError, match="digits-native: the runtime of digits already adds an experim"
@@ -219,7 +219,7 @@ def test_some_of_the_experiments_are_run() -> None:
 def test_the_published_studies_are_of_themselves_alone(
     project: Path, name: str, experiments: int
 ) -> None:
-    """As Snakemake merges them with config.yaml."""
+    """Merge them with config.yaml like Snakemake."""
     values = yaml.safe_load((project / "config/config.yaml").read_text())
     more = yaml.safe_load((project / f"config/{name}.yaml").read_text())
     values = {**values, **more, "experiments": {**values["experiments"], **more["experiments"]}}

@@ -1,4 +1,4 @@
-"""Paths that a program writes are checked before anything runs."""
+"""The key `outputs` is checked before anything runs."""
 
 from pathlib import Path
 from typing import Any

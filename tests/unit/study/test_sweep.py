@@ -1,4 +1,4 @@
-"""A sweep makes an experiment of each combination of values, with a name that depends on them alone."""
+"""Each combination of a sweep is an experiment, whose name depends only on its values."""
 
 import re
 import time

@@ -32,7 +32,7 @@ def runs(throughput: object) -> list[Run]:
     ],
 )
 def test_no_more_is_written_than_was_asked_for(asked: object, written: object) -> None:
-    """A pattern alone is the text that it was, so that earlier runs have not changed."""
+    """A pattern alone is dumped as text, so that earlier runs do not change."""
     for run in runs(asked):
         content = run.model_dump(mode="json")
         assert content["throughput"] == written
