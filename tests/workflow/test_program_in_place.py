@@ -1,4 +1,4 @@
-"""A program in its own repository reads and writes relative and fixed paths; the repository stays unchanged."""
+"""A program in its repository reads and writes relative and fixed paths; the repository stays unchanged."""
 
 import hashlib
 import json

@@ -10,7 +10,7 @@ from argosy.results.tables import fetch, open_tables
 
 
 def continued(results: Path) -> RunFiles:
-    """Three attempts: 12 steps with a checkpoint at 10, steps up to 14 with a checkpoint at 13, the rest."""
+    """Three attempts: 12 steps, checkpoint at 10; up to 14 steps, checkpoint at 13; the rest."""
     run = plan(results, nodes=2)
     run.claim("7.0")
     run.execute("7.0", state="interrupted")
