@@ -129,6 +129,9 @@ def test_an_earlier_bundle_is_replaced_aloud_and_no_other_file(study: Path, tmp_
     target.write_text(f"argosy bundle 1 sha256:{64 * '0'}")
     write_bundle(Request(study, (SITE,), with_images=False), target, said.append)
     assert f"{target}: replacing the existing bundle" in said
+    assert target.stat().st_mode & 0o777 == 0o600
+    digest = hashlib.sha256(contents(target)["manifest-sha256.txt"]).hexdigest()
+    assert digest.encode() in target.read_bytes()[-200:]
     other = tmp_path / "data.zip"
     other.write_text("mine")
     with pytest.raises(ArgosyError, match="exists and is not a bundle"):
@@ -263,15 +266,6 @@ def test_the_same_study_has_the_same_inputs_on_other_sites(tmp_path: Path) -> No
         for top in (one, other, changed)
     ]
     assert digests[0] == digests[1] != digests[2]
-
-
-def test_a_bundle_is_private_and_replaces_an_older_one(study: Path, tmp_path: Path) -> None:
-    target = tmp_path / "study.zip"
-    target.write_text(f"argosy bundle 1 sha256:{64 * '0'}")
-    bundled(study, target)
-    assert target.stat().st_mode & 0o777 == 0o600
-    digest = hashlib.sha256(contents(target)["manifest-sha256.txt"]).hexdigest()
-    assert digest.encode() in target.read_bytes()[-200:]
 
 
 def test_a_word_after_a_while_and_none_before(monkeypatch: pytest.MonkeyPatch) -> None:

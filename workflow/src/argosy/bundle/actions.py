@@ -23,8 +23,6 @@ class BundledRun:
     """A run in the bundle.
 
     Args:
-        folder: the run's folder.
-        spec: its run.json.
         name: `results/<site>/<experiment>/<run>`.
         usage: resource usage from telemetry; None if unknown.
     """

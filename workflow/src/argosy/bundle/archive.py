@@ -38,7 +38,6 @@ class BundledImage(Model):
     """An image of the study.
 
     Args:
-        name: its name in the project.
         digest: the frozen image's digest, `sha256:…`.
         archive: the OCI archive in the bundle; None if only the digest was bundled.
     """
@@ -56,7 +55,6 @@ class BundleDescription(Model):
         created: time of writing in ISO 8601.
         sites: sites with results in the bundle.
         inputs: digest of the study's inputs by site.
-        images: images of the project.
         executable: names of executable files.
     """
 
@@ -112,12 +110,7 @@ WORD_S = 10.0
 
 
 class Progress:
-    """Reports progress in bytes.
-
-    Args:
-        total: bytes in total.
-        say: prints a line.
-    """
+    """Reports progress in bytes."""
 
     def __init__(self, total: int, say: Callable[[str], None]) -> None:
         self._total = total
@@ -208,7 +201,6 @@ class BundleReader:
 
     Args:
         title: its name in messages.
-        archive: the ZIP file.
     """
 
     def __init__(self, title: str, archive: zipfile.ZipFile) -> None:

@@ -106,7 +106,6 @@ class Request:
     """A request for a bundle.
 
     Args:
-        project: the project's folder.
         sites: sites with results to include; empty: all sites with results.
         excluded: patterns of files to exclude, as in .gitignore.
         with_images: whether to add images, or only their digests.

@@ -37,10 +37,7 @@ class Member:
 
     Args:
         name: its path in the project and in the bundle.
-        path: its path.
         top: the trusted folder above it.
-        size: bytes.
-        executable: whether its owner may execute it.
     """
 
     name: str
@@ -83,7 +80,6 @@ def find_contents(project: Path, sites: Sequence[str], excluded: Sequence[str]) 
     lead anywhere, special files, and files with unprintable names.
 
     Args:
-        project: the project's folder.
         sites: folders of results/.
         excluded: patterns of more files to exclude, as in .gitignore.
 

@@ -48,8 +48,6 @@ class Study:
 
     Args:
         created: time of writing in ISO 8601.
-        runs: runs of all sites.
-        images: images of the project.
         files: names of the bundle's files.
         versions: versions of `argosy` and `snakemake`.
         inputs: digests of the studies' inputs by site.

@@ -123,10 +123,7 @@ def collect(
     only.
 
     Args:
-        results_dir: the site's folder.
-        tables_dir: the folder of the tables.
         runs: run folders to include; None: all below `results_dir`.
-        say: prints a line of progress.
 
     Raises:
         ResultsError: if `results_dir` is missing or `tables_dir` is a link; the old tables stay.

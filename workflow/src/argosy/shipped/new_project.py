@@ -45,7 +45,6 @@ def write_project(folder: Path, own: Mapping[str, str]) -> list[str]:
     """Write the missing files of a project, and return their names.
 
     Args:
-        folder: the project's folder.
         own: texts of the project's own files by name, such as its configuration.
 
     Raises:
@@ -76,12 +75,7 @@ def _remedy(name: str) -> str:
 
 
 def first_experiment(program: Program, image: str | None) -> dict[str, Any]:
-    """Return an experiment with default values for a program.
-
-    Args:
-        program: the program to start.
-        image: its image; None: without a container.
-    """
+    """Return an experiment with default values for a program; without `image` it is native."""
     return {
         **({"image": image} if image else {"runtime": "native"}),
         "command": shlex.join(program.command),
@@ -96,7 +90,6 @@ def config_text(experiments: Mapping[str, Any], source: str) -> str:
     """Return the text of a configuration.
 
     Args:
-        experiments: experiments by name.
         source: their origin, for messages.
 
     Raises:
