@@ -75,6 +75,9 @@ def test_a_missing_site_names_those_that_there_are(tmp_path: Path) -> None:
     (tmp_path / "here/site.yaml").write_text("scheduler: local\ninterface: lo\n")
     with pytest.raises(ArgosyError, match=r"nowhere/site.yaml: .*; there are here$"):
         read_site(tmp_path / "nowhere")
+    (tmp_path / "here/site.yaml").rename(tmp_path / "here/site.yml")
+    with pytest.raises(ArgosyError, match=r"no such file; rename site\.yml to site\.yaml$"):
+        read_site(tmp_path / "here")
 
 
 def test_what_is_no_yaml_is_said_in_one_line(tmp_path: Path) -> None:

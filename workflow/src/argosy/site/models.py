@@ -222,6 +222,8 @@ def read_site(folder: Path) -> Site:
     """
     path = folder / "site.yaml"
     if not path.is_file():
+        if misnamed := next((each.name for each in folder.glob("site.y*ml")), ""):
+            raise ArgosyError(f"{path}: there is no such file", f"rename {misnamed} to site.yaml")
         known = sorted(entry.parent.name for entry in folder.parent.glob("*/site.yaml"))
         raise ArgosyError(f"{path}: there is no such site", f"there are {', '.join(known)}")
     try:
