@@ -84,7 +84,7 @@ def test_jobs_run_on_a_kind_of_node_that_is_not_noted_yet(place: Project) -> Non
     done = place.argosy("engines", "image")
     assert done.returncode == 0
     assert "chosen" in done.stdout
-    assert done.stderr.startswith("not saved, since ")
+    assert done.stderr.startswith("not saved: ")
     assert not [*place.store.engines.iterdir()]
 
 

@@ -41,7 +41,7 @@ class Kept:
 
 
 NO_SLICE = {"mig": "hardware: the site has no slice (digits/nodes1-ranks1-repeat1); there are "}
-NO_GPU = {"gpu": "cpu: 0 GPUs a node of 1 needed", **NO_SLICE}
+NO_GPU = {"gpu": "cpu: 0 GPUs per node, 1 needed", **NO_SLICE}
 ONE_RUN = {"shared-job": "same_allocation: false: a job of this site can contain only one run"}
 INTERFACE = {"interface": "ib0"}
 ACCOUNT = {"account": "project"}

@@ -23,11 +23,7 @@ from argosy import cli
         (("report", "--from-tables", "results/local"), "results/local: there are no such results"),
         (("failures", "nowhere"), "results/nowhere: there are no such results"),
         (("predict", "results/local", "digits"), "results/local: there are no such results"),
-        (
-            ("plan", "results/local", "--nodes", "1"),
-            "argosy plan: this command is now `argosy predict`",
-        ),
-        (("predict", "results", "digits", "--nodes", "1,x"), "--nodes 1,x: give numbers of nodes"),
+        (("predict", "results", "digits", "--nodes", "1,x"), "--nodes 1,x: give node counts"),
         (
             ("render", "local", "--study", "none", "--runs", "runs.txt", "--output", "study.json"),
             "none: cannot be read (FileNotFoundError",

@@ -1,4 +1,4 @@
-"""A project of its own for workflow tests: a copy of the checkout, in a folder with a difficult name."""
+"""A project for workflow tests: a copy of the checkout, in a folder with a difficult name."""
 
 from collections.abc import Callable
 from pathlib import Path

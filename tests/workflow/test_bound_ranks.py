@@ -1,4 +1,4 @@
-"""Ranks that are bound have cores of their own, by every way in which a rank is started."""
+"""Bound ranks have their own cores, with every way to start a rank."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ print("7 img/s", flush=True)
 
 
 def cpus_seen(folder: Path) -> list[str]:
-    """The CPUs that each rank saw, which are those of its node's record."""
+    """Return the CPUs seen by each rank, which match its node's record."""
     attempt = json.loads((folder / "result.json").read_text())["attempt"]
     seen = []
     for path in sorted((folder / "records" / attempt).glob("node-*.json")):

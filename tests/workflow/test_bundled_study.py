@@ -1,4 +1,4 @@
-"""A study that goes to a machine without network, by a bundle and the documentation alone."""
+"""A study moves to an offline machine, with only a bundle and the documentation."""
 
 import json
 import os
@@ -30,7 +30,7 @@ PROGRAM = Path(__file__).parent / "programs/scored.py"
 
 @pytest.fixture(scope="module")
 def bundle(make_workspace: Callable[[str], Workspace]) -> Path:
-    """The bundle of a study that was measured here, with all that another machine needs."""
+    """The bundle of a measured study, with packages and tools for another machine."""
     workspace = make_workspace("bundled study")
     (workspace.path / "containers/small").mkdir()
     (workspace.path / "containers/small/Containerfile").write_text(IMAGE)
@@ -52,7 +52,7 @@ def bundle(make_workspace: Callable[[str], Workspace]) -> Path:
 
 
 def run_without_network(folder: Path, *command: str) -> str:
-    """What a command prints there, with a store of the project's own."""
+    """Return the output of a command on the other machine, with its own store."""
     environment = {name: text for name, text in os.environ.items() if name != "ARGOSY_STORE"}
     done = subprocess.run(
         without_network(*command),
@@ -67,7 +67,7 @@ def run_without_network(folder: Path, *command: str) -> str:
 
 
 def commands_of(page: Path, title: str) -> list[str]:
-    """The lines of the first example of a page's section, without their remarks."""
+    """Return the lines of the first example in a page's section, without comments."""
     section = page.read_text().partition(f"\n## {title}\n")[2]
     example = section.partition("```sh\n")[2].partition("```")[0]
     return [line.partition("  #")[0].strip() for line in example.splitlines()]
@@ -82,7 +82,7 @@ def test_the_page_has_all_that_the_other_machine_needs(
     shutil.copy(bundle, tmp_path)
     run_without_network(tmp_path, "bash", "-c", unbundle)
     folder = tmp_path / "study"
-    # The page's site is another machine; what it stands for here is this one.
+    # The page's site stands for this machine here.
     shutil.copytree(folder / "slurm/local", folder / "slurm/kestrel")
     (folder / "slurm/kestrel/config.yaml").write_text("config: [site=kestrel]\n")
     for line in later:
@@ -93,7 +93,7 @@ def test_the_page_has_all_that_the_other_machine_needs(
 
 
 def outcome(folder: Path, site: str) -> dict[str, Any]:
-    """What was measured but for times and machines; a busy machine decides what is steady."""
+    """Return the measured values without times and machines, which vary."""
     results = folder / "results" / site
     summary = json.loads((results / "summary.json").read_text())
     tables = results / "tables"
@@ -116,10 +116,10 @@ def test_it_runs_on_a_machine_without_network(bundle: Path, tmp_path: Path) -> N
         archive.extractall(folder)
     run_without_network(folder, "make", "setup")
     said = run_without_network(folder, ARGOSY, "unbundle", str(bundle), ".")
-    assert "taking the image small into the store" in said
+    assert "importing the image small" in said
     again = run_without_network(folder, ARGOSY, "unbundle", str(bundle), ".")
-    assert "taking the image" not in again
-    # What was measured elsewhere stands: nothing is to be done for that site.
+    assert "importing the image" not in again
+    # Results of the other site stay: nothing is to be run for it.
     planned = run_without_network(folder, ".venv/bin/snakemake", "--dry-run", "--quiet", "rules")
     assert "rule run" not in planned
     shutil.copytree(folder / "slurm/local", folder / "slurm/elsewhere")

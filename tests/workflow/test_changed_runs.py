@@ -1,4 +1,4 @@
-"""What is measured again when something changed: by one command, and nothing else."""
+"""After a change, one command measures the affected runs again, and no others."""
 
 import dataclasses
 import json

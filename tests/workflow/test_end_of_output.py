@@ -1,4 +1,4 @@
-"""The end of a failed snakemake says what it was told, and nothing of older jobs."""
+"""The last lines of a failed snakemake are about this call only."""
 
 import os
 import signal
@@ -45,7 +45,7 @@ def test_a_rule_that_failed_is_told_and_no_older_job(
     assert "The rule plan_runs failed: " in end and "Permission denied" in end, output
     assert "see logs/local/plan.log" in end, output
     assert "the older cause" not in end and "exit code 3" not in end, output
-    # A run that ends well leaves nothing of it.
+    # A successful run leaves no such lines.
     status, output = workspace.snakemake()
     assert status == 0, output
 

@@ -1,4 +1,4 @@
-"""What dies, who is named, what is left, and whether it runs again: real ranks of real Horovod."""
+"""Deaths of ranks, agents and jobs: the named culprit, the remains and the next run, with real Horovod."""
 
 import json
 import os
@@ -27,7 +27,7 @@ TARGET = f"results/local/faults/{RUN}/result.json"
 
 @pytest.fixture
 def faults(workspace: Workspace, digits: dict[str, Any]) -> Workspace:
-    """An experiment that is over soon, on two nodes."""
+    """A short experiment on two nodes."""
     digits["command"] += " --epochs 6 --width 32"
     digits["scale"]["nodes"] = [2]
     digits["timeline"] = True
@@ -156,7 +156,7 @@ def start(workspace: Workspace, temporary: Path) -> subprocess.Popen[str]:
 
 
 def ports_of_agents(workspace: Workspace) -> list[str]:
-    """Where both agents listen as soon as they do: the head, and each for its own ranks."""
+    """Wait until both agents listen, and return their addresses."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         with suppress(psutil.NoSuchProcess):

@@ -1,4 +1,4 @@
-"""`argosy run` needs no file written by hand, and what `argosy init --from` writes runs on this machine."""
+"""`argosy run` needs no file written by hand; files of `argosy init --from` run on this machine."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ RUN = "nodes1-ranks1-repeat1"
 
 @pytest.fixture
 def home(project_store: Store, tmp_path: Path) -> Workspace:
-    """A folder with a program, and nothing of Argosy's."""
+    """A folder with a program, without files of Argosy."""
     folder = tmp_path / "a repository"
     (folder / "nlp").mkdir(parents=True)
     for name in ("train.py", "vae.py", "nlp/ddp_train.py"):
@@ -46,7 +46,7 @@ def output(home: Workspace, experiment: str, run_id: str) -> str:
 
 def test_a_first_run_needs_no_file_and_a_second_keeps_the_first(home: Workspace) -> None:
     status, said = run(home, "--ranks-per-node", "2", "--", "python", "train.py", "--lr", "1e-3")
-    # The run has completed, but its ranks have each done the whole work.
+    # The run has completed, but each rank did the whole work.
     assert status == 1 and "but has no throughput: its 2 ranks never met" in said, said
     assert "wrote config/config.yaml" in said
     assert f"Report: {home.path}/results/local/report.html" in said
@@ -54,20 +54,20 @@ def test_a_first_run_needs_no_file_and_a_second_keeps_the_first(home: Workspace)
     config = home.path / "config/config.yaml"
     config.write_text(f"# Mine.\n{config.read_text()}")
     before = config.read_text()
-    # The same again is there already.
+    # The same experiment exists already.
     status, said = run(home, "--ranks-per-node", "2", "--", "python", "train.py", "--lr", "1e-3")
     assert (status, config.read_text()) == (1, before) and "added" not in said
-    # A launcher's own line is taken apart.
+    # A launcher's command line is converted to keys.
     launched = ("torchrun", "--nproc-per-node", "1", "train.py", "launched")
     status, said = run(home, "--name", "launched", "--", *launched)
     assert status == 0 and "['launched'] 1" in output(home, "launched", RUN), said
     before = config.read_text()
-    # Another command has another name, and a status of its own.
+    # Another command has its own name and status.
     status, said = run(home, "--", "python", "train.py", "fail")
     assert status == 1 and "added experiments.train-2" in said and "told to fail" in said
     assert config.read_text().startswith(before)
     assert not (home.path / "results/local/train-2" / RUN / "result.json").exists()
-    # What would be refused is not written.
+    # An invalid experiment is not written.
     before = config.read_text()
     for words in (
         ("--site", "nowhere", "--", "python", "train.py"),

@@ -1,4 +1,4 @@
-"""A job in which ranks wait for each other for ever: real ranks of real Horovod."""
+"""A deadlock between ranks of real Horovod."""
 
 import json
 import re

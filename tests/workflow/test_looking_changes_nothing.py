@@ -1,4 +1,4 @@
-"""Parsing, dry runs and commands that only look change nothing, and so no study that runs meanwhile."""
+"""Parsing, dry runs and read-only commands change nothing, not even during a running study."""
 
 import hashlib
 import json
@@ -61,7 +61,7 @@ def write_other(workspace: Workspace, experiment: dict[str, Any], name: str = "q
 
 
 def state(folder: Path) -> dict[str, tuple[object, ...]]:
-    """Return what is known of all files and folders but Snakemake's own."""
+    """Return the state of all files and folders, except Snakemake's."""
     found: dict[str, tuple[object, ...]] = {}
     for path in (folder, *sorted(folder.rglob("*"))):
         name = str(path.relative_to(folder))

@@ -1,4 +1,4 @@
-"""What Snakemake does to look at a study grows with its points, and not with their square."""
+"""Snakemake's work for planning is linear in the number of points."""
 
 import pstats
 import re

@@ -1,4 +1,4 @@
-"""Mistakes of a user: one line that says where and what to do, and earlier results as they were."""
+"""A user's mistakes: one line with place and remedy, and unchanged earlier results."""
 
 import json
 import socket
@@ -24,7 +24,7 @@ def experiment(command: str, **more: Any) -> dict[str, Any]:
 
 
 def failure(workspace: Workspace, name: str, command: str, **more: Any) -> str:
-    """Run a program that fails; the line that says why."""
+    """Run a failing program; return the line with the cause."""
     workspace.configure({name: experiment(command, **more)})
     status, output = workspace.snakemake()
     assert status != 0
@@ -45,7 +45,7 @@ def test_a_program_that_fails_after_many_words(workspace: Workspace) -> None:
     lines = output.splitlines()
     assert status != 0 and len(lines) < 200
     assert f"rank 0 (node 0, {HOST}): exit code 1: a reason" in output
-    # The last words are ours: what was printed last, who failed and why, and where the report is.
+    # Argosy prints the last lines: the failed rank, the cause and the report's path.
     last = lines[lines.index("At least one job did not complete successfully.") + 1 :]
     (log,) = workspace.run_dir("fails", RUN).glob("logs/*/ranks/rank-0.log")
     name = str(log.relative_to(workspace.path))

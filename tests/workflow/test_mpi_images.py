@@ -1,4 +1,4 @@
-"""MPI starts from an image alone, and what is wrong with it is a line."""
+"""MPI needs only the image; its faults are one line."""
 
 import shutil
 from collections.abc import Callable

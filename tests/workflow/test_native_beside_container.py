@@ -1,4 +1,4 @@
-"""The same experiment in a container and without: two sets of runs, and what the container costs."""
+"""The same experiment with and without a container: two sets of runs, and the container's cost."""
 
 import json
 from typing import Any

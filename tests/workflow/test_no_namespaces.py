@@ -74,5 +74,5 @@ def test_each_node_takes_what_works_there_whatever_the_login_node_has(
 
 
 def where(namespaces: bool, *command: str | Path) -> list[str | Path]:
-    """A command on a host that has user namespaces or forbids them."""
+    """Return a command on a host with or without user namespaces."""
     return [*command] if namespaces else forbidding(*command)

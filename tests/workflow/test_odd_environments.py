@@ -1,4 +1,4 @@
-"""A study and the commands that read it, in the environments that modules and sites leave to users."""
+"""A study and commands that read it, in environments as set by modules and sites."""
 
 import subprocess
 from collections.abc import Callable
@@ -29,7 +29,7 @@ ENVIRONMENTS: dict[str, dict[str, str]] = {
         "NO_COLOR": "1",
     },
 }
-"""Settings that do not bear on each other share a study: each costs a snakemake and four commands."""
+"""Independent settings share a study, since each costs a snakemake and four commands."""
 COMMANDS = (
     ("status", "local"),
     ("summary", "results/local"),

@@ -1,4 +1,4 @@
-"""A study's runs start repeat by repeat, each in random order; that decides nothing else."""
+"""A study's runs start repeat by repeat, in random order within a repeat."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ NAMES = ("first", "second", "third")
 
 
 def configure(workspace: Workspace, repeats: int) -> list[Path]:
-    """Ask for so many repeats; the runs' folders, in the order in which they should start."""
+    """Configure a number of repeats; return the run folders in expected order."""
     program = {
         "runtime": "native",
         "launcher": "plain",
@@ -33,7 +33,7 @@ def configure(workspace: Workspace, repeats: int) -> list[Path]:
 
 
 def started(folders: list[Path]) -> list[Path]:
-    """Those of the folders that have results, in the order in which they started."""
+    """Return the folders with results, in order of their start."""
     results = {folder: folder / "result.json" for folder in folders}
     times = {
         folder: json.loads(result.read_text())["started"]

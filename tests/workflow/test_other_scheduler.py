@@ -1,4 +1,4 @@
-"""A scheduler that somebody brings along: a folder of 60 lines beside Argosy runs a study."""
+"""A third-party scheduler of 60 lines runs a study."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""A project's own launcher: ports, addresses, a command on the head alone, and commands beside it."""
+"""A project's own launcher: ports, addresses, a command on the head node, and commands beside it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Each block of each page runs, or is what Argosy reads or prints; other tests run whole pages."""
+"""Every code block of every page is run, parsed, or compared with real output."""
 
 import re
 import shutil
@@ -48,7 +48,7 @@ NOT_RUN = {
     r"image native downscaling": "takes minutes (workflow/test_published_studies.py)",
     r"argosy_images.run": "is a part of batch scripts (workflow/test_demo.py)",
 }
-"""Commands that no test runs as they are written: the reason, and a test of the same command."""
+"""Commands that cannot run literally: the reason, and a test of the same command."""
 SHORTER = {"snakemake --configfile": "-n", "argosy bundle": "--no-images"}
 """Commands that take minutes, and the option with which they run here."""
 EDITED = {
@@ -100,7 +100,7 @@ def blocks(*kinds: str) -> list[Block]:
 
 
 def block(page: str, start: str = "") -> str:
-    """Return the text of the block of a page that begins so."""
+    """Return a page's block by its beginning."""
     [found] = [b.text for b in all_blocks() if b.page == page and b.text.startswith(start)]
     return found
 

@@ -1,4 +1,4 @@
-"""A study of programs that print seconds, rates of a rank, or numbers of another rank than the first."""
+"""A study of programs that print seconds, rates of one rank, or numbers of another rank."""
 
 import csv
 import json

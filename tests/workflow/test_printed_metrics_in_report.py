@@ -1,4 +1,4 @@
-"""A study whose program prints a loss and an accuracy: the report has them, and says which is missing."""
+"""The report shows a program's printed loss and accuracy, and names a missing one."""
 
 import json
 from pathlib import Path

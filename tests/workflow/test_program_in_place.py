@@ -1,4 +1,4 @@
-"""A program runs where it lies: it reads and writes relative and fixed paths, and its repository stays."""
+"""A program in its repository reads and writes relative and fixed paths; the repository stays unchanged."""
 
 import hashlib
 import json
@@ -82,7 +82,7 @@ def test_a_repository_is_read_as_it_lies_and_stays_as_it_is(workspace: Workspace
                 for path in (folder / "output").rglob("*")
                 if not path.is_dir()
             }
-            # No link is left to who copies the folder.
+            # No links are left in the folder.
             assert found == {"checkpoints/x": False, f"{results}/y": False, "log.txt": False}
             attempt = json.loads((folder / "result.json").read_text())["attempt"]
             said = (folder / f"logs/{attempt}/ranks/rank-0.log").read_text()
@@ -98,7 +98,7 @@ def test_a_repository_is_read_as_it_lies_and_stays_as_it_is(workspace: Workspace
     assert summary["problems"] == summary["failures"] == []
     assert {one["experiment"] for one in summary["experiments"]} == {"his", "host"}
 
-    # What the program reads by a relative path is watched.
+    # Files read by a relative path count as inputs.
     status, output = workspace.snakemake()
     assert status == 0 and "Nothing to be done" in output
     (project / "configs/base.yaml").write_text("base: 2\n")

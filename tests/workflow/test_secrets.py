@@ -1,4 +1,4 @@
-"""No other user of the machine sees what an experiment gives its program by variables."""
+"""Other users of the machine cannot see an experiment's variables."""
 
 import hashlib
 import os
@@ -75,6 +75,6 @@ def test_a_variable_stands_in_no_arguments_and_in_no_file_that_others_read(
 
 
 def others_may_read(path: Path, top: Path) -> bool:
-    """Whether the file's modes, and those of the folders below `top`, let others read it."""
+    """Return whether the modes of the file and its folders below `top` let others read it."""
     inside = [*path.parents][: len(path.relative_to(top).parts) - 1]
     return bool(path.stat().st_mode & 0o044) and all(each.stat().st_mode & 0o011 for each in inside)

@@ -1,4 +1,4 @@
-"""Two projects with one store: what a run uses is kept, and a run can write where it starts."""
+"""Two projects share a store: images of runs are kept, and runs can write to their working directory."""
 
 import time
 from collections.abc import Callable
@@ -23,7 +23,7 @@ print("rate: 5.0")
 
 
 def prunes(workspace: Workspace) -> list[str]:
-    """What `argosy image prune --dry-run` says of the image."""
+    """Return the line of `argosy image prune --dry-run` about the image."""
     status, output = workspace.run(BIN / "argosy", "image", "prune", "--dry-run")
     assert status == 0, output
     return [line for line in output.splitlines() if "image torch-cpu " in line]

@@ -1,4 +1,4 @@
-"""Snakemake's own options and ways of use do what its users expect of them."""
+"""Snakemake's options and modes of use work as its users expect."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A study of stalls as a user runs it: the configuration names it, the report says what was waited for."""
+"""A stall study from configuration to report."""
 
 import json
 import shutil

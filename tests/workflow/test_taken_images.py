@@ -1,4 +1,4 @@
-"""`image:` of an experiment that nobody builds here: from a registry, and from an archive."""
+"""Imported images: from a registry, and from an archive."""
 
 import json
 import os
@@ -58,7 +58,7 @@ def configure(workspace: Workspace, image: str) -> None:
 
 
 def measured(workspace: Workspace, image: str) -> tuple[str, ImageLock]:
-    """What snakemake says, and the lock of the image that the run was of."""
+    """Return snakemake's output, and the lock of the run's image."""
     configure(workspace, image)
     status, output = workspace.snakemake()
     assert status == 0, output
@@ -80,7 +80,7 @@ def test_an_image_of_a_registry_is_taken_and_pinned(workspace: Workspace, addres
     assert f"Importing image {lock.name}" in output
     assert lock.name == f"{address.replace(':', '-')}-team-small-1"
     assert lock.base.reference.startswith(f"{address}/team/small:1@sha256:")
-    # Locked, it is asked for no more: the same digest tomorrow.
+    # A locked image is not requested again, so its digest stays.
     output, _ = measured(workspace, f"docker://{address}/team/small:1")
     assert "Nothing to be done" in output
 

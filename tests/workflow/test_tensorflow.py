@@ -1,4 +1,4 @@
-"""The main job with the other framework: image, self-test, two ranks, weights that are the same."""
+"""The demo with TensorFlow: image, self-test, two ranks with equal weights."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Who can read results: nobody else, or whom ARGOSY_UMASK lets, whatever the umask is."""
+"""Permissions of results follow ARGOSY_UMASK, whatever the umask."""
 
 import os
 import shutil
@@ -32,7 +32,7 @@ def study(workspace: Workspace) -> None:
 
 
 def modes(folder: Path) -> dict[str, str]:
-    """Return files and folders of results with their permissions, but for Snakemake's own."""
+    """Return files and folders of results with their permissions, except Snakemake's."""
     found = {}
     for path in sorted(folder.rglob("*")):
         if path.name != ".snakemake_timestamp":

@@ -1,4 +1,4 @@
-"""Torchrun's own launcher within a rank: its workers hear the warning, and the run goes on where it was."""
+"""torchrun within a rank: its workers get the warning, and the run continues from its checkpoint."""
 
 import pytest
 from workspace import Workspace

@@ -1,4 +1,4 @@
-"""What is installed from a wheel is what the checkout has, and runs a study."""
+"""An installed wheel has the checkout's files, and runs a study."""
 
 import os
 import shutil
@@ -85,7 +85,7 @@ def test_a_strangers_repository_needs_three_commands_and_one_edit(
     assert (there.run_dir("train", "nodes1-ranks1-repeat1") / "output/model.txt").is_file()
     assert {path: path.read_bytes() for path in before} == before
     assert (home / ".gitignore").read_text().startswith("*.pt\n/.argosy\n")
-    # What is asked for once more is there, and a second project is refused.
+    # A second snakemake has nothing to do, and a second project is refused.
     status, said = there.run(programs / "python", "-m", "snakemake", "-n")
     assert status == 0 and "Nothing to be done" in said
     status, said = there.run(programs / "argosy", "init", "--command", "python train.py")

@@ -1,4 +1,4 @@
-"""Bundles: their content, secrets, progress, and the environment that goes along."""
+"""Bundles: content, secrets, progress, and packages for an offline machine."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def study(made: Path, tmp_path: Path) -> Path:
-    """A copy of it to be spoilt."""
+    """A copy of the project that a test may change."""
     return shutil.copytree(made, tmp_path / "study")
 
 
@@ -70,7 +70,7 @@ def test_all_of_a_users_own_repository_is_in_it(study: Path, tmp_path: Path) -> 
         (study / name).parent.mkdir(exist_ok=True)
         (study / name).write_text(text)
     first = contents(bundled(study, study / "study.zip"))
-    # A bundle that lies in the project is not part of the next one, nor is what was unpacked with it.
+    # A bundle in the project, and files unpacked from one, are not part of the next bundle.
     (study / "argosy-bundle.json").write_bytes(first["argosy-bundle.json"])
     found = contents(bundled(study, study / "again.zip"))
     for names in (first, found):
@@ -128,10 +128,13 @@ def test_an_earlier_bundle_is_replaced_aloud_and_no_other_file(study: Path, tmp_
     target = tmp_path / "study.zip"
     target.write_text(f"argosy bundle 1 sha256:{64 * '0'}")
     write_bundle(Request(study, (SITE,), with_images=False), target, said.append)
-    assert f"{target}: replaces the bundle of this name" in said
+    assert f"{target}: replacing the existing bundle" in said
+    assert target.stat().st_mode & 0o777 == 0o600
+    digest = hashlib.sha256(contents(target)["manifest-sha256.txt"]).hexdigest()
+    assert digest.encode() in target.read_bytes()[-200:]
     other = tmp_path / "data.zip"
     other.write_text("mine")
-    with pytest.raises(ArgosyError, match="exists already, and is no bundle"):
+    with pytest.raises(ArgosyError, match="exists and is not a bundle"):
         write_bundle(Request(study, (SITE,), with_images=False), other, said.append)
     assert other.read_text() == "mine"
 
@@ -194,7 +197,7 @@ def test_a_bundle_of_what_has_not_run_yet(study: Path, tmp_path: Path) -> None:
 
 @pytest.fixture
 def token(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A secret in the environment of whoever bundles."""
+    """A secret in the environment of the bundling process."""
     monkeypatch.setenv("MY_API_TOKEN", "the-value-of-it")
 
 
@@ -265,15 +268,6 @@ def test_the_same_study_has_the_same_inputs_on_other_sites(tmp_path: Path) -> No
     assert digests[0] == digests[1] != digests[2]
 
 
-def test_a_bundle_is_private_and_replaces_an_older_one(study: Path, tmp_path: Path) -> None:
-    target = tmp_path / "study.zip"
-    target.write_text(f"argosy bundle 1 sha256:{64 * '0'}")
-    bundled(study, target)
-    assert target.stat().st_mode & 0o777 == 0o600
-    digest = hashlib.sha256(contents(target)["manifest-sha256.txt"]).hexdigest()
-    assert digest.encode() in target.read_bytes()[-200:]
-
-
 def test_a_word_after_a_while_and_none_before(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
@@ -308,7 +302,7 @@ def test_proot_of_the_distribution_goes_along(
     (folder / "proot").chmod(0o755)
     monkeypatch.setenv("PATH", str(folder))
     assert f"udocker_dir/bin/proot-{Tools.machine()}" in names(store, tmp_path)
-    # Where it is unpacked, it is found.
+    # The unpacked proot is found.
     other = Store(tmp_path / "other")
     with tarfile.open(tmp_path / "tools.tar.gz") as archive:
         archive.extractall(other.udocker.parent)

@@ -1,4 +1,4 @@
-"""A bundle is a Provenance Run Crate: the validator of the RO-Crate community says so."""
+"""A bundle is a Provenance Run Crate, according to the validator of the RO-Crate community."""
 
 import json
 import os
@@ -14,18 +14,18 @@ from bundled_studies import RUN, SITE, bundled, contents, make_project
 
 VALIDATOR = Path(__file__).parent / "programs/validate_crate.py"
 NOT_KNOWN = (
-    # Who ran it: a study knows a login, and no person.
+    # A study records a login, not a person.
     "The Action SHOULD have an agent",
     "Contextual Entity representing the `author`",
     "The `publisher` property",
-    # Programs of a study have no address of their own.
+    # Programs of a study have no URL.
     "The SoftwareApplication id SHOULD be an absolute URI",
     "The Application SHOULD have a url",
 )
 
 
 def validated(bundle: Path) -> list[str]:
-    """What the validator finds that Argosy could know; all that is required among it."""
+    """Return the validator's findings: all required ones, and recommended ones that Argosy can fulfil."""
     packages = Path(sys.executable).parent.parent / "crates"
     environment = {**os.environ, "PYTHONPATH": str(packages)}
     command = [sys.executable, VALIDATOR, bundle]

@@ -1,4 +1,4 @@
-"""Bundles and studies in which anything may stand anywhere: a line each, and no other error."""
+"""Garbled bundles and studies are refused in one line."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def bundle(project: Path) -> Path:
 
 
 def taken(bundle: Path, folder: Path) -> str | dict[str, bytes]:
-    """What is said of a bundle that is refused; the files of one that is unpacked."""
+    """Return the error of a refused bundle, or the files of an unpacked one."""
     try:
         unbundle(bundle, folder, lambda line: None)
     except ArgosyError as problem:

@@ -1,4 +1,4 @@
-"""Bundles from strangers, damaged ones, and unpacking again."""
+"""Hostile and damaged bundles, and repeated unpacking."""
 
 import json
 import random
@@ -149,7 +149,7 @@ def test_a_link_in_the_archive_is_a_file_with_its_text(bundle: Path, tmp_path: P
     forged(hostile, {**contents(bundle), "config/link": b"/etc/passwd"})
     with zipfile.ZipFile(hostile, "a") as archive:
         archive.getinfo("config/link").external_attr = 0o120777 << 16
-        # So that the list of names is written anew.
+        # Make zipfile rewrite the list of names.
         archive._didModify = True  # type: ignore[attr-defined]
     unpack(hostile, tmp_path / "project")
     path = tmp_path / "project/config/link"
@@ -249,7 +249,7 @@ def test_another_version_and_what_is_no_bundle(bundle: Path, tmp_path: Path) -> 
         unpack(other, tmp_path / "project")
     text = tmp_path / "c.zip"
     text.write_text("no archive")
-    with pytest.raises(ArgosyError, match="is not a bundle, or is cut off"):
+    with pytest.raises(ArgosyError, match="is not a bundle, or is truncated"):
         unpack(text, tmp_path / "project")
     with pytest.raises(ArgosyError, match="there is no such file"):
         unpack(tmp_path / "d.zip", tmp_path / "project")

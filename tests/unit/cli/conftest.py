@@ -10,7 +10,7 @@ from study_files import sample_study
 
 @pytest.fixture(scope="session")
 def made_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with the results and the report of one site; do not change it."""
+    """A project with results and a report of one site; tests must not change it."""
     project = tmp_path_factory.mktemp("made") / "project"
     sample_study(project / "results/local")
     results = project / "results/local"

@@ -1,4 +1,4 @@
-"""No command ends with a traceback, whatever is broken, missing, or not what it should be."""
+"""No command ends with a traceback, whatever file is broken, missing or of another kind."""
 
 import os
 import shutil
@@ -95,9 +95,9 @@ def check(argosy: Argosy, command: tuple[str, ...]) -> None:
 def each_command(
     argosy: Argosy, number: int, broken: Callable[[], None], restored: Callable[[], None]
 ) -> None:
-    """Run every second command where something is broken, the others where it is broken in the next way.
+    """Run every second command with this fault, and the others with the next one.
 
-    It is broken again for each, as some mend it.
+    Repeat the fault for each command, since some commands repair it.
     """
     wrong = []
     for command in COMMANDS[number % 2 :: 2]:
@@ -112,7 +112,7 @@ def each_command(
 
 
 class Spoiled:
-    """A place of the project that is broken and put back."""
+    """A file or folder of the project to break and restore."""
 
     def __init__(self, project: Path, name: str, spoil: Callable[[Path], None]) -> None:
         self._path, self._spoil = project / name, spoil
@@ -202,7 +202,7 @@ SPOILING = (to_folder, to_pipe, to_loop, forbidden, to_file, read_only, remove)
     ("name", "spoil"),
     [
         *((name, spoil) for name in FILES for spoil in (to_folder, to_loop, forbidden)),
-        # Programs and strangers may have made these; a user's own pipe may be meant, and is waited for.
+        # Programs may have created these; a pipe among the user's own files is read until its end.
         *((name, to_pipe) for name in FILES if name.startswith("results/")),
     ],
 )

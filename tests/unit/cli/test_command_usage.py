@@ -1,4 +1,4 @@
-"""Help, mistakes of typing, and output for other programs."""
+"""Help, usage errors, and output for other programs."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def project(made_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def all_commands() -> dict[str, object]:
-    """Return each command that is not hidden, by the words that are typed."""
+    """Return each visible command by its words."""
     found = {}
     for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
         below = getattr(command, "commands", {})
@@ -47,7 +47,7 @@ def test_help(
     assert usage.startswith(f"Usage: argosy {name} [OPTIONS]")
     assert not re.search(r"[{}<…]|\[\[|\]\]", usage)
     assert max(map(len, lines)) < columns
-    # A line of prose ends early only where the next word had no room.
+    # A line of prose breaks only if the next word does not fit.
     prose = done.out.split("\n\n", 1)[1].split("Arguments:")[0].split("Options:")[0]
     for paragraph in prose.strip().split("\n\n"):
         rows = paragraph.splitlines()
@@ -224,7 +224,11 @@ def test_init_writes_nothing_where_there_is_no_cluster_to_probe(
     assert "--site kestrel: there is no `scontrol` on this machine" in done.err
     assert "argosy site add NAME" in done.err
     assert [each.name for each in home.iterdir()] == ["train.py"]
-    # A folder that is there is taken as it is.
+    # An existing folder is used unchanged.
     assert argosy("site", "add", "lumi").status == 0
     done = argosy("init", "--command", "python train.py", "--site", "lumi")
     assert done.status == 0 and "snakemake --profile slurm/lumi" in done.err
+    done = argosy("init", "--command", "true", "--site", "lumi", "--account", "project_465")
+    assert (done.status, "hint: write account into slurm/lumi/site.yaml" in done.err) == (2, True)
+    done = argosy("init", "--command", "true", "--account", "project_465")
+    assert (done.status, "--account: only a probe uses it" in done.err) == (2, True)

@@ -1,4 +1,4 @@
-"""How commands end where their output goes nowhere, the locale is odd, or somebody is impatient."""
+"""Commands with closed output, odd locales and interrupts."""
 
 import os
 import pty
@@ -107,20 +107,20 @@ def test_a_terminal_and_a_pipe_show_whole_words(
     ).stdout
     shown = on_terminal(project, command, columns)
     is_for_programs = command[0] in ("records", "doctor") or "--json" in command
-    # A path is never divided.
+    # Paths are never wrapped.
     lines = shown.replace(str(project), "").splitlines()
     assert max(map(len, lines)) <= columns or is_for_programs
-    # In a terminal runs stand below their experiment.
+    # A terminal lists runs below their experiment.
     assert words(shown) <= words(piped) | words(piped.replace("/", " ")) | words("just now")
 
 
 def words(text: str) -> set[str]:
-    """Return what is between spaces, but for numbers and times, which differ from call to call."""
+    """Return the words of a text, without numbers and times."""
     return {word for word in text.split() if not re.search(r"\d", word) and set(word) - set("─…")}
 
 
 def on_terminal(project: Path, command: tuple[str, ...], columns: int) -> str:
-    """Return what a command shows in a terminal of so many columns."""
+    """Return the output of a command in a terminal of `columns` columns."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [*ARGOSY, *command],

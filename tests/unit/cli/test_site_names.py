@@ -1,4 +1,4 @@
-"""A site is named in the same ways in every command, and a folder of none is refused and left alone."""
+"""All commands accept the same names of a site; a folder of no site is refused and unchanged."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ RESULTS = {
     "status": (),
     "failures": (),
 }
-"""Commands that take a site's results, with what stands behind SITE."""
+"""Commands with SITE, and their arguments after it."""
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def one_copy(made_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 @pytest.fixture
 def untouched(one_copy: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project for tests after which it is as it was."""
+    """A project for tests that do not change it."""
     monkeypatch.chdir(one_copy)
     return one_copy
 
@@ -222,10 +222,7 @@ LOOKS = (
 
 @pytest.mark.parametrize("command", LOOKS, ids="-".join)
 def test_a_folder_of_no_project_is_said_in_one_way_and_stays_empty(
-    tmp_path: Path,
-    argosy: Argosy,
-    monkeypatch: pytest.MonkeyPatch,
-    command: tuple[str, ...],
+    tmp_path: Path, argosy: Argosy, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     monkeypatch.delenv("ARGOSY_STORE", raising=False)
     monkeypatch.chdir(tmp_path)

@@ -63,7 +63,7 @@ def test_a_projects_own_file_comes_first_and_makes_another_run(tmp_path: Path) -
         ("start: [run, '{node_adress}']", "{node_adress}: there is no such field"),
         ("beside: {head: ['serve {prt}']}", "{prt}: there is no such field"),
         ("beside: {tail: ['x']}", "beside.tail: no such key"),
-        ("variables: {ARGOSY_NODE: 1}", "ARGOSY_ are Argosy's own"),
+        ("variables: {ARGOSY_NODE: 1}", "ARGOSY_ are reserved for Argosy"),
         ("[]", "mine.yaml"),
         ("start: []", "start"),
         ("mpi_tasks: true\nper: node", "mpi_tasks are of ranks"),
@@ -89,11 +89,20 @@ def test_a_launcher_that_is_not_there_is_named(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("file", ["mine.yml", "mine", "mine.json"])
+def test_a_launcher_file_with_a_wrong_suffix_is_named(tmp_path: Path, file: str) -> None:
+    (tmp_path / "launchers").mkdir()
+    (tmp_path / "launchers" / file).write_text("per: node\n")
+    with pytest.raises(ArgosyError) as problem:
+        with_launchers(runs("mine"), tmp_path)
+    assert problem.value.hint == f"rename launchers/{file} to mine.yaml"
+
+
 @pytest.mark.parametrize(
     ("site", "more", "said"),
     [
         ("local", "", "launcher: srun needs Slurm and `mpi` in slurm/local/site.yaml"),
-        ("local", "mpi: pmi2", "mpi: only Slurm starts tasks of MPI"),
+        ("local", "mpi: pmi2", "mpi: only Slurm starts MPI tasks"),
         ("testbed", "", "which has `scheduler: slurm` and no `mpi`"),
         ("testbed", "mpi: -x", "mpi"),
         ("vista", "interface: ib0\nmpi: pmi2", "its launcher starts no tasks of MPI"),

@@ -90,7 +90,7 @@ def test_a_rank_on_each_gpu(project: Project, ranks: Any, top: Any, expected: li
         ({"hardware": "gpus"}, "slurm/mycluster/site.yaml: hardware: the site has no gpus"),
         (
             {"resources": {"cpus_per_rank": 9}},
-            "hardware.small does not fit a rank on each GPU: 32 cores a node of 36 needed",
+            "hardware.small does not fit a rank on each GPU: 32 cores per node, 36 needed",
         ),
         ({"resources": {"gpus_per_rank": 2}}, "resources.gpus_per_rank: 2 contradicts"),
         ({"ranks": ["gpu", "gpu"]}, "the same count is listed twice"),

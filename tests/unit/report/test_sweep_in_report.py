@@ -9,14 +9,16 @@ from rich.console import Console
 from study_files import completed, plan, write_json
 
 from argosy.report import write_report
+from argosy.report.kept_reports import read_report
 from argosy.report.outputs.terminal import print_summary
+from argosy.report.topics import sweep
 from argosy.results import collect
 
 
-def note(path: Path, sweep: object) -> None:
+def note(path: Path, point: object) -> None:
     """Note a sweep in provenance.json, as planning does."""
     content = json.loads((path / "provenance.json").read_text())
-    content["experiment"]["sweep"] = sweep
+    content["experiment"]["sweep"] = point
     write_json(path / "provenance.json", content)
 
 
@@ -76,6 +78,18 @@ def test_combinations_are_compared_at_the_largest_size_the_fastest_first(tmp_pat
     print_summary(summary, console)
     said = console.export_text().partition("Sweep of train")[2]
     assert "train-lr0.2-native" in said and "cells/s" in said
+
+
+def test_placeholders_named_like_other_columns_are_in_braces(tmp_path: Path) -> None:
+    results = tmp_path / "site"
+    for number in (1, 2):
+        run = completed(results, experiment=f"e{number}", command=f"true {number}")
+        note(run.path, {"of": "train", "values": {"n": str(number), "lr": "1"}})
+    collect(results, results / "tables")
+    write_report(results)
+    _, summary = read_report(results)
+    [table] = sweep.tables(summary)
+    assert [each.terminal for each in table.columns[1:4]] == ["{n}", "lr", "n"]
 
 
 def test_what_another_program_wrote_is_no_sweep(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Run folders in, tables out."""
+"""Tables from run folders."""
 
 import json
 import os
@@ -220,14 +220,6 @@ def test_a_run_of_an_unknown_schema_version_is_told_and_no_other_is_lost(
         assert len(fetch(tables, "SELECT run_id FROM runs")) == 2
 
 
-def test_an_unknown_version_in_a_rank_file_is_told(results: Path) -> None:
-    run = completed(results)
-    path = run.rank_file("100.0", 0)
-    path.write_text(path.read_text().replace('"schema_version": 2', '"schema_version": 7'))
-    [problem] = problems(results)
-    assert "rank-0.jsonl: its schema_version is 7; this Argosy reads 2" in problem["problem"]
-
-
 def test_steps_as_lines_are_of_an_earlier_version(results: Path) -> None:
     run = completed(results)
     path = run.rank_file("100.0", 0)
@@ -281,7 +273,7 @@ def test_what_may_not_be_read_is_named(results: Path, name: str) -> None:
 def test_a_file_that_cannot_be_read_at_all_costs_its_own_run_alone(
     results: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # So that DuckDB meets a line that it does not read.
+    # Let DuckDB read a line that is too long for it.
     monkeypatch.setattr(long_lines, "LONGEST_LINE", 1 << 40)
     good, bad = completed(results), completed(results, repeat=2)
     with (bad.records("100.0") / f"{name}.jsonl").open("a") as file:
@@ -319,13 +311,13 @@ def test_tables_are_not_written_through_a_link(results: Path, tmp_path: Path) ->
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (results / "tables").symlink_to(elsewhere)
-    with pytest.raises(ResultsError, match="tables: a symbolic link"):
+    with pytest.raises(ResultsError, match="tables: is a symbolic link"):
         collect(results, results / "tables")
     assert list(elsewhere.iterdir()) == []
 
 
 def multiplied(table: Path, by: str) -> None:
-    """Let a table say something else of the same records."""
+    """Change a column of a table."""
     with duckdb.connect() as database:
         database.execute(
             f"COPY (SELECT * REPLACE ({by}) FROM '{table}') TO '{table}.new' "
@@ -364,8 +356,8 @@ def test_tables_that_somebody_else_made_are_made_anew(
     collect(results, results / "tables", say=said.append)
     table = "runs" if forged == "key" else "steps"
     assert said == [
-        f"{results}/tables/{table}.parquet: not made by you, or changed since: "
-        "the tables are made again from the run folders",
+        f"{results}/tables/{table}.parquet: not written by you, or changed since: "
+        "rebuilding the tables from the run folders",
         "1 run to read, 0 unchanged, 0 unreadable",
     ]
     with open_tables(results / "tables") as tables:

@@ -1,4 +1,4 @@
-"""Secrets stand in no table and no report."""
+"""Tables and reports contain no secrets."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tables are brought up to date: what did not change is not read again, and nothing stays that is gone."""
+"""Updates of tables: unchanged runs are not read again, and removed runs disappear."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ def results(tmp_path: Path) -> Path:
 
 
 def rows(results: Path, tables_dir: Path) -> dict[str, list[str]]:
-    """All rows of all tables, in no order."""
+    """Return all rows of all tables, unsorted."""
     said: list[str] = []
     collect(results, tables_dir, say=said.append)
     with open_tables(tables_dir) as tables:
@@ -95,7 +95,7 @@ def test_a_planned_run_that_was_carried_out(results: Path, tmp_path: Path) -> No
 def test_tables_that_are_up_to_date_are_not_touched(results: Path) -> None:
     say(results)
     before = {path: path.stat().st_mtime_ns for path in (results / "tables").iterdir()}
-    # Planning writes it anew whenever anything of the study has changed.
+    # Planning rewrites it after any change of the study.
     (results / "digits-mlp/nodes1-ranks2-repeat1/job.sbatch").write_text("#!/bin/bash\n")
     assert say(results) == "13 runs, none of them new"
     assert {path: path.stat().st_mtime_ns for path in (results / "tables").iterdir()} == before
@@ -116,7 +116,7 @@ def cut_off(path: Path) -> None:
 
 
 def changed_within(path: Path) -> None:
-    """Change a table between its beginning and its end, where no reader looks first."""
+    """Damage the middle of a table, which readers check last."""
     content = bytearray(path.read_bytes())
     begin = min(200, len(content) // 3)
     content[begin : len(content) // 2] = bytes(len(content) // 2 - begin)
@@ -140,7 +140,7 @@ def of_other_types(path: Path) -> None:
 
 
 def rewrite(path: Path, columns: str, schema_version: str = str(TABLES_VERSION)) -> None:
-    """Replace a table by what a query makes of its columns."""
+    """Replace a table by the result of a query on it."""
     copy = path.with_suffix(".copy")
     duckdb.connect().execute(
         f"COPY (SELECT {columns} FROM read_parquet($path)) TO $copy "
@@ -173,7 +173,7 @@ def test_tables_that_cannot_be_used_are_made_again_and_that_is_said(
         own_tables.mark(path)
     said = lines(results)
     assert f"{table}.parquet: " in said[0]
-    assert said[0].endswith("the tables are made again from the run folders")
+    assert said[0].endswith("rebuilding the tables from the run folders")
     assert said[1].startswith("13 runs to read")
     assert rows(results, results / "tables") == rows(results, tmp_path / "anew")
 
@@ -186,9 +186,7 @@ def test_a_report_of_a_damaged_table_makes_it_again(
     with pytest.raises(ArgosyError, match=r"a table is damaged .*argosy report"):
         report(results, from_tables=True)
     report(results)
-    assert (
-        "changed since: the tables are made again from the run folders" in capsys.readouterr().err
-    )
+    assert "changed since: rebuilding the tables from the run folders" in capsys.readouterr().err
     report(results, from_tables=True)
 
 

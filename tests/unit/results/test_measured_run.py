@@ -1,4 +1,4 @@
-"""The state of a run, told from the files that are there."""
+"""The state of a run, from its files."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A run that was interrupted and continued is one measurement: each step is there, and once."""
+"""An interrupted and continued run is one measurement, with each step once."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from argosy.results.tables import fetch, open_tables
 
 
 def continued(results: Path) -> RunFiles:
-    """Twelve steps, of which ten were saved; ten to fourteen, of which thirteen; the rest."""
+    """Three attempts: 12 steps, checkpoint at 10; up to 14 steps, checkpoint at 13; the rest."""
     run = plan(results, nodes=2)
     run.claim("7.0")
     run.execute("7.0", state="interrupted")
@@ -75,7 +75,7 @@ def test_a_chain_that_bites_its_tail_ends(tmp_path: Path) -> None:
 
 
 def test_printed_metrics_are_those_of_the_last_job(tmp_path: Path) -> None:
-    """As with recorded ones: nobody knows which printed lines belong to steps that were done again."""
+    """Nothing shows which printed lines belong to repeated steps."""
     results = tmp_path / "site"
     run = continued(results)
     for attempt, value in (("7.0", 0.1), ("7.1", 0.2), ("8.0", 0.3)):

@@ -1,4 +1,4 @@
-"""Steps in the tables are those that were recorded; rows that are not what they should be are counted."""
+"""The tables contain all recorded steps; invalid rows are counted."""
 
 import math
 import random
@@ -22,7 +22,7 @@ from argosy.runtime.contract import steps as step_rows
 from argosy.runtime.contract.steps import MOST_SAMPLES, MOST_STEP, ROW_BYTES
 
 NEXT = {"step": 15, "epoch": 1, "samples": 4}
-"""A step that the ranks of `completed` have not done."""
+"""The step after the last one of `completed`."""
 NO_TIMES = (-1.0, -math.inf, math.inf, 2e300)
 
 
@@ -67,7 +67,7 @@ HARD = settings(
 
 
 def as_row(rank: int, number: int, step: Mapping[str, Any]) -> dict[str, Any]:
-    """The row of the table `steps` for a step of a rank whose clock begins with the job."""
+    """Return the row of `steps` for a step; the rank's clock starts with the job."""
     times = {f"{phase}_s": step["phases"].get(phase) for phase in PHASES}
     whole = {name: step[name] for name in ("epoch", "samples", "seconds")}
     return {"rank": rank, "step": number, "start_s": step["start"], **whole, **times}
@@ -124,7 +124,7 @@ def test_a_continued_run_has_each_step_once(
 
 
 def changed(results: Path, changes: Sequence[Callable[[bytes], bytes]]) -> RunFiles:
-    """A run with a rank for each change that is made of its file of 15 steps."""
+    """Return a run with one rank for each change to a file of 15 steps."""
     run = completed(results, ranks_per_node=len(changes))
     for rank, changed_as in enumerate(changes):
         path = run.steps_file("100.0", rank)
@@ -133,7 +133,7 @@ def changed(results: Path, changes: Sequence[Callable[[bytes], bytes]]) -> RunFi
 
 
 def counts(run: RunFiles) -> list[int]:
-    """How many steps each rank has that has any."""
+    """Count the steps of each rank with steps."""
     found = table(run, "SELECT count(*) AS n FROM steps GROUP BY rank ORDER BY rank")
     return [row["n"] for row in found]
 
@@ -161,7 +161,7 @@ def test_rows_after_half_a_row_are_none(tmp_path: Path) -> None:
     run = changed(
         tmp_path / "site", [lambda file, n=n: file[: 15 * ROW_BYTES + n] + later for n in kept]
     )
-    # Fourteen are whole; what follows is as long as four rows and a part of one.
+    # Fourteen rows are whole; the rest has the length of four rows and a part of one.
     assert steps_and_unreadable(run) == (14 * len(kept), 5 * len(kept))
 
 
@@ -193,7 +193,7 @@ def test_a_damaged_row_is_counted_and_the_others_stay(
 
 
 def flipped(file: bytes, bit: int) -> bytes:
-    """The file with a changed bit of its seventh step."""
+    """Return the file with one bit of its seventh step flipped."""
     place, mask = 7 * ROW_BYTES + bit // 8, 1 << bit % 8
     return file[:place] + bytes([file[place] ^ mask]) + file[place + 1 :]
 
@@ -243,7 +243,7 @@ def test_a_training_of_millions_of_steps(tmp_path: Path) -> None:
 
 
 def another_header(**values: int) -> bytes:
-    """The header of rank 0 with other numbers in it, and a check that fits."""
+    """Return the header of rank 0 with changed numbers and a correct checksum."""
     names = ("byte_order", "version", "header_bytes", "row_bytes", "rank", "node")
     magic, *numbers, unix, monotonic = step_rows.HEADER.unpack_from(header())
     changed = dict(zip(names, numbers, strict=True)) | values
@@ -333,7 +333,7 @@ def test_steps_that_a_rank_lacks_are_counted_in_any_order(tmp_path: Path) -> Non
     run = completed(tmp_path / "site", ranks_per_node=2)
     path = run.steps_file("100.0", 1)
     begin, *parts = rows(path)
-    # One in the middle, and the end; one in the middle stands twice.
+    # One step in the middle and the last ones are missing; one in the middle is there twice.
     kept = [*parts[:5], *parts[6:12], parts[10]]
     random.Random(0).shuffle(kept)
     write_rows(path, [begin, *kept])

@@ -1,4 +1,4 @@
-"""What agents sampled, as tables; what they could not read is told and is no zero."""
+"""Tables of the agents' samples; unreadable counters are listed, and are not zero."""
 
 import json
 from pathlib import Path
@@ -60,7 +60,7 @@ def test_samples_of_a_node_and_its_gpu(tmp_path: Path) -> None:
         (0, None, 3.0, 3.5, 77, None, None, None),
         (0, 0, 2.5, None, None, None, 310.5, ["sw_power"]),
     ]
-    # The sample that was cut off.
+    # The truncated sample.
     assert counted == [{"unreadable_records": 1}]
     assert [tuple(row.values()) for row in unread] == [
         (0, 0, "energy_j", "not supported"),

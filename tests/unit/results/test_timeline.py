@@ -1,4 +1,4 @@
-"""Horovod's timeline becomes a table, whatever state its file is in."""
+"""The table of Horovod's timeline, from whole and damaged files."""
 
 import json
 import tempfile
@@ -73,7 +73,7 @@ def test_a_file_that_is_cut_off_keeps_what_is_whole(tmp_path: Path, kept: float)
         cut.count(f'"name": "{event["name"]}"') > 0 for event in whole if event["ph"] == "B"
     )
     assert 0 < sum(counts(found).values()) <= begun
-    # What is cut through, and what has begun and has no end.
+    # The truncated event, and the one without an end.
     ends = cut.count('"ph": "E"')
     assert sum(counts(found).values()) in (ends, ends - 1)
     assert found.unreadable > 0
@@ -142,7 +142,7 @@ def test_no_damage_is_an_error_or_spreads(place: int, junk: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         found = read(Path(folder), text[:place] + junk + text[place + len(junk) :])
     assert found.unreadable or sum(counts(found).values()) == 24
-    # Of three of the four tensors at most, what follows in the same operation.
+    # At most three of four tensors have the next activity of the same operation.
     assert sum(counts(found).values()) >= 24 - 15
 
 
@@ -266,7 +266,7 @@ def test_a_file_that_cannot_be_read_is_a_problem_of_its_run_alone(tmp_path: Path
     completed(tmp_path / "site", repeat=2)
     path = run.records("100.0") / "timeline.json"
     path.unlink()
-    # Seen as a file when listed, and unreadable for root, too.
+    # A folder with this name is listed as a file, and is unreadable for root too.
     path.symlink_to("/proc/self/mem")
     found = rows(tmp_path / "site", "SELECT run_id FROM problems")
     assert found == [{"run_id": run.run_id}]

@@ -1,4 +1,4 @@
-"""Times of allreduces and layers become tables."""
+"""Tables of allreduce times and layers."""
 
 from pathlib import Path
 from typing import Any
@@ -50,10 +50,14 @@ def test_what_is_not_known_of_layers_is_null(tmp_path: Path) -> None:
         {"kind": "collective", "name": "allreduce", "bytes": 8, "repetition": 0, "seconds": -1.0},
         {"kind": "collective", "name": "allreduce", "bytes": 0, "repetition": 0, "seconds": 1.0},
         {"kind": "collective", "bytes": 8, "repetition": 0, "seconds": 1.0},
+        {**collective(8, 0, 1.0), "bytes": 8.5},
+        {**collective(8, 0, 1.0), "repetition": 0.5},
+        {**collective(8, 0, 1.0), "seconds": float("nan")},
         {"kind": "layers", "layers": []},
         {"kind": "layers", "layers": [{"name": "a", "bytes": -1, "ready_s": 1.0}]},
         {"kind": "layers", "layers": [{"name": "a", "bytes": 1, "ready_s": float("nan")}]},
         {"kind": "layers", "layers": [{"bytes": 1, "ready_s": 1.0}]},
+        {"kind": "layers", "layers": [{"name": "a", "bytes": 8.5, "ready_s": 1.0}]},
         {"kind": "layers"},
     ],
 )

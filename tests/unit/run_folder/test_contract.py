@@ -1,4 +1,4 @@
-"""What one side writes into a run's folder, driver or job, the other side reads."""
+"""Driver and job read each other's files in a run's folder."""
 
 import ast
 import json
@@ -110,7 +110,7 @@ def run_dir(tmp_path: Path) -> Path:
 
 
 def ran(run_dir: Path, program: str) -> RunSpec:
-    """Have the job's own programs run a run of one node, as its batch script does."""
+    """Execute a run of one node with the job's programs, like its batch script."""
     spec = run_spec(
         spec="0123",
         ranks_per_node=2,
@@ -144,7 +144,7 @@ def ran(run_dir: Path, program: str) -> RunSpec:
 
 
 def call(program: str, *arguments: object, **variables: str) -> None:
-    """Run one of the job's programs by the distribution's Python; its exit code is for the job's script."""
+    """Run one of the job's programs with the distribution's Python; ignore its exit status."""
     command = [PYTHON, RUNTIME / program, *map(str, arguments)]
     subprocess.run(command, env={**os.environ, **variables}, capture_output=True, timeout=60)
 

@@ -1,4 +1,4 @@
-"""Which line of a program's output is the cause: as Python and launchers print them."""
+"""The line of a program's output that explains its failure, for Python and launchers."""
 
 import subprocess
 import sys
@@ -40,7 +40,7 @@ IN_A_BOX = """\
 
 
 def printed(program: str) -> str:
-    """What this Python prints that runs the program, and fails."""
+    """Return the output of a failing Python program."""
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode
     return done.stdout + done.stderr

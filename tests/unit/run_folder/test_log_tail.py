@@ -1,4 +1,4 @@
-"""The last line of a log, as it can be shown."""
+"""The last line of a log, safe to print."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`argosy run` adds an experiment to a configuration, and keeps the text that is there."""
+"""`argosy run` adds an experiment to a configuration, and keeps its text."""
 
 from pathlib import Path
 
@@ -80,7 +80,7 @@ def test_a_list_in_braces_goes_on() -> None:
         (
             "experiments: {one: {runtime: native, command: 'true', scale: {nodes: 1}}, }\n",
             KEYS,
-            "as it is written there; add it yourself: {mine:",
+            "in a form that Argosy cannot extend; add it yourself: {mine:",
         ),
     ],
 )

@@ -29,7 +29,7 @@ def init(folder: Path, command: str = "python train.py") -> list[str]:
 
 
 def experiment(folder: Path, command: str) -> tuple[str, dict[str, Any]]:
-    """Return the name and the keys of the experiment that is written for a command."""
+    """Return name and keys of the experiment written for a command."""
     init(folder, command)
     content = yaml.safe_load((folder / "config/config.yaml").read_text())
     Config.model_validate(content, context=AS_WRITTEN)
@@ -90,7 +90,7 @@ def test_a_program_for_tensorflow_gets_its_image(tmp_path: Path, program: str) -
         ("./src/run.py --fast", "run", "/workloads/src/run.py --fast"),
         (f"mytool {'x' * 300}", "training", f"mytool {'x' * 300}"),
         ("mytool --steps 5", "training", "mytool --steps 5"),
-        # Not the names of folders of a site's results.
+        # Names of result folders are avoided.
         ("python figures.py", "figures-run", "python3 /workloads/figures.py"),
     ],
 )

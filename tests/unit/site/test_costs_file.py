@@ -1,4 +1,4 @@
-"""costs.yaml: what may stand in it, and what is said of mistakes."""
+"""costs.yaml: valid values, and errors."""
 
 from pathlib import Path
 

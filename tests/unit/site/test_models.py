@@ -1,4 +1,4 @@
-"""Reading a site's folder: what is wrong in it is said in one line that names the key."""
+"""site.yaml: each error is one line that names the key."""
 
 from pathlib import Path
 from typing import get_args
@@ -50,7 +50,7 @@ def test_a_copied_site_says_at_once_what_is_to_be_filled_in(project: Path, tmp_p
     copied.write_text(original.replace('architecture: "?"', X86).replace('"?"', "eth0"))
     site = read_site(tmp_path)
     assert site.queues["cpu"].options == {"partition": "eth0"}
-    # Nothing in it looks like a fact of a cluster.
+    # It contains no values of a real cluster.
     assert (site.hardware["cpu"].cores, site.hardware["cpu"].memory) == (None, None)
     assert site.queues["cpu"].limits == ()
 
@@ -75,6 +75,9 @@ def test_a_missing_site_names_those_that_there_are(tmp_path: Path) -> None:
     (tmp_path / "here/site.yaml").write_text("scheduler: local\ninterface: lo\n")
     with pytest.raises(ArgosyError, match=r"nowhere/site.yaml: .*; there are here$"):
         read_site(tmp_path / "nowhere")
+    (tmp_path / "here/site.yaml").rename(tmp_path / "here/site.yml")
+    with pytest.raises(ArgosyError, match=r"no such file; rename site\.yml to site\.yaml$"):
+        read_site(tmp_path / "here")
 
 
 def test_what_is_no_yaml_is_said_in_one_line(tmp_path: Path) -> None:
@@ -105,7 +108,7 @@ def test_what_is_no_yaml_is_said_in_one_line(tmp_path: Path) -> None:
         ("options: {requeue: false}", "options.requeue: write null to remove the line"),
         ("options: {mem: 1.5}", "options.mem: write text, a whole number, null, or true"),
         ("options: {mem: ''}", "options.mem: write text"),
-        ("options: {comment: \"a\\nb\"}", "options.comment: may not contain line breaks"),
+        ("options: {comment: \"a\\nb\"}", "options.comment: contains characters"),
         ("options: {gres: 'gpu:{gpu}'}", "options.gres: has the unknown field {gpu}; there are {nodes}, "),
         ("options: {gres: 'gpu:{}'}", "options.gres: has the unknown field {}; there are "),
         ("options: {gres: 'gpu:{gpus!r:>9}'}", "options.gres: write {gpus} with nothing else"),

@@ -1,4 +1,4 @@
-"""Where a job goes, and why it goes nowhere."""
+"""Placement of jobs, and reasons against it."""
 
 import pytest
 from sites import site
@@ -70,13 +70,13 @@ def test_what_is_named_and_not_there_is_refused() -> None:
 def test_a_node_that_is_too_small_says_what_it_lacks() -> None:
     beginning = "no hardware of the site fits the ranks of one node: "
     assert refusal(site(), ask(gpus=8)) == (
-        f"{beginning}cpu: 0 GPUs a node of 8 needed; gpu: 4 GPUs a node of 8 needed"
+        f"{beginning}cpu: 0 GPUs per node, 8 needed; gpu: 4 GPUs per node, 8 needed"
     )
     assert refusal(site(), ask(cpus=65), hardware="cpu") == (
-        f"{beginning}cpu: 64 cores a node of 65 needed"
+        f"{beginning}cpu: 64 cores per node, 65 needed"
     )
     assert refusal(site(), ask(memory=1024**2), hardware="cpu") == (
-        f"{beginning}cpu: 102400 MiB a node of 1048576 needed"
+        f"{beginning}cpu: 102400 MiB per node, 1048576 needed"
     )
 
 
@@ -115,7 +115,7 @@ def test_some_queues_are_never_chosen_by_themselves() -> None:
 def test_a_refusal_has_a_remedy() -> None:
     by_name = queue_of("only_by_name: true, limits: [{nodes: 2, time: 1h}]")
     assert remedy(by_name, ask()).startswith("write `queue: main` into config.yaml")
-    # A name would not help here.
+    # Naming the queue would not help here.
     assert remedy(by_name, ask(nodes=3)).startswith("change scale.nodes of the experiment")
     assert remedy(by_name, ask(hours=2)).startswith("change resources.time of the experiment")
     assert "resources.gpus_per_rank" in remedy(queue_of("gpus_only: true"), ask())
@@ -125,7 +125,7 @@ def test_a_refusal_has_a_remedy() -> None:
 
 def test_a_queue_for_gpus_takes_nothing_else() -> None:
     facts = queue_of("gpus_only: true")
-    assert refusal(facts, ask(), hardware="gpu").endswith("main: takes no jobs without GPUs")
+    assert refusal(facts, ask(), hardware="gpu").endswith("main: refuses jobs without GPUs")
     assert place(facts, ask(gpus=1), None, None)
 
 
@@ -134,7 +134,7 @@ def test_a_queue_may_want_whole_nodes_from_some_size_on() -> None:
     assert place(facts, ask(gpus=1), None, None)
     assert place(facts, ask(nodes=2, gpus=4), None, None)
     assert refusal(facts, ask(nodes=2, gpus=3)).endswith(
-        "main: jobs of 2 nodes or more have to use all 4 GPUs of each, not 3"
+        "main: jobs of 2 nodes or more must use all 4 GPUs of each, not 3"
     )
 
 

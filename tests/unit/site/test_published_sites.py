@@ -1,4 +1,4 @@
-"""What the folders of real sites make of jobs, as their sites publish it."""
+"""Placement of jobs on the shipped sites, by their public documentation."""
 
 from pathlib import Path
 
@@ -65,7 +65,7 @@ def test_a_job_gets_its_queue(name: str, job: Request, queue: str | None, found:
         ("lumi", request(5), "small", "at most 4 nodes"),
         ("lumi", request(33, gpus=1), "dev-g", "at most 32 nodes"),
         ("lumi", request(5, hours=0.5), "debug", "at most 4 nodes"),
-        ("lumi", request(cpus=129), None, "cpu: 128 cores a node of 129 needed"),
+        ("lumi", request(cpus=129), None, "cpu: 128 cores per node, 129 needed"),
         ("archer2", request(33, hours=0.3), "short", "at most 32 nodes"),
         ("archer2", request(65, hours=30), "long", "at most 64 nodes"),
         ("archer2", request(3, gpus=1), None, "gpu-exc: at most 2 nodes"),

@@ -1,4 +1,4 @@
-"""Launchers in a command, in every disguise that converted scripts have."""
+"""Launchers in a command, with the wrappers found in batch scripts."""
 
 import shlex
 
@@ -8,7 +8,7 @@ from argosy.study.command_launchers import refuse_launchers
 
 
 def refused(command: str, *, ranks: int = 2, variables: tuple[str, ...] = ()) -> str:
-    """Return what is said of a command; empty where it is taken."""
+    """Return the error for a command; "" if it is accepted."""
     try:
         refuse_launchers(shlex.split(command), variables, ranks, "torch")
     except ValueError as problem:

@@ -1,4 +1,4 @@
-"""The key `data` of an experiment: what may stand in it, and what is said of mistakes."""
+"""The key `data` of an experiment: valid values, and errors."""
 
 import os
 import subprocess
@@ -57,7 +57,7 @@ def test_the_short_form_is_a_path_or_a_name_that_is_only_read() -> None:
         ),
         ({"/data/x": "~you/b"}, "x.from: write an absolute path, which may begin with ~ or with a"),
         ({"/data/x": "/a\nb"}, "x.from: write an absolute path, which may begin with ~ or with a"),
-        ({"/data/x": None}, f"/data/x: write a path of the host, or a name of {SITE}"),
+        ({"/data/x": None}, f"/data/x: write a host path, or a name of {SITE}"),
         ({"/data/x": {"write": True}}, "/data/x.from: this key is missing"),
         (
             {"/data/x": {"from": "/a", "copy": "node"}},
@@ -162,7 +162,7 @@ def test_what_is_seen_here_is_checked_before_submission(
     check(str(folder))
     monkeypatch.delenv("SCRATCH", raising=False)
     check("$SCRATCH/absent")
-    # A node's /tmp is another one, and folders may be of nodes alone.
+    # Nodes have their own /tmp, and folders that this host lacks.
     check("/tmp/absent", "testbed")
     check("/lustre/absent", "testbed")
     with pytest.raises(ArgosyError, match="/etc/absent is not there"):

@@ -1,4 +1,4 @@
-"""An experiment expands to its sizes: ranks fill nodes first, then there are more nodes."""
+"""An experiment expands to its sizes: first ranks fill the fewest nodes, then nodes are added."""
 
 from typing import Any
 

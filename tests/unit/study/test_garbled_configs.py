@@ -1,4 +1,4 @@
-"""Files of users in which anything may stand anywhere: they are taken, or refused in one line."""
+"""Garbled users' files are accepted, or refused in one line."""
 
 import json
 import random
@@ -187,7 +187,7 @@ def test_garbled_files_are_taken_or_refused_in_a_line(
 
     def taken(chance: random.Random) -> bool:
         if values and chance.random() < 0.5:
-            # Half surrogates are no text of a file.
+            # Lone surrogates cannot be in a text file.
             read(garbled(chance.choice(values), chance).replace("\\ud800", "?"))
         else:
             read(garbled_text(chance.choice(texts), PIECES, chance))

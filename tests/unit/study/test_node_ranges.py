@@ -1,4 +1,4 @@
-"""Ranges of nodes: with how few a run goes on."""
+"""Ranges of nodes: the fewest with which a run continues."""
 
 from typing import Any
 

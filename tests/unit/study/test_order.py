@@ -1,4 +1,4 @@
-"""Runs are submitted by repeat, shuffled within each; a study's seed is its own."""
+"""Runs are submitted by repeat, shuffled within each; every study has another seed."""
 
 from collections import Counter
 from random import Random
@@ -28,7 +28,7 @@ def test_a_repeat_of_all_experiments_and_sizes_is_a_block() -> None:
 def test_no_size_always_comes_first() -> None:
     ordered = in_blocks(runs(repeats=300))
     first = Counter((run.experiment, run.nodes) for run in ordered[::6])
-    # 50 are expected of each, with a deviation of 6.5.
+    # 50 of each are expected, with a standard deviation of 6.5.
     assert len(first) == 6 and all(24 <= times <= 76 for times in first.values())
 
 

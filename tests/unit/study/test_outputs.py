@@ -1,4 +1,4 @@
-"""Paths that a program writes are checked before anything runs."""
+"""The key `outputs` is checked before anything runs."""
 
 from pathlib import Path
 from typing import Any
@@ -41,11 +41,11 @@ def test_a_run_without_them_is_described_as_before() -> None:
         (["/a:b"], "no ':'"),
         ([""], "write a path below the project"),
         (["/"], "write a path below the project"),
-        (["/tmp/x"], "/tmp is each container's own"),
-        (["/job"], "/job is each container's own"),
-        (["/workloads"], "/workloads is each container's own"),
-        (["runs", "runs/a"], "runs/a is named twice, or lies in another"),
-        (["runs", "runs"], "runs is named twice"),
+        (["/tmp/x"], "/tmp is reserved in each container"),
+        (["/job"], "/job is reserved in each container"),
+        (["/workloads"], "/workloads is reserved in each container"),
+        (["runs", "runs/a"], "runs/a is listed twice, or lies inside another"),
+        (["runs", "runs"], "runs is listed twice"),
     ],
 )
 def test_others_are_refused_in_one_line(written: list[str], said: str) -> None:

@@ -1,4 +1,4 @@
-"""Words of a command take the run's own numbers and the site's variables; all other braces stay."""
+"""Placeholders become the run's numbers and the site's variables; other braces stay."""
 
 from typing import Any
 
@@ -64,7 +64,7 @@ def test_each_run_has_its_own_numbers() -> None:
 def test_sizes_and_repeats_are_of_the_same_work() -> None:
     written = {(run.as_written.command, *run.as_written.environment.items()) for run in runs(3)}
     assert len(written) == 1
-    # Further repeats leave the order of the earlier ones as it is.
+    # More repeats keep the order of the earlier ones.
     assert seed_of(runs(1)) == seed_of(runs(3))
 
 

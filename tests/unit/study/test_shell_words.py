@@ -1,4 +1,4 @@
-"""A variable of a shell that nobody fills in is refused before anything runs, wherever it is written."""
+"""Shell variables that nothing expands are refused before anything runs."""
 
 import shlex
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A sweep makes an experiment of each combination of values, with a name that depends on them alone."""
+"""Each combination of a sweep is an experiment, whose name depends only on its values."""
 
 import re
 import time
@@ -120,7 +120,7 @@ def test_one_combination_or_all_can_be_selected() -> None:
     [
         ({"lr": [1], "batch": [1], "x": [1]}, {}, "train: sweep: x changes nothing: write {x} in"),
         ({"lr": [1, 1], "batch": [1]}, {}, "train.sweep.product.lr: a value is listed twice"),
-        ({"repeat": [1]}, {}, "{repeat} is a run's own: choose another name"),
+        ({"repeat": [1]}, {}, "{repeat} is reserved for each run's own value"),
         ({"l r": [1]}, {}, "a name has letters, digits and '_'"),
         ({"lr": []}, {}, "train.sweep.product.lr: needs 1 or more"),
         ({"lr": 5}, {}, "train.sweep.product.lr: write a list: [VALUE] (it is 5)"),
@@ -134,20 +134,20 @@ def test_one_combination_or_all_can_be_selected() -> None:
         ),
         ({"random": {"lr": [0, 1]}}, {}, "are for random, which needs samples"),
         ({"product": {"lr": [1]}, "seed": 3}, {}, "samples and seed are for random"),
-        ({"random": {"lr": [0, 1, "log"]}, "samples": 2}, {}, "a logarithmic range begins above 0"),
         (
-            {"random": {"lr": [1, 0]}, "samples": 2},
+            {"random": {"lr": [0, 1, "log"]}, "samples": 2},
             {},
-            "the first number has to be below the second",
+            "a logarithmic range must begin above 0",
         ),
+        ({"random": {"lr": [1, 0]}, "samples": 2}, {}, "the first number must be below the second"),
         ({"random": {"lr": "ab"}, "samples": 2}, {}, "write [low, high], or [low, high, log]"),
         ({"random": {"lr": ["a", 1]}, "samples": 2}, {}, "write numbers: [low, high]"),
         (
             {"random": {"lr": [1, 2], "batch": [1, 2]}, "samples": 9},
             {},
-            "a combination is there twice",
+            "a combination occurs twice",
         ),
-        ({"lr": [1], "batch": [1]}, {"image": "{lr}:{batch}"}, "train.image: names no image"),
+        ({"lr": [1], "batch": [1]}, {"image": "{lr}:{batch}"}, "train.image: is not an image"),
         (None, {"image": "{lr}"}, "train.image: a name may contain letters"),
         (
             {"lr": ["srun"]},

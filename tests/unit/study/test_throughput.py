@@ -32,7 +32,7 @@ def runs(throughput: object) -> list[Run]:
     ],
 )
 def test_no_more_is_written_than_was_asked_for(asked: object, written: object) -> None:
-    """A pattern alone is the text that it was, so that earlier runs have not changed."""
+    """A pattern alone is dumped as text, so that earlier runs do not change."""
     for run in runs(asked):
         content = run.model_dump(mode="json")
         assert content["throughput"] == written
@@ -51,17 +51,17 @@ def test_keys_beside_a_format_replace_its_own() -> None:
     [
         ("hugingface", "did you mean huggingface?"),
         ({"format": "tqmd"}, "there is no tqmd; did you mean tqdm?"),
-        ({"format": "tqdm", "pattern": "(a)"}, "leave one of the two keys out"),
+        ({"format": "tqdm", "pattern": "(a)"}, "remove one of the two keys"),
         ("(a)(b)", "needs exactly one group"),
-        ("(?P<number>a)(b)", "of several, each has a name"),
-        ("(?P<number>a)(?P<unit>b)", "of several, each has a name"),
+        ("(?P<number>a)(b)", "or several named groups"),
+        ("(?P<number>a)(?P<unit>b)", "or several named groups"),
         ({"pattern": "a"}, "needs exactly one group"),
         ({"pattern": "(a)", "is": "hours"}, "'rate', 'seconds', 'milliseconds' or 'microseconds'"),
         ({"pattern": "(a)", "rank": 2}, "there is no rank 2 of 2"),
         ({"pattern": "(a)", "rank": "middle"}, "is first, last, all or the number of a rank"),
-        ({"pattern": "(a)", "per": "a b"}, "is a word of letters"),
+        ({"pattern": "(a)", "per": "a b"}, "must be a word of letters"),
         ({"pattern": "(a)", "times": 0}, "greater than 0"),
-        (7, "is a pattern, the name of a format, or a map"),
+        (7, "must be a pattern, the name of a format, or a mapping"),
     ],
 )
 def test_wrong_values_are_refused_with_a_remedy(wrong: Any, said: str) -> None:

@@ -1,4 +1,4 @@
-"""Train nothing, for a second and a half, if the variable TOKEN is what it should be."""
+"""Train nothing for 1.5 s, if the variable TOKEN has the expected value."""
 
 import hashlib
 import os

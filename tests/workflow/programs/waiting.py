@@ -1,4 +1,4 @@
-"""Train nothing: each step waits as long as is said for what a training would wait for."""
+"""Train nothing: each step sleeps for the given time of each phase."""
 
 import argparse
 import os

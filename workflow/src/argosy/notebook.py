@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StudyResults:
-    """What one site's folder of results holds."""
+    """The results of one site."""
 
     summary: "Summary"
-    """The numbers of the report with their intervals, as docs/summary.schema.json describes them."""
+    """Numbers of the report with their intervals (docs/summary.schema.json)."""
     tables: "duckdb.DuckDBPyConnection"
-    """A database with a view for each table (docs/how-the-numbers-are-made.md). A relation of it becomes a
-    data frame by `df` (pandas), `pl` (polars) or `to_arrow_table`, where that library is installed."""
+    """A database with a view for each table (docs/how-the-numbers-are-made.md). `df` (pandas), `pl`
+    (polars) and `to_arrow_table` convert a relation to a data frame, if that library is installed."""
 
     def __repr__(self) -> str:
-        """Return its sites and experiments: all numbers would fill a notebook."""
+        """Return only sites and experiments: all numbers would fill a notebook."""
         names = [one.experiment for one in self.summary.experiments]
         return f"StudyResults(sites={self.summary.sites}, experiments={names})"
 
@@ -39,14 +39,14 @@ def read_results(folder: str | Path) -> StudyResults:
     """Read the report and open the tables of a site.
 
     Args:
-        folder: of the site, for example `results/mycluster`.
+        folder: the site's results, for example `results/mycluster`.
 
     Returns:
-        The summary, and the tables, of which nothing is read before a query.
+        The summary, and the tables, which are read only by queries.
 
     Raises:
-        ArgosyError: the folder is none of a site, it has no report, or another version of Argosy wrote the
-            report or the tables.
+        ArgosyError: if the folder is not a site's, has no report, or has a report or tables of another
+            version of Argosy.
     """
     path = Path(folder)
     sites = sorted(str(each.parent) for each in path.glob("*/summary.json"))

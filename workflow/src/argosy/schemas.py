@@ -1,7 +1,7 @@
-"""JSON Schemas of config.yaml and site.yaml, by which editors complete and check keys.
+"""Writes JSON Schemas of config.yaml and site.yaml, for editors to complete and check keys.
 
-The format: https://json-schema.org/draft/2020-12. A schema accepts every file that Argosy accepts.
-It has no check that compares several keys.
+The format is https://json-schema.org/draft/2020-12. A schema accepts every file that Argosy accepts. It
+does not compare several keys.
 """
 
 import ast
@@ -26,7 +26,7 @@ MODELS: Mapping[str, type[BaseModel]] = {"config": Config, "site": Site}
 
 
 def schema_of(model: type[BaseModel]) -> str:
-    """Return the JSON Schema of a file that users write, as text."""
+    """Return the JSON Schema of a user's file, as text."""
     schema = _as_written(model.model_json_schema())
     for part, owner in _models_of(model, schema):
         for key, text in _docstrings(owner):
@@ -44,16 +44,16 @@ def write_schemas(folder: Path) -> None:
 def _models_of(
     model: type[BaseModel], schema: Mapping[str, Any]
 ) -> Iterator[tuple[Mapping[str, Any], type[BaseModel]]]:
-    """Yield the parts of a schema that describe a model, each with its model."""
+    """Yield each part of a schema that describes a model, with that model."""
     yield schema, model
     names = vars(sys.modules[model.__module__])
     yield from ((part, names[name]) for name, part in schema["$defs"].items())
 
 
 def _docstrings(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
-    """Yield the keys of a model that have a docstring below them, each with its text.
+    """Yield the keys of a model with their docstrings.
 
-    pydantic can do so as well, but for each import of a model: 0.1 s of every command.
+    pydantic would collect them at import, which takes 0.1 s in every command.
     """
     [definition] = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     assert isinstance(definition, ast.ClassDef)
@@ -63,7 +63,7 @@ def _docstrings(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
 
 
 def _as_written(schema: Any) -> Any:
-    """Return a part of a schema with defaults as users write them, and without titles of keys."""
+    """Return a part of a schema with defaults as users write them, and without titles."""
     if isinstance(schema, list):
         return [_as_written(each) for each in schema]
     if not isinstance(schema, dict):
@@ -78,7 +78,7 @@ def _as_written(schema: Any) -> Any:
 
 
 def _written_default(schema: Mapping[str, Any], default: Any) -> Any:
-    """Return a default with its unit where the file needs one."""
+    """Return a default, with its unit if the file needs one."""
     pattern = schema.get("pattern")
     if pattern == DURATION_SCHEMA["pattern"]:
         return duration(default)

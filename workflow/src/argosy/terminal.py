@@ -1,4 +1,4 @@
-"""Tables in a terminal: one style for all commands, in which no word is broken."""
+"""Tables in a terminal, in one style for all commands; no word is broken."""
 
 import errno
 import os
@@ -23,7 +23,7 @@ _INDENT = 2
 
 class _Console(Console):
     def on_broken_pipe(self) -> NoReturn:
-        """Leave it to the command how it ends, where rich would exit with 1."""
+        """Let the command handle it, since rich would exit with 1."""
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
@@ -50,12 +50,13 @@ def make_table(title: str = "", *, has_head: bool = True) -> Table:
 
 @dataclass(frozen=True)
 class Listing:
-    """Rows of text, which break between words; where these do not fit, each row becomes a paragraph.
+    """A table with line breaks between words; if it is too wide, each row becomes a paragraph.
 
     Args:
-        headings: of the columns; without any the table has no head.
-        rows: a cell for each column, plain text or already styled.
-        right: columns of numbers, which are set to the right.
+        headings: headings of the columns.
+        rows: a cell for each column, plain text or styled.
+        right: right-aligned columns, for numbers.
+        has_head: whether to print the headings.
     """
 
     headings: Sequence[str]
@@ -95,7 +96,7 @@ def _text(cell: str | Text) -> Text:
 
 
 def _widths(rows: Sequence[Sequence[Text]], room: int) -> list[int] | None:
-    """Return each column's width, so that they fit between words; None where they cannot."""
+    """Return column widths that fit without breaking words; None if impossible."""
     columns = list(zip(*rows, strict=True))
     widths = [max(cell_len(cell.plain) for cell in column) for column in columns]
     least = [
@@ -113,7 +114,7 @@ def _widths(rows: Sequence[Sequence[Text]], room: int) -> list[int] | None:
 
 
 def shortened(text: str, most: int) -> str:
-    """Return a text of `most` characters at most; of a longer one its first words and `…`."""
+    """Shorten a text to at most `most` characters, with `…` after the last whole word."""
     if len(text) <= most:
         return text
     head = text[:most].rpartition(" ")[0]
@@ -122,7 +123,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def span(seconds: float) -> str:
-    """`42s`, `12m03s`, `1h05m`, `2d03h`: short, and never taken for a time of day."""
+    """Format a duration: `42s`, `12m03s`, `1h05m`, `2d03h`."""
     whole = max(0, int(seconds))
     for size, unit, part, smaller in (
         (86400, "d", 3600, "h"),
@@ -135,12 +136,11 @@ def span(seconds: float) -> str:
 
 
 def rate(samples_per_s: float) -> str:
-    """Return three or more significant digits, thousands apart."""
+    """Format a rate with three or more significant digits and commas between thousands."""
     if samples_per_s >= 100:
         return f"{samples_per_s:,.0f}"
     return f"{samples_per_s:.1f}" if samples_per_s >= 10 else f"{samples_per_s:.2f}"
 
 
 def plural(count: int, word: str) -> str:
-    """`1 run`, `2 runs`."""
     return f"{count} {word}" + ("" if count == 1 else "s")

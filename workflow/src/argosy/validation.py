@@ -1,6 +1,7 @@
-"""Values in users' files as pydantic checks them, and findings in one line: file, key, value, remedy."""
+"""Types for values in users' files, and one-line messages for findings: file, key, value, remedy."""
 
 import difflib
+import re
 import reprlib
 import types
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     RootModel,
     ValidationError,
@@ -22,21 +24,21 @@ from pydantic_core import ErrorDetails
 from argosy_common.units import DURATION, SIZE, mebibytes, seconds
 
 AS_WRITTEN = {"as_written": True}
-"""The pydantic context for files that users write: each duration and size needs its unit.
+"""The pydantic context for users' files: each duration and size needs its unit.
 
-Some programs read `90` as minutes and others as seconds, and YAML reads `1:30` as ninety.
+Some programs take `90` as minutes and others as seconds, and YAML reads `1:30` as ninety.
 """
 
 
 def written_seconds(value: Any, info: ValidationInfo) -> Any:
-    """Return `seconds`; in a user's file refuse a number without a unit."""
+    """Convert a duration to seconds; refuse a number without a unit in a user's file."""
     if _has_no_unit(value, info):
         raise ValueError("write a duration with its unit: 90s, 30m, 2h or 1d12h")
     return seconds(value)
 
 
 def written_mebibytes(value: Any, info: ValidationInfo) -> Any:
-    """Return `mebibytes`; in a user's file refuse a number without a unit."""
+    """Convert a size to MiB; refuse a number without a unit in a user's file."""
     if _has_no_unit(value, info):
         raise ValueError("write a size with its unit: 512M, 16G or 1T")
     return mebibytes(value)
@@ -47,9 +49,9 @@ def _has_no_unit(value: Any, info: ValidationInfo) -> bool:
 
 
 def from_text(value: object) -> object:
-    """Return the number or truth value in a text.
+    """Convert a text to an integer or boolean if it is one.
 
-    Snakemake hands nested values of `--config` on as text.
+    Snakemake passes nested values of `--config` as text.
     """
     if not isinstance(value, str):
         return value
@@ -73,7 +75,7 @@ COUNT_SCHEMA = {"type": "integer", "minimum": 1, "maximum": 1 << 20}
 
 
 def one_or_several(item: dict[str, Any]) -> WithJsonSchema:
-    """Return the JSON Schema of a list for which its only item may stand.
+    """Return the JSON Schema of a list or a single item.
 
     Args:
         item: the JSON Schema of an item.
@@ -101,8 +103,11 @@ Mebibytes = Annotated[
 ]
 
 
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
 def printable(value: str) -> str:
-    """Refuse what no variable can hold, and what would break a line of a file."""
+    """Refuse line breaks and other control characters."""
     if not value.isprintable():
         raise ValueError("contains characters that cannot be printed")
     return value
@@ -115,6 +120,13 @@ Value = Annotated[
     WithJsonSchema({"type": ["string", "number"]}),
 ]
 
+
+class Model(BaseModel):
+    """Immutable, and strict about unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
 _LONGEST_VALUE = 200
 _WORDS = {
     **dict.fromkeys(("dict_type", "model_type"), "write a map: {{KEY: VALUE}}"),
@@ -123,9 +135,9 @@ _WORDS = {
     "too_short": "needs {min_length} or more",
     "too_long": "takes {max_length} or fewer",
 }
-"""For pydantic's messages that speak of Python's types."""
+"""Replacements for pydantic's messages about Python types."""
 RENAMED = {"needs": "resources", "forbidden": "unsupported_options", "room": "cache_size"}
-"""Keys by the names that earlier versions gave them."""
+"""New names of keys by their former names."""
 
 
 def describe(problem: ValidationError, source: Path, model: type[BaseModel]) -> str:
@@ -134,7 +146,7 @@ def describe(problem: ValidationError, source: Path, model: type[BaseModel]) -> 
 
 
 def errors_of(problem: ValidationError) -> list[ErrorDetails]:
-    """Return the findings without lists that are too short only since their items are refused."""
+    """Return the findings without lists that are too short only because items were refused."""
     errors = problem.errors()
     return [
         error
@@ -161,14 +173,14 @@ def finding(error: ErrorDetails, model: type[BaseModel]) -> str:
         return f"{key}: no such key; {_hint(error['loc'], model)}"
     if error["type"] == "string_type" and isinstance(error["input"], bool):
         message = "write it in quotes: YAML reads it as true or false"
-    told = f"{key}: {message[:1].lower()}{message[1:]}"
-    # What is wrong with several keys together names them itself.
+    text = f"{key}: {message[:1].lower()}{message[1:]}"
+    # A message about several keys names them itself.
     is_of_several = error["type"] == "value_error" and isinstance(error["input"], Mapping)
-    return told if is_of_several else f"{told} (it is {_short_value(error['input'])})"
+    return text if is_of_several else f"{text} (it is {_short_value(error['input'])})"
 
 
 def _short_value(value: object) -> str:
-    """Return the value, as far as a line has room for it; a file may hold anything."""
+    """Return the value, shortened to fit in a line."""
     shortened = reprlib.Repr()
     shortened.maxstring = shortened.maxother = shortened.maxlong = _LONGEST_VALUE
     return shortened.repr(value)
@@ -181,7 +193,7 @@ def _hint(location: tuple[int | str, ...], model: type[BaseModel]) -> str:
 
 
 def _keys_at(location: tuple[int | str, ...], annotation: Any) -> list[str]:
-    """Follow `location` through the models and mappings of the annotation to the keys known there."""
+    """Return the keys known at `location` below the annotation's models and mappings."""
     annotation = _without_annotations(annotation)
     if get_origin(annotation) in (dict, Mapping):
         return _keys_at(location[1:], get_args(annotation)[1])

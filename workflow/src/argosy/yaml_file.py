@@ -24,10 +24,10 @@ _MOST_BYTES = 16 << 20
 
 
 def read_yaml(path: Path) -> Any:
-    """Return the value that a YAML file holds.
+    """Return the value of a YAML file.
 
     Raises:
-        ArgosyError: when it cannot be read or is no YAML, or one of its keys stands in it twice.
+        ArgosyError: if it is unreadable, not YAML, or has a key twice.
     """
     try:
         return parse_yaml(_read_regular(path).decode(), str(path))
@@ -38,7 +38,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def _read_regular(path: Path) -> bytes:
-    """Return the bytes of a regular file; refuse devices and pipes, which may block."""
+    """Return the bytes of a regular file; refuse devices and pipes, which might block."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ArgosyError(f"{path}: is not a regular file")
@@ -49,11 +49,11 @@ def _read_regular(path: Path) -> bytes:
 
 
 def parse_yaml(text: str, name: str) -> Any:
-    """Return the value that YAML stands for, of a file of that name; raises as `read_yaml`."""
+    """Parse YAML text; `name` is for messages. Raises as `read_yaml`."""
     try:
         _check_size(text, name)
         value = yaml.load(text, _Loader)
-        json.dumps(value, default=str, skipkeys=True)  # what contains itself is found so
+        json.dumps(value, default=str, skipkeys=True)  # raises for a value that contains itself
     except yaml.YAMLError as problem:
         raise ArgosyError(f"{name}: is not YAML: {' '.join(str(problem).split())}") from None
     except RecursionError:
@@ -65,9 +65,9 @@ def parse_yaml(text: str, name: str) -> Any:
 
 
 def _check_size(text: str, name: str) -> None:
-    """Look at a file before libyaml's loader might overflow the stack, or others read aliases without end.
+    """Refuse deep nesting, which overflows libyaml's stack, and aliases that expand to too many values.
 
-    An alias counts as all that it stands for. Raises RecursionError or ArgosyError.
+    Raises RecursionError or ArgosyError.
     """
     sizes: dict[str, int] = {}
     opened: list[tuple[str | None, int]] = [(None, 0)]
@@ -92,7 +92,7 @@ def _check_size(text: str, name: str) -> None:
 
 
 class _Loader(_SafeLoader):
-    """PyYAML's safe loader, which would take the last of two equal keys without a word."""
+    """PyYAML's safe loader, but refusing duplicate keys instead of using the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()

@@ -1,1 +1,1 @@
-"""Carries a study to another machine, or to readers: one archive, which is a Provenance Run Crate."""
+"""Packs a study into one archive, a Provenance Run Crate, for another machine or for readers."""

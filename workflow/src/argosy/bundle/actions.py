@@ -1,4 +1,4 @@
-"""Attempts of runs as actions of a Provenance Run Crate: https://w3id.org/ro/wfrun/provenance/0.5."""
+"""Describes attempts as actions of a Provenance Run Crate: https://w3id.org/ro/wfrun/provenance/0.5."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,10 +23,8 @@ class BundledRun:
     """A run in the bundle.
 
     Args:
-        folder: of the run.
-        spec: its run.json.
         name: `results/<site>/<experiment>/<run>`.
-        usage: resource usage by telemetry; None if unknown.
+        usage: resource usage from telemetry; None if unknown.
     """
 
     folder: RunFolder
@@ -46,22 +44,18 @@ def _quote(text: str) -> str:
 
 
 def reference(identifier: str) -> Entity:
-    """Return a reference to an entity."""
     return {"@id": identifier}
 
 
 def program_id(site: str, experiment: str) -> str:
-    """Return the id of an experiment's program."""
     return f"#program/{_quote(site)}/{_quote(experiment)}"
 
 
 def step_id(site: str, experiment: str) -> str:
-    """Return the id of an experiment's step of the workflow."""
     return f"#step/{_quote(site)}/{_quote(experiment)}"
 
 
 def image_id(digest: str) -> str:
-    """Return the id of a container image."""
     return f"#image/{digest}"
 
 
@@ -71,7 +65,7 @@ def moment(unix: float) -> str:
 
 
 def of_attempt(run: BundledRun, verdict: Verdict) -> Iterator[Entity]:
-    """Yield the entities of an attempt: the step's control action, the action, and its resource usage."""
+    """Yield an attempt's entities: the step's control action, the action and its resource usage."""
     spec = run.spec
     identifier = f"#run/{_quote(run.name.removeprefix('results/'))}/{_quote(verdict.attempt)}"
     title = f"{spec.experiment} on {spec.nodes} nodes with {spec.ranks_per_node} ranks each"
@@ -105,7 +99,7 @@ def of_attempt(run: BundledRun, verdict: Verdict) -> Iterator[Entity]:
 
 
 def _used(run: BundledRun, verdict: Verdict, identifier: str) -> Iterator[Entity]:
-    """Yield an attempt's resource usage; energy is known for the result's attempt alone."""
+    """Yield an attempt's resource usage; energy only for the result's attempt."""
     hours = verdict.seconds * (len(verdict.hosts) or run.spec.nodes) / _HOUR_S
     yield _amount(identifier, "node-hours", hours, _UN_CEFACT_HOUR)
     result = run.folder.result
@@ -121,7 +115,7 @@ def _used(run: BundledRun, verdict: Verdict, identifier: str) -> Iterator[Entity
 
 
 def _amount(identifier: str, name: str, value: float, unit: str) -> Entity:
-    """Return an amount with its unit as a code of UN/CEFACT recommendation 20."""
+    """Return an amount with a unit code of UN/CEFACT recommendation 20."""
     return {
         "@id": f"{identifier}/{_quote(name)}",
         "@type": "PropertyValue",

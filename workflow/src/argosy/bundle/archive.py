@@ -1,7 +1,7 @@
-"""The archive of a bundle: a ZIP file, as RO-Crates are exchanged, whose files are checked one by one.
+"""Reads and writes the archive of a bundle: a ZIP file in which every byte is verified.
 
-ZIP rather than tar: it holds no links or devices, one file is read without the others, and tools for
-RO-Crates take it as it is. Its comment holds the digest of the checksums, so that every byte is checked.
+ZIP has advantages over tar: no links or devices, random access, and support by RO-Crate tools. The ZIP
+comment holds the digest of the checksums.
 """
 
 import hashlib
@@ -16,16 +16,16 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import ValidationError, model_validator
 
-from argosy.validation import describe
+from argosy.validation import Model, describe
 from argosy_common.errors import ArgosyError
 from argosy_common.units import amount
 from argosy_images import Digest, ImageName
 
 DESCRIPTION = "argosy-bundle.json"
 CHECKSUMS = "manifest-sha256.txt"
-"""As sha256sum writes it, so that `sha256sum --check` checks an unpacked bundle."""
+"""Checksums in the format of sha256sum, so that `sha256sum --check` verifies an unpacked bundle."""
 CRATE = "ro-crate-metadata.json"
 SHOWN_HIDDEN = (".dockerignore", ".containerignore")
 """Hidden files that a bundle may have."""
@@ -34,18 +34,11 @@ BUNDLE_VERSION: Literal[1] = 1
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 
 
-class BundleModel(BaseModel):
-    """Immutable, and strict about unknown keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class BundledImage(BundleModel):
+class BundledImage(Model):
     """An image of the study.
 
     Args:
-        name: in the project.
-        digest: of the frozen image, `sha256:…`.
+        digest: the frozen image's digest, `sha256:…`.
         archive: the OCI archive in the bundle; None if only the digest was bundled.
     """
 
@@ -54,16 +47,15 @@ class BundledImage(BundleModel):
     archive: str | None
 
 
-class BundleDescription(BundleModel):
+class BundleDescription(Model):
     """The content of argosy-bundle.json.
 
     Args:
         argosy: the version that wrote the bundle.
         created: time of writing in ISO 8601.
-        sites: sites whose results are in it.
-        inputs: the digest of the study's inputs on each of them.
-        images: of the project.
-        executable: the files that their owner may execute.
+        sites: sites with results in the bundle.
+        inputs: digest of the study's inputs by site.
+        executable: names of executable files.
     """
 
     schema_version: Literal[1] = BUNDLE_VERSION
@@ -77,7 +69,7 @@ class BundleDescription(BundleModel):
     @model_validator(mode="before")
     @classmethod
     def _without_former_key(cls, found: Any) -> Any:
-        """Leave out a key of older bundles."""
+        """Remove a key of older bundles."""
         if isinstance(found, dict):
             found.pop("redacted", None)
         return found
@@ -89,11 +81,11 @@ def checksum_lines(digests: Mapping[str, str]) -> str:
 
 
 def read_checksums(bundle: str, content: bytes) -> dict[str, str]:
-    """Return SHA-256 by names; raises ArgosyError for any other content.
+    """Parse a checksum file into SHA-256 digests by name; raises ArgosyError for other content.
 
     Args:
-        bundle: what messages begin with.
-        content: of the file.
+        bundle: the bundle's name, for messages.
+        content: content of the checksum file.
     """
     digests: dict[str, str] = {}
     for line in content.decode("utf-8", "backslashreplace").splitlines():
@@ -105,7 +97,7 @@ def read_checksums(bundle: str, content: bytes) -> dict[str, str]:
 
 
 def read_description(bundle: str, text: bytes) -> BundleDescription:
-    """Return the description; raises ArgosyError for one that is damaged or of another version."""
+    """Parse the description; raises ArgosyError if it is damaged or of another version."""
     try:
         return BundleDescription.model_validate_json(text)
     except ValidationError as problem:
@@ -114,16 +106,11 @@ def read_description(bundle: str, text: bytes) -> BundleDescription:
 
 
 WORD_S = 10.0
-"""Time between two lines of progress, unless one file takes longer."""
+"""Seconds between two lines of progress, unless one file takes longer."""
 
 
 class Progress:
-    """Reports progress in bytes.
-
-    Args:
-        total: bytes in total.
-        say: prints a line.
-    """
+    """Reports progress in bytes."""
 
     def __init__(self, total: int, say: Callable[[str], None]) -> None:
         self._total = total
@@ -142,17 +129,17 @@ class Progress:
 
 MOST_FILES = 2_000_000
 MOST_TEXT_BYTES = 1 << 28
-"""Of the checksums and the description: more than MOST_FILES files need."""
+"""Size limit of checksums and description, more than MOST_FILES files need."""
 
 _LONGEST_COMMENT = 128
 _COMMENT = re.compile(rb"argosy bundle (\d{1,9}) sha256:([0-9a-f]{64})")
 _CHUNK = 1 << 20
-# The lowest level halves an image at the speed of disks.
+# The lowest level halves an image's size at disk speed.
 _LEVEL = 1
 _TIME = (1980, 1, 1, 0, 0, 0)
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _LONGEST_NAME, _LONGEST_PATH = 255, 3000
-"""Bytes of a path's part (NAME_MAX) and of a path, to which the folder's own name is added."""
+"""Limits in bytes of a path's part (NAME_MAX) and of a path, with room for the target folder's path."""
 _DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, struct.error, ValueError),
     *(EOFError, OSError, NotImplementedError, RuntimeError),
@@ -160,8 +147,6 @@ _DAMAGE = (
 
 
 class BundleWriter:
-    """Writes a bundle."""
-
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
         self._digests: dict[str, str] = {}
@@ -182,7 +167,6 @@ class BundleWriter:
         return size
 
     def add_text(self, name: str, text: str) -> None:
-        """Add a file of UTF-8."""
         content = text.encode()
         self._archive.writestr(_member(name), content)
         self._digests[name] = hashlib.sha256(content).hexdigest()
@@ -203,7 +187,7 @@ class BundleWriter:
 
 @contextmanager
 def writing(path: Path) -> Iterator[BundleWriter]:
-    """Yield the writer of a bundle at `path`, a file that nobody else reads yet."""
+    """Yield the writer of a bundle at `path`."""
     with zipfile.ZipFile(
         path, "w", zipfile.ZIP_DEFLATED, allowZip64=True, compresslevel=_LEVEL
     ) as archive:
@@ -217,7 +201,6 @@ class BundleReader:
 
     Args:
         title: its name in messages.
-        archive: the ZIP file.
     """
 
     def __init__(self, title: str, archive: zipfile.ZipFile) -> None:
@@ -228,11 +211,7 @@ class BundleReader:
         self.description = self._description()
 
     def copy(self, name: str, target: IO[bytes]) -> None:
-        """Write a file's content to `target`.
-
-        Raises:
-            ArgosyError: if it does not match its checksum.
-        """
+        """Write a file's content to `target`; raises ArgosyError if its checksum differs."""
         digest = hashlib.sha256()
         for chunk in self._chunks(name):
             digest.update(chunk)
@@ -242,7 +221,7 @@ class BundleReader:
 
     @property
     def size(self) -> int:
-        """The bytes of all files together."""
+        """Bytes of all files together."""
         return sum(self._members[name].file_size for name in self.digests)
 
     def _checked_members(self) -> dict[str, zipfile.ZipInfo]:
@@ -329,15 +308,14 @@ def reading(path: Path) -> Iterator[BundleReader]:
     """Yield the reader of a bundle.
 
     Raises:
-        ArgosyError: if it is missing, truncated, damaged, of another version, or holds paths that lead
-            outside.
+        ArgosyError: if it is missing, truncated, damaged, unsafe or of another version.
     """
     try:
         archive = zipfile.ZipFile(path)
     except FileNotFoundError:
         raise ArgosyError(f"{path}: there is no such file") from None
     except _DAMAGE as problem:
-        raise ArgosyError(f"{path}: is not a bundle, or is cut off ({problem})", _AGAIN) from None
+        raise ArgosyError(f"{path}: is not a bundle, or is truncated ({problem})", _AGAIN) from None
     with archive:
         yield BundleReader(str(path), archive)
 
@@ -346,7 +324,7 @@ _AGAIN = "copy the bundle again"
 
 
 def is_safe(name: str) -> bool:
-    """Return whether a bundle may hold a file of this name: not hidden, too long or leading outside."""
+    """Return whether a bundle may contain a file of this name: relative, visible and not too long."""
     path = PurePosixPath(name)
     return (
         bool(name)
@@ -367,4 +345,4 @@ def _member(name: str) -> zipfile.ZipInfo:
 
 
 def _damage(title: str, name: str, problem: BaseException) -> ArgosyError:
-    return ArgosyError(f"{title}: {name} is cut off or damaged ({problem})", _AGAIN)
+    return ArgosyError(f"{title}: {name} is truncated or damaged ({problem})", _AGAIN)

@@ -1,4 +1,4 @@
-"""Makes one archive of a study: its files, its images, and on demand what sets Argosy up elsewhere."""
+"""Packs a study into one archive: files, images, and optionally Argosy's packages and tools."""
 
 import subprocess
 import sys
@@ -35,12 +35,7 @@ from argosy_common.errors import ArgosyError
 from argosy_common.files import json_text, replacing
 from argosy_common.reading import read_object
 from argosy_common.units import amount
-from argosy_images import (
-    ImageLock,
-    Store,
-    Tools,
-    export_image,
-)
+from argosy_images import ImageLock, Store, Tools, export_image
 
 WHEELS, TOOLS = "wheels", "container-tools.tar.gz"
 LOCK = "requirements.lock"
@@ -50,10 +45,10 @@ _BUILD_BACKEND = "setuptools>=77"
 
 
 def of_environment(project: Path, work: Path, say: Callable[[str], None]) -> Iterator[Member]:
-    """Yield the wheels of the pinned packages, and udocker's tools as a tarball, both made below `work`.
+    """Yield wheels of the pinned packages and a tarball of udocker's tools, created below `work`.
 
     Raises:
-        ArgosyError: when a package cannot be had, or the container tools are missing.
+        ArgosyError: if a package cannot be downloaded, or the container tools are missing.
     """
     if not (project / LOCK).is_file():
         raise ArgosyError(f"there is no {LOCK} here", "bundle without --environment")
@@ -91,7 +86,7 @@ def _tools(store: Store, target: Path) -> Path:
         for name in _TOOL_FOLDERS:
             if (store.udocker / name).is_dir():
                 archive.add(store.udocker / name, f"udocker_dir/{name}")
-        # A distribution's proot lies elsewhere; nodes without user namespaces need it.
+        # A distribution's proot is elsewhere; nodes without user namespaces need it.
         proot = Tools(store).find_proot()
         if proot and not proot.is_relative_to(store.udocker):
             archive.add(proot.resolve(), f"udocker_dir/bin/proot-{Tools.machine()}")
@@ -111,12 +106,11 @@ class Request:
     """A request for a bundle.
 
     Args:
-        project: the project's folder.
-        sites: sites whose results to take; none: all with results.
-        excluded: patterns of files to leave behind, as in .gitignore.
-        with_images: whether to add images, or their digests alone.
-        with_environment: whether to add the packages and tools that set Argosy up without internet.
-        license: address of the study's licence; None if there is none.
+        sites: sites with results to include; empty: all sites with results.
+        excluded: patterns of files to exclude, as in .gitignore.
+        with_images: whether to add images, or only their digests.
+        with_environment: whether to add packages and tools for an offline machine.
+        license: address of the study's licence; None if not stated.
     """
 
     project: Path
@@ -131,13 +125,12 @@ def write_bundle(request: Request, target: Path, say: Say) -> list[str]:
     """Write the bundle to `target` atomically; return lines about its content.
 
     Raises:
-        ArgosyError: if there is nothing to bundle, a file seems to hold a secret, or an image is not in the
-            store.
+        ArgosyError: if there is no study, a file may contain a secret, or an image is not in the store.
     """
     if target.is_dir():
         raise ArgosyError(f"{target}: this is a folder", "name the file to write: study.zip")
     if target.exists() and not is_bundle(target):
-        raise ArgosyError(f"{target}: exists already, and is no bundle", "name another file")
+        raise ArgosyError(f"{target}: exists and is not a bundle", "name another file")
     sites = request.sites or _sites_with_results(request.project)
     _check_sites(request.project, sites)
     contents = find_contents(request.project, sites, request.excluded)
@@ -148,7 +141,7 @@ def write_bundle(request: Request, target: Path, say: Say) -> list[str]:
     refuse_secrets(contents.members)
     locks = _locks(request.project, sites)
     if target.exists():
-        say(f"{target}: replaces the bundle of this name")
+        say(f"{target}: replacing the existing bundle")
     with (
         TemporaryDirectory(dir=_folder_of(target), prefix=f".{target.name}.") as work,
         replacing(target) as temporary,
@@ -174,7 +167,7 @@ def _describe(
     contents: Contents,
     images: Sequence[BundledImage],
 ) -> None:
-    """Add the bundle's description, for Argosy and as a crate."""
+    """Add the bundle's description and the crate's metadata."""
     created = datetime.now(UTC).isoformat(timespec="seconds")
     inputs = {site: _inputs(request.project, site) for site in sites}
     description = BundleDescription(

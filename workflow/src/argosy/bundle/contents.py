@@ -1,4 +1,4 @@
-"""The files of a bundle: which are taken, which stay behind, which seem to hold a secret."""
+"""Selects the files of a bundle, and searches them for secrets."""
 
 import os
 import re
@@ -22,13 +22,13 @@ PROJECT_PARTS = (
     *("Snakefile", "Makefile", "pyproject.toml", "requirements.lock", "README.md", "LICENSE"),
     *("config", "containers", "docs", "launchers", "profiles", "slurm", "workflow"),
 )
-"""Parts of a clone of Argosy that are taken if they exist: the workflow without its tests."""
+"""Parts of a clone of Argosy to include if they exist: the workflow without its tests."""
 MADE_BY_ARGOSY = ("results", "resources", "logs")
-"""Folders of a project beside the user's own."""
+"""Folders of a project that Argosy creates."""
 _FOLDERS = ("config/", "containers/", "docs/", "launchers/", "profiles/", "slurm/", "workflow/")
 
 STAYING = ("__pycache__/", "*.pyc", "*.egg-info/", "*~", "/results/*/*/*/checkpoints/")
-"""Files that are made anew, and checkpoints."""
+"""Files to exclude: generated ones and checkpoints."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,7 @@ class Member:
 
     Args:
         name: its path in the project and in the bundle.
-        path: its path.
         top: the trusted folder above it.
-        size: bytes.
-        executable: whether its owner may execute it.
     """
 
     name: str
@@ -50,7 +47,7 @@ class Member:
     executable: bool
 
     def open(self) -> BufferedReader:
-        """Open the file for reading; raises ArgosyError if it is unreadable or no longer a regular file."""
+        """Open the file; raises ArgosyError if it is unreadable or no longer a regular file."""
         try:
             return os.fdopen(descriptor_of(self.path, self.top), "rb")
         except NotReadError as problem:
@@ -64,11 +61,11 @@ class Member:
 
 @dataclass(frozen=True)
 class Contents:
-    """The files of a bundle by name, and the names of files left out.
+    """The files of a bundle.
 
     Args:
-        members: the files.
-        left_out: names of links, of special files, and of files with unprintable names.
+        members: files, sorted by name.
+        left_out: names of links, special files, and files with unprintable names.
     """
 
     members: list[Member]
@@ -78,16 +75,13 @@ class Contents:
 def find_contents(project: Path, sites: Sequence[str], excluded: Sequence[str]) -> Contents:
     """Return the files of a project and of its results on `sites`.
 
-    Where the project is the user's own repository, all of it is taken but for the files that its
-    `.gitignore` files name, since its programs may read any of them.
-
-    Hidden files are left out, since they hold settings and logins. So are links, which may lead anywhere,
-    special files, and files with unprintable names.
+    The user's own repository is included whole, except for files ignored by git, since its programs may
+    read any file. Hidden files are excluded, since they hold settings and logins. So are links, which may
+    lead anywhere, special files, and files with unprintable names.
 
     Args:
-        project: the project's folder.
         sites: folders of results/.
-        excluded: patterns of more files to leave out, as in .gitignore.
+        excluded: patterns of more files to exclude, as in .gitignore.
 
     Raises:
         ArgosyError: for an invalid pattern or an unreadable file.
@@ -112,7 +106,7 @@ def find_contents(project: Path, sites: Sequence[str], excluded: Sequence[str]) 
 
 
 def _own_parts(project: Path) -> tuple[Sequence[str], Callable[[str], bool]]:
-    """Return the parts of a project without results, and whether its author keeps a file in them out."""
+    """Return the parts of a project without results, and a test whether git ignores a file in them."""
     if workloads_folder(project) != project.absolute():
         lists = [name for name in described_files(project) if not name.startswith(_FOLDERS)]
         return [*PROJECT_PARTS, *lists], lambda _: False
@@ -122,7 +116,7 @@ def _own_parts(project: Path) -> tuple[Sequence[str], Callable[[str], bool]]:
 
 
 def _ignored_by_git(project: Path) -> Callable[[str], bool]:
-    """Return whether git ignores a file: by a `.gitignore` beside it or above, up to `.git`."""
+    """Return a test whether git ignores a file, by the `.gitignore` files up to `.git`."""
     top = next((each for each in (project, *project.parents) if (each / ".git").exists()), project)
     above = [each for each in reversed(project.parents) if each.is_relative_to(top)]
     patterns = [pattern for folder in above for pattern in _patterns(folder, top)]
@@ -132,7 +126,7 @@ def _ignored_by_git(project: Path) -> Callable[[str], bool]:
             folders[:] = [each for each in folders if not _is_made(project / each)]
         folders[:] = [each for each in folders if not each.startswith(".")]
         inside = f"{folder.relative_to(top)}/"
-        # Git does not look into a folder that it ignores.
+        # Git does not enter a folder that it ignores.
         if ".gitignore" in files and not PathSpec(patterns).match_file(inside):
             patterns += _patterns(folder, top)
     spec = PathSpec(patterns)
@@ -140,7 +134,7 @@ def _ignored_by_git(project: Path) -> Callable[[str], bool]:
 
 
 def _patterns(folder: Path, top: Path) -> list[Any]:
-    """Return the patterns of a folder's `.gitignore`, as one of `top` would have them."""
+    """Return the patterns of a folder's `.gitignore`, rewritten relative to `top`."""
     listed = folder / ".gitignore"
     text = listed.read_text(encoding="utf-8", errors="replace") if listed.is_file() else ""
     inside = "" if folder == top else f"{_literal(folder.relative_to(top).as_posix())}/"
@@ -155,7 +149,7 @@ def _patterns(folder: Path, top: Path) -> list[Any]:
 
 
 def _below(folder: str, line: str) -> str:
-    """Return a pattern of a folder's `.gitignore` as one of the top folder."""
+    """Rewrite a line of a folder's `.gitignore` for the top folder."""
     if not folder or not line.strip() or line.startswith("#"):
         return line
     negated, pattern = ("!", line[1:]) if line.startswith("!") else ("", line)
@@ -168,7 +162,7 @@ def _literal(path: str) -> str:
 
 
 def _is_made(path: Path) -> bool:
-    """Return whether Argosy or Python made a file of the project: a bundle, its parts, an environment."""
+    """Return whether a file is generated: by Argosy, a bundle or its parts, or a virtual environment."""
     if (
         path.name in (*MADE_BY_ARGOSY, DESCRIPTION, CHECKSUMS, CRATE)
         or (path / "pyvenv.cfg").exists()
@@ -224,7 +218,7 @@ FORMS: Mapping[str, bytes] = {
 """Patterns of known secrets by description."""
 
 _SHORTEST = 8
-"""Least characters of a variable's value to look for: shorter values occur in many texts."""
+"""Minimum length of a variable's value to search for; shorter values occur in many texts."""
 _MOST_NAMED = 5
 _OVERLAP = 4096
 _CHUNK = 4 << 20
@@ -240,9 +234,9 @@ class Found:
 
 
 def refuse_secrets(members: Sequence[Member]) -> None:
-    """Raise ArgosyError, naming files and lines, if a file seems to hold a secret.
+    """Raise ArgosyError with files and lines if a file may contain a secret.
 
-    Values of variables with names such as HF_TOKEN are looked for as well.
+    The search includes the values of variables with names such as HF_TOKEN.
     """
     pattern, titles = _pattern(os.environ)
     found: list[Found] = []
@@ -259,7 +253,7 @@ def refuse_secrets(members: Sequence[Member]) -> None:
 
 
 def _pattern(environment: Mapping[str, str]) -> tuple[re.Pattern[bytes], list[str]]:
-    """Return one pattern with a group for each form, and the groups' descriptions."""
+    """Return one pattern with a group for each kind of secret, and the groups' descriptions."""
     forms = dict(FORMS)
     for name, value in sorted(environment.items()):
         if SECRET_NAME.search(name) and len(value) >= _SHORTEST and not Path(value).exists():

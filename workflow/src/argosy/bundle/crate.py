@@ -1,7 +1,7 @@
 """ro-crate-metadata.json: the study as a Provenance Run Crate, https://w3id.org/ro/wfrun/provenance/0.5.
 
-Profiles of that version extend RO-Crate 1.1. Each attempt of a run is an action. Run folders are described
-as a whole, and files only if readers look for them. The checksums are in a file of the bundle.
+These profiles extend RO-Crate 1.1. Each attempt of a run is an action. Run folders are described as a
+whole; single files only if readers look for them. A file of the bundle holds the checksums.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -48,8 +48,6 @@ class Study:
 
     Args:
         created: time of writing in ISO 8601.
-        runs: runs of all sites.
-        images: images of the project.
         files: names of the bundle's files.
         versions: versions of `argosy` and `snakemake`.
         inputs: digests of the studies' inputs by site.
@@ -71,7 +69,6 @@ class Study:
 
     @property
     def sites(self) -> list[str]:
-        """Sites with finished runs."""
         return sorted({site for site, _ in self.experiments})
 
 

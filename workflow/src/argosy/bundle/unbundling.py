@@ -1,7 +1,7 @@
-"""Unpacks a bundle into a project, and its images into the project's store; nothing in it is run.
+"""Unpacks a bundle into a project, and its images into the project's store; runs nothing.
 
-A bundle is untrusted input: paths that lead outside are refused, every file is verified before it is put in
-place, and images are verified by their own digests, like any foreign archive.
+A bundle is untrusted input. Unsafe paths are refused, files are verified before they are moved into place,
+and images are verified by their own digests.
 """
 
 import hashlib
@@ -23,20 +23,20 @@ Say = Callable[[str], None]
 _MOST_NAMED = 3
 _PRIVATE = 0o700
 _FILE, _PROGRAM = 0o644, 0o755
-"""Modes as git makes them, since images are built from these files. The folder itself is private."""
+"""Modes as in a git checkout, since images are built from these files. The folder itself is private."""
 
 
 def unbundle(file: Path, folder: Path, say: Say) -> list[str]:
-    """Unpack the bundle `file` into the project `folder`, which is made or completed.
+    """Unpack the bundle `file` into a new or existing project `folder`.
 
-    Existing files with the same content stay, so that an interrupted unpacking can go on.
+    Existing files with the same content stay, so that an interrupted unpacking can continue.
 
     Returns:
         Lines about the result.
 
     Raises:
         ArgosyError: if the bundle is truncated, damaged, unsafe or of another version, or an existing file
-            differs. Nothing in `folder` is changed then.
+            differs. Then `folder` stays unchanged.
     """
     with reading(file) as bundle, _temporary_beside(folder) as work:
         _check_room(bundle, work)
@@ -54,18 +54,18 @@ def unbundle(file: Path, folder: Path, say: Say) -> list[str]:
             taken = {image.name: _take_image(bundle, image, folder, work, say) for image in images}
         _put_in_place(missing, project, folder)
         for name in {*files}.intersection(bundle.description.executable):
-            # Files unpacked earlier by unzip have lost their mode.
+            # Files unpacked earlier by unzip have lost their modes.
             (folder / name).chmod(_PROGRAM)
     sites = ", ".join(bundle.description.sites) or "no site"
     lines = [f"{folder}: {len(files):,} files, results of {sites}"]
     if without := ", ".join(name for name, is_there in taken.items() if not is_there):
-        lines.append(f"not in the bundle, so built or taken by the next snakemake: image {without}")
+        lines.append(f"image {without}: not in the bundle; the next snakemake builds or imports it")
     return lines
 
 
 @contextmanager
 def _temporary_beside(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder on the file system of `folder`, so that files can be moved from there."""
+    """Yield a temporary folder on the file system of `folder`, so that files can be renamed."""
     if _is_no_folder(folder):
         raise ArgosyError(f"{folder}: is not a folder", "name a new one")
     above = folder if folder.exists() else folder.absolute().parent
@@ -80,7 +80,7 @@ def _temporary_beside(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def _made_folder(folder: Path) -> Iterator[None]:
-    """Make the folder, which may hold the store; remove it again if the block fails."""
+    """Create the folder; remove it again if the block fails."""
     if folder.exists():
         yield
         return
@@ -130,7 +130,7 @@ def _missing(bundle: BundleReader, names: Sequence[str], folder: Path) -> list[s
 
 
 def _is_no_folder(path: Path) -> bool:
-    """Return whether the path is something else than a folder, such as a link to one."""
+    """Return whether the path exists and is not a folder; a link counts as none."""
     return path.is_symlink() or (path.exists() and not path.is_dir())
 
 
@@ -174,11 +174,11 @@ def _take_image(
         return True
     if image.archive is None:
         return False
-    say(f"taking the image {image.name} into the store")
+    say(f"importing the image {image.name}")
     archive = work / "image.oci.tar"
     with archive.open("wb") as target:
         bundle.copy(image.archive, target)
-    # The bundle's lock, which tells the image's origin, replaces the one written here.
+    # The bundle's lock, with the image's origin, replaces the one written here.
     taken = import_image(store, work, archive, image.name)
     if taken.digest != image.digest:
         raise ArgosyError(

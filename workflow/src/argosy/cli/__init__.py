@@ -1,6 +1,6 @@
-"""The command line: thin commands over the rooms, and errors in one line.
+"""The command line: thin commands that call the packages, and errors in one line.
 
-The rooms are imported where they are used: a command should not wait for libraries it has no use for.
+Each command imports its packages itself, so that it does not wait for libraries of other commands.
 """
 
 import os
@@ -19,10 +19,10 @@ from argosy.cli.commands import (
     SHARE,
     STUDY,
     Commands,
+    ImageOption,
 )
 from argosy.cli.guard import run_and_leave
 from argosy.cli.output import say
-from argosy.cli.results import plan, predict
 from argosy_common.errors import ArgosyError
 
 app = Commands(
@@ -42,31 +42,30 @@ def init(
             "--from", metavar="SCRIPT", help="Your batch script, which is read and never run."
         ),
     ] = None,
-    image: Annotated[
-        str | None,
-        typer.Option(
-            help="The image to run it in (default: tensorflow-cpu or torch-cpu, by the program's imports, "
-            "with the packages of requirements.txt)."
-        ),
-    ] = None,
+    image: ImageOption = None,
     site: Annotated[
         str | None,
         typer.Option(
-            help="Name of the cluster's folder in slurm/. With --command, it is written by a probe of "
-            "this login node's cluster. With --from it is mycluster by default."
+            help="Name of the cluster's folder in slurm/. With --command, Argosy probes this login node's "
+            "cluster for it. With --from the default is mycluster."
         ),
+    ] = None,
+    account: Annotated[
+        str | None, typer.Option(help="Account for the probe of --site, if you have several.")
     ] = None,
 ) -> None:
     """Turn the current folder into a project: add the files that Snakemake needs, and overwrite none.
 
-    --from makes an experiment and a cluster of your batch script, and lists what became of each line.
+    --from converts your batch script to an experiment and a cluster, and lists the result of each line.
     """
     from argosy.cli.projects import init_by_command, init_by_script
 
+    if account and (script or site is None):
+        raise ArgosyError("--account: only a probe uses it", "add --command and --site NAME")
     if script and command is None:
         init_by_script(script, site or "mycluster", image)
     elif command is not None and not script:
-        init_by_command(command, image, site)
+        init_by_command(command, image, site, account)
     else:
         raise ArgosyError(
             "argosy init: give --command or --from, and not both",
@@ -79,7 +78,7 @@ def setup() -> None:
     from argosy_images import Store, Tools
 
     store = Store.of_project(Path.cwd())
-    # What a bundle has brought (docs/carrying.md).
+    # A bundle may contain the tools (docs/carrying.md).
     bundled = Path("container-tools.tar.gz").absolute()
     Tools(store).ensure_udocker(say, bundled if bundled.is_file() else None)
     Tools(store).fetch_proot(say)
@@ -98,7 +97,7 @@ def of_all(
         typer.Option("--version", is_eager=True, callback=_show_version, help="Print the version."),
     ] = False,
 ) -> None:
-    """Hold the options that belong to no command."""
+    """Accept the options without a command."""
 
 
 for section, functions in {
@@ -110,7 +109,7 @@ for section, functions in {
             results.figures,
             results.badge,
             results.compare,
-            predict,
+            results.predict,
         ),
     ),
     CLUSTERS: (sites.doctor,),
@@ -123,11 +122,9 @@ for section, functions in {
 app.add_typer(images.images, name="image", rich_help_panel=IMAGES)
 app.add_typer(sites.sites, name="site", rich_help_panel=CLUSTERS)
 app.command(hidden=True)(runs.start)
-app.command("plan", hidden=True, context_settings={"ignore_unknown_options": True})(plan)
 
 
 def main() -> None:
-    """Run the command line."""
-    # A thread for each core of a login node would cost more time than these few numbers take.
+    # Starting a thread for each core would take longer than these few computations.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     run_and_leave(lambda: app(standalone_mode=False, prog_name="argosy"))

@@ -1,4 +1,4 @@
-"""How commands are declared: sections of the help, usage lines, mistakes in one line."""
+"""Declares commands: sections of the help, usage lines, usage errors in one line."""
 
 import difflib
 import re
@@ -21,13 +21,13 @@ SET_UP = "Setting up"
 PLUMBING = "Internal commands of the workflow"
 BUILD, LOOK, EXCHANGE = "Build", "Look after", "Exchange"
 SECTIONS = (BUILD, LOOK, EXCHANGE, STUDY, IMAGES, CLUSTERS, SHARE, SET_UP, PLUMBING)
-"""Of the help, in this order."""
+"""Sections of the help, in this order."""
 HELP_OPTIONS = ("-h", "--help")
 USAGE_ERROR = 2
 
 
 class OutputClosedError(Exception):
-    """The reader of the output has closed it. Not an OSError, for which typer would exit with 1."""
+    """The reader closed the output. Not an OSError, for which typer would exit with 1."""
 
 
 class Command(TyperCommand):
@@ -40,7 +40,6 @@ class Command(TyperCommand):
         return ["[OPTIONS]", *(_usage_of(each) for each in arguments if not each.hidden)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the sections of arguments and options."""
         arguments: list[tuple[str, str]] = []
         options: list[tuple[str, str]] = []
         params: list[Any] = self.get_params(ctx)
@@ -65,7 +64,7 @@ def _usage_of(argument: Any) -> str:
 
 
 class Group(TyperGroup):
-    """A group of commands that lists them by section, and suggests only those that it lists."""
+    """A group of commands that lists them by section, and suggests only listed ones."""
 
     def make_context(self, *arguments: Any, **more: Any) -> Any:
         """Read the command line; the help may be printed here."""
@@ -75,21 +74,20 @@ class Group(TyperGroup):
             raise OutputClosedError from None
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that is named."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
             raise OutputClosedError from None
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Show the help where no command is named."""
+        """Print the help if no command is given."""
         if not args and not ctx.resilient_parsing:
             print(ctx.get_help(), file=sys.stderr)
             raise typer.Exit(USAGE_ERROR)
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that is named; raises ArgosyError with the names there are."""
+        """Return the named command; raises ArgosyError with the known names."""
         name = args[0]
         if ctx.resilient_parsing or name.startswith("-") or self.get_command(ctx, name):
             return super().resolve_command(ctx, args)
@@ -97,7 +95,6 @@ class Group(TyperGroup):
         raise ArgosyError(f"{ctx.command_path}: there is no command {name}", choices(names, name))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the sections of commands."""
         sections: dict[str, list[tuple[str, Any]]] = {each: [] for each in SECTIONS}
         for name, command in self.commands.items():
             if not command.hidden:
@@ -117,7 +114,7 @@ def _summary(command: Any) -> str:
 
 
 class Commands(typer.Typer):
-    """Commands below one name, declared in one way."""
+    """A group of commands with Argosy's style of help."""
 
     def __init__(self, *, help: str | None = None, completes: bool = False) -> None:
         super().__init__(
@@ -125,7 +122,7 @@ class Commands(typer.Typer):
             help=help,
             add_completion=completes,
             pretty_exceptions_enable=False,
-            # Boxes would be wrapped once more than the texts in them, and cannot be copied.
+            # No boxes: they break lines badly and spoil copying.
             rich_markup_mode=None,
             context_settings={"help_option_names": list(HELP_OPTIONS)},
         )
@@ -150,6 +147,14 @@ SiteArgument = Annotated[
         autocompletion=_complete_site,
     ),
 ]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON (docs/commands.md).")]
+ImageOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Image of the program (default: tensorflow-cpu or torch-cpu, by the program's imports, "
+        "with the packages of requirements.txt)."
+    ),
+]
 CostsOption = Annotated[
     Path | None,
     typer.Option(
@@ -159,24 +164,24 @@ CostsOption = Annotated[
 
 
 def explain_usage(problem: TyperException) -> ArgosyError:
-    """Return the mistake in a command line, with a hint."""
+    """Return a usage error with a hint."""
     context: Any = getattr(problem, "ctx", None)
     if context is None:
-        said = problem.format_message().rstrip(".")
-        return ArgosyError(f"argosy: {said[:1].lower()}{said[1:]}", "see: argosy COMMAND --help")
+        text = problem.format_message().rstrip(".")
+        return ArgosyError(f"argosy: {text[:1].lower()}{text[1:]}", "see: argosy COMMAND --help")
     option = getattr(problem, "option_name", "")
-    said = (problem.message if option else problem.format_message()).strip().rstrip(".")
-    # Pydantic's message about a value, without its explanation.
-    said = re.sub(r"^Invalid value for '(.+?)': Input ", r"\1: ", said).partition(", unable to")[0]
-    said = re.sub(r"^Missing (argument|option) '(.+)'$", r"\1 \2 is missing", said)
+    text = (problem.message if option else problem.format_message()).strip().rstrip(".")
+    # Shorten pydantic's message about a value.
+    text = re.sub(r"^Invalid value for '(.+?)': Input ", r"\1: ", text).partition(", unable to")[0]
+    text = re.sub(r"^Missing (argument|option) '(.+)'$", r"\1 \2 is missing", text)
     names = [name for each in context.command.get_params(context) for name in each.opts]
     program = next((name for name in _metavars(context) if name.startswith("-- ")), "")
     close = difflib.get_close_matches(option, [name for name in names if name[:2] == "--"], n=2)
     hint = f"did you mean {' or '.join(close)}?" if close else f"see: {context.command_path} --help"
     if option and program:
         hint = f"write -- before a program that has options: {context.command_path} {program}"
-    said = said if said.startswith("-") else f"{said[:1].lower()}{said[1:]}"
-    return ArgosyError(f"{context.command_path}: {said}", hint)
+    text = text if text.startswith("-") else f"{text[:1].lower()}{text[1:]}"
+    return ArgosyError(f"{context.command_path}: {text}", hint)
 
 
 def _metavars(context: Any) -> list[str]:

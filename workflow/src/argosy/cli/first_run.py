@@ -1,4 +1,4 @@
-"""`argosy run`: a first run of a command, with all files that it needs."""
+"""`argosy run`: runs a command once, and writes the project files that it needs."""
 
 import json
 import shlex
@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from argosy.cli.commands import ImageOption
 from argosy.cli.output import say
 from argosy_common.errors import ArgosyError, choices
 
@@ -23,23 +24,17 @@ def run(
     nodes: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Number of nodes (default: the command's launcher's, or 1)."
+            metavar="N", help="Number of nodes (default: as in the command's own launcher, or 1)."
         ),
     ] = None,
     ranks_per_node: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Ranks of each node (default: the launcher's, or 1)."),
+        typer.Option(metavar="N", help="Ranks per node (default: as in the command, or 1)."),
     ] = None,
     site: Annotated[
         str | None, typer.Option(help="A folder of slurm/ (default: config.yaml's, or local).")
     ] = None,
-    image: Annotated[
-        str | None,
-        typer.Option(
-            help="The image to run it in (default: tensorflow-cpu or torch-cpu, by the program's imports, "
-            "with the packages of requirements.txt)."
-        ),
-    ] = None,
+    image: ImageOption = None,
     native: Annotated[bool, typer.Option("--native", help="Run it without a container.")] = False,
     throughput: Annotated[
         str | None,
@@ -52,9 +47,9 @@ def run(
         str | None, typer.Option(help="Name of the experiment (default: the program's).")
     ] = None,
 ) -> None:
-    """Run a command once, and show its result; its experiment is kept in config/config.yaml.
+    """Run a command once, print its result, and keep its experiment in config/config.yaml.
 
-    A folder without a project becomes one, as by `argosy init`. The exit status is 0 if the run has
+    A folder without a project becomes one, as with `argosy init`. The exit status is 0 if the run has
     completed and has a throughput.
     """
     from argosy.cli.projects import experiment_of
@@ -88,7 +83,7 @@ def run(
 
 
 def _without_throughput(site: str, experiment: str) -> list[str]:
-    """Return a line on each run of an experiment that completed without its number, with the reason."""
+    """Return a line for each completed run without a throughput, with the reason."""
     from argosy.report.kept_reports import read_report
     from argosy.report.runs.measurements import ALLREDUCES_ALONE
 
@@ -106,7 +101,7 @@ def _without_throughput(site: str, experiment: str) -> list[str]:
 def _prepare(
     project: Path, name: str, experiment: dict[str, object], site: str | None
 ) -> tuple[str, str]:
-    """Write the files that are missing; return the names of the experiment and of its site."""
+    """Write the missing files; return the names of the experiment and its site."""
     from argosy.shipped.new_experiment import add_experiment
     from argosy.shipped.new_project import CONFIG, config_text, write_project
     from argosy.site.models import LOCAL
@@ -141,7 +136,7 @@ def _prepare(
 
 
 def _check(project: Path, text: str, site: str, experiment: str) -> None:
-    """Refuse an experiment whose program or image is not there, before it is written."""
+    """Refuse an experiment with a missing program or image, before it is written."""
     from argosy.jobs.planning import runs_of
     from argosy.jobs.program_check import check_programs
     from argosy.shipped.files import image_folder, image_folders, workloads_folder
@@ -172,7 +167,7 @@ def _snakemake(site: str, experiment: str) -> int:
         *(["--profile", str(profile)] if (profile / "config.yaml").is_file() else []),
         *("--config", f"site={json.dumps(site)}", f"only=[{json.dumps(experiment)}]"),
     ]
-    # Ctrl-C goes to Snakemake as well, which cancels its jobs; this process waits for it.
+    # Snakemake also gets Ctrl-C and cancels its jobs; wait for it.
     signal.signal(signal.SIGINT, lambda *_: None)
     process = subprocess.Popen(command)
     signal.signal(signal.SIGTERM, lambda *_: process.terminate())

@@ -1,4 +1,4 @@
-"""How a command ends: each of the user's mistakes, and the surroundings', is one line."""
+"""Ends commands: each mistake of the user, and each fault of the system, is one line."""
 
 import errno
 import os
@@ -31,7 +31,7 @@ def run_and_leave(command: Callable[[], object]) -> NoReturn:
 
 
 def _tolerant(stream: TextIO | None) -> TextIO:
-    """Return a stream that takes any text, whatever the locale can encode, even where it is closed."""
+    """Return a stream that accepts any text in any locale; /dev/null for a closed stream."""
     if stream is None:
         return Path(os.devnull).open("w", encoding="utf-8")
     with suppress(AttributeError, OSError):
@@ -40,7 +40,7 @@ def _tolerant(stream: TextIO | None) -> TextIO:
 
 
 def status_of(command: Callable[[], object]) -> int:
-    """Run a command; return its exit status, and print the mistake that ended it."""
+    """Run a command; return its exit status, and print the error that ended it."""
     try:
         _check_folder()
         apply_umask()
@@ -65,7 +65,7 @@ def _mistake(problem: Exception) -> ArgosyError | None:
         return explain_usage(problem)
     if isinstance(problem, UnicodeDecodeError):
         return ArgosyError(f"a file is not UTF-8 text ({problem.reason})")
-    # A system error with a file name: the file is the user's or the site's.
+    # A system error with a file name is about the user's or the site's file.
     if isinstance(problem, OSError) and (problem.filename or is_of_the_surroundings(problem)):
         return ArgosyError(explained(problem))
     return None

@@ -1,4 +1,4 @@
-"""What the commands of images show in a terminal."""
+"""Tables of `argosy image` in a terminal."""
 
 import os
 import time
@@ -19,7 +19,7 @@ UNREADABLE = "from another version of Argosy, or damaged"
 
 
 def of_inventory(inventory: Inventory) -> Iterator[RenderableType]:
-    """Yield the frozen images, and what the cache of steps comes to."""
+    """Yield the table of images, and the size of the step cache."""
     if inventory.images:
         rows = [_cells(inventory, image) for image in inventory.images]
         yield Listing(_OF_IMAGES, rows, right=(3,))
@@ -64,15 +64,15 @@ def _described(inventory: Inventory, image: FrozenImage) -> dict[str, Any]:
 
 
 def of_findings(image: str, findings: Iterable[Finding]) -> Iterator[RenderableType]:
-    """Yield the steps of an image, and why some have to run again."""
+    """Yield the steps of an image, and the reasons to run some of them again."""
     rows: list[tuple[str, str, str | Text]] = []
     missing = count = 0
     for finding in findings:
         count += 1
         missing += bool(finding.reasons)
-        said = Text(plain("; ".join(finding.reasons)), "yellow") if finding.reasons else "cached"
+        reasons = Text(plain("; ".join(finding.reasons)), "yellow") if finding.reasons else "cached"
         file = "" if finding.image == image else f"{finding.image}:"
-        rows.append((f"{file}{finding.line}", shortened(finding.instruction, 56), said))
+        rows.append((f"{file}{finding.line}", shortened(finding.instruction, 56), reasons))
     yield Listing(("line", "instruction", "why"), rows, right=(0,))
     if missing:
         yield Text(f"\n{missing} of {count} steps of {image} have to run")
@@ -81,16 +81,16 @@ def of_findings(image: str, findings: Iterable[Finding]) -> Iterator[RenderableT
 
 
 def of_trials(trials: Iterable[Trial], chosen: str) -> Iterator[RenderableType]:
-    """Yield what each engine of containers does on this host."""
+    """Yield the table of container engines on this host."""
     rows = []
     for trial in trials:
         times = ("", "") if trial.start_s is None else (_ms(trial.start_s), _ms(trial.calls_s or 0))
-        rows.append((trial.engine, *times, _said_of(trial, chosen)))
+        rows.append((trial.engine, *times, _verdict(trial, chosen)))
     headings = ("engine", "starts in", f"{Trial.CALLS:,} system calls", "verdict")
     yield Listing(headings, rows, right=(1, 2))
 
 
-def _said_of(trial: Trial, chosen: str) -> str:
+def _verdict(trial: Trial, chosen: str) -> str:
     if trial.engine == chosen:
         fastest = "fastest with isolation"
         return f"chosen: {fastest if trial.isolates else 'no engine with isolation works'}"
@@ -114,7 +114,7 @@ def _cells(inventory: Inventory, image: FrozenImage) -> tuple[str, ...]:
 
 
 def _base(reference: str) -> str:
-    """Return what an image was built from, as people write it."""
+    """Return the short form of a base image's reference."""
     return reference.partition("@")[0].removeprefix("docker.io/").removeprefix("library/")
 
 
@@ -129,7 +129,7 @@ def _cache_line(inventory: Inventory) -> str:
     line = f"cache of steps: {number} {'layer' if number == 1 else 'layers'}, {size}"
     if unused := inventory.unused:
         line += f"; {amount(inventory.unused_size)} in unused layers ({len(unused)})"
-    # Of a store that somebody else shares.
+    # Another user's shared store has unreadable layers.
     diffs = (layer.folder / "diff" for layer in inventory.layers)
     if closed := sum(diff.is_dir() and not os.access(diff, os.R_OK) for diff in diffs):
         line += f"; unreadable layers, not counted: {closed}"
@@ -137,7 +137,7 @@ def _cache_line(inventory: Inventory) -> str:
 
 
 def ago(seconds: float) -> str:
-    """`just now`, `5m ago`, `3d ago`: to the largest unit."""
+    """Return `just now`, `5m ago` or `3d ago`, rounded down to the largest unit."""
     for unit in (86400, 3600, 60):
         if seconds >= unit:
             return f"{duration(int(seconds // unit * unit))} ago"

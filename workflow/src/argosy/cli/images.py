@@ -1,4 +1,4 @@
-"""argosy image …: building, keeping and exchanging images."""
+"""`argosy image`: commands that build, manage and exchange images."""
 
 import os
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from argosy.cli.commands import BUILD, EXCHANGE, LOOK, PLUMBING, Commands
+from argosy.cli.commands import BUILD, EXCHANGE, LOOK, PLUMBING, Commands, JsonOption
 from argosy.cli.output import say, show, show_json
 from argosy.shipped.files import (
     check_import,
@@ -40,13 +40,13 @@ def image_build(
     ] = None,
     site: Annotated[
         str | None,
-        typer.Option(metavar="SITE", help="Build as this site's file says: here or in a job."),
+        typer.Option(metavar="SITE", help="Build here or in a job, as in this site's file."),
     ] = None,
     made_of: Annotated[
         str | None, typer.Option(hidden=True, metavar="JSON", help="`image` of config.yaml.")
     ] = None,
 ) -> None:
-    """Build containers/IMAGE/Containerfile: the steps that are not cached."""
+    """Build containers/IMAGE/Containerfile; run only the steps that are not cached."""
     from argosy.study.built_images import BuiltImage, written_image
     from argosy_images import build_image
 
@@ -73,7 +73,7 @@ def image_build(
         build_image(store, image_folder(Path(), name), lock, log, image_folders(Path()))
     except ArgosyError as problem:
         explained = of.explain(problem) if of else problem
-        # The end of `snakemake` repeats it.
+        # Snakemake prints the end of this log.
         with suppress(OSError), log.open("a", encoding="utf-8") as file:
             print(f"error: {explained.lines}", file=file)
         raise explained from None
@@ -131,9 +131,7 @@ def image_shell(
 
 
 def image_list(
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the images as JSON (docs/commands.md).")
-    ] = False,
+    json: JsonOption = False,
 ) -> None:
     """List the images in the store, and the size of the cache of build steps."""
     from argosy.cli.image_tables import described, of_inventory
@@ -157,7 +155,7 @@ def image_why(
     plan = Plan.of(store, image_folder(Path(), name), image_folders(Path()))
     if (of := written_image(Path(), name)) and of.is_outdated(Path()):
         say(
-            f"{of.python} has changed since: the next build reads it anew, and this is the last one"
+            f"{of.python} has changed: the next build reads it again; these are the last build's steps"
         )
     show(*of_findings(name, plan.explain()))
 
@@ -166,8 +164,7 @@ def image_engines(
     name: Annotated[str | None, typer.Argument(hidden=True)] = None,
     *,
     every: Annotated[
-        bool,
-        typer.Option("--all", help="Also measure engines without isolation if others work."),
+        bool, typer.Option("--all", help="Also measure engines without isolation if others work.")
     ] = False,
 ) -> None:
     """Measure the container engines on this host, and record the choice for runs.
@@ -184,7 +181,7 @@ def image_engines(
     if weakness := choice.caution:
         say(weakness)
     if not store.is_writable:
-        say(f"not saved, since {store.path} is not writable: each run here measures again")
+        say(f"not saved: {store.path} is not writable, so each run here measures again")
 
 
 def image_prune(
@@ -250,7 +247,7 @@ def image_import(
         str, typer.Argument(metavar="IMAGE", help="Name of the image in this project.")
     ],
 ) -> None:
-    """Take an image of podman, docker, skopeo, udocker or a registry into the store."""
+    """Import an image of podman, docker, skopeo, udocker or a registry into the store."""
     from argosy_images import take_image
 
     check_import(Path.cwd(), name, source)
@@ -270,7 +267,7 @@ def image_eject(
 
 
 def _store() -> "Store":
-    """Return the store; raises ArgosyError outside of a project, so that a look creates none."""
+    """Return the store; raises ArgosyError outside a project, so that no command creates a store there."""
     from argosy.cli.site_names import require_project
     from argosy_images import Store
 
@@ -280,7 +277,7 @@ def _store() -> "Store":
 
 
 def _option(name: str, text: str | None, parse: Callable[[str], int]) -> int | None:
-    """Return an option's value; raises ArgosyError naming the option if it is written otherwise."""
+    """Parse an option's value; raises ArgosyError with the option's name if it is invalid."""
     try:
         return None if text is None else parse(text)
     except ValueError as problem:
@@ -288,7 +285,7 @@ def _option(name: str, text: str | None, parse: Callable[[str], int]) -> int | N
 
 
 def _known(image: str) -> str:
-    """Return the name of a folder of containers/; raises ArgosyError with those there are."""
+    """Return the name of a folder of containers/; raises ArgosyError with the known names."""
     name = _name_of(image)
     if not (image_folder(Path(), name) / "Containerfile").is_file():
         raise ArgosyError(
@@ -311,7 +308,7 @@ def _lock_of(image: str) -> Path:
 
 
 def _name_of(image: str) -> str:
-    """Return an image's name, which may be given by its folder as a shell completes it."""
+    """Return an image's name from its name or folder, since shells complete folders."""
     return image.rstrip("/").removeprefix("containers/").removeprefix("resources/images/")
 
 

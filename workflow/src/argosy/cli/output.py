@@ -1,4 +1,4 @@
-"""How commands print progress and results."""
+"""Prints progress and results of commands."""
 
 import json
 import sys
@@ -16,12 +16,12 @@ def say(line: str) -> None:
 
 
 def show(*parts: "RenderableType") -> None:
-    """Print a command's result: tables and text, one below the other."""
+    """Print a command's result: tables and texts."""
     from argosy.terminal import make_console
 
     make_console().print(*parts, sep="\n")
 
 
 def show_json(content: Any) -> None:
-    """Print a command's result as JSON, for other programs (docs/commands.md)."""
+    """Print a command's result as JSON (docs/commands.md)."""
     print(json.dumps(content, indent=2, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""New projects: `argosy init` makes the files of one by a command or by a batch script."""
+"""`argosy init`: creates a project from a command or a batch script."""
 
 import shlex
 from collections.abc import Sequence
@@ -6,28 +6,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from argosy.cli.output import say, show
-from argosy.shipped.new_project import (
-    CONFIG,
-    config_text,
-    first_experiment,
-    write_project,
-)
+from argosy.shipped.new_project import CONFIG, config_text, first_experiment, write_project
 from argosy.shipped.program import OWN_IMAGES, Program
 from argosy.site.models import LOCAL
 from argosy.terminal import Listing
 from argosy_common.errors import ArgosyError
 
 PACKAGES = "requirements.txt"
-"""A list of packages that the image of a new experiment has, too."""
+"""A package list to add to the image of a new experiment."""
 
 if TYPE_CHECKING:
     from argosy.probe.probing import Probe
     from argosy.schedulers.slurm.user_script.lines import Note
 
 
-def init_by_command(command: str, image: str | None, site: str | None) -> None:
-    """Make a project of the current folder for a command, and a site of this login node's cluster."""
-    probe = None if site is None else _probe_of(site)
+def init_by_command(command: str, image: str | None, site: str | None, account: str | None) -> None:
+    """Turn the current folder into a project for a command; `site`: probe this login node's cluster."""
+    probe = None if site is None else _probe_of(site, account)
     name, experiment = experiment_of(Program.of_text(Path.cwd(), command), command, image)
     if experiment["launcher"] != "plain" and experiment["scale"]["nodes"] == [1]:
         experiment["scale"]["nodes"] = [1, 2]
@@ -36,25 +31,28 @@ def init_by_command(command: str, image: str | None, site: str | None) -> None:
     if probe:
         _write_probed(probe)
     how = "snakemake" if site in (None, LOCAL) else f"snakemake --profile slurm/{site}"
-    say(f"next: look at {CONFIG}, then run: {how} -n; {how}")
+    say(f"next: check {CONFIG}, then run: {how} -n; {how}")
 
 
-def _probe_of(site: str) -> "Probe | None":
-    """Return the probe that writes a site's folder; None if it is there, or is this machine's."""
+def _probe_of(site: str, account: str | None) -> "Probe | None":
+    """Return the probe that writes a site's folder; None for `local` or an existing site."""
     from argosy.cli.sites import DEFAULT_WAIT
     from argosy.probe.probing import Probe, cluster_here
     from argosy_common.units import span
 
     if site == LOCAL or Path("slurm", site, "site.yaml").is_file():
+        if account:
+            file = f"slurm/{site}/site.yaml"
+            raise ArgosyError(f"--account: {site} is not probed", f"write account into {file}")
         return None
-    probe = Probe(Path.cwd(), site, None, span("--wait", DEFAULT_WAIT))
+    probe = Probe(Path.cwd(), site, account, span("--wait", DEFAULT_WAIT))
     probe.check()
     try:
         cluster_here()
     except ArgosyError as problem:
         raise ArgosyError(
             f"--site {site}: {problem.problem}",
-            "run this on a login node of the cluster; or leave out --site, and copy a cluster that comes "
+            "run this on a login node of the cluster; or omit --site, and copy a cluster that comes "
             "with Argosy: argosy site add NAME (docs/sites.md)",
         ) from None
     return probe
@@ -67,23 +65,26 @@ def _write_probed(probe: "Probe") -> None:
         write_site(probe)
     except BaseException:
         if not probe.folder.exists():
-            say(f"the other files are written; go on with: argosy site probe {probe.name}")
+            option = f" --account {shlex.quote(probe.account)}" if probe.account else ""
+            say(
+                f"the other files are written; continue with: argosy site probe {probe.name}{option}"
+            )
         raise
 
 
 def experiment_of(
     program: Program, command: str, image: str | None, *, native: bool = False
 ) -> tuple[str, dict[str, Any]]:
-    """Return the name and the keys of the experiment with a command, of which launchers are taken apart.
+    """Return name and keys of the experiment for a command; a launcher in it is converted to keys.
 
     Args:
         program: the command's words.
-        command: its text, as it would be typed.
-        image: to run it in; None: that of the command, or Argosy's.
+        command: the command's text.
+        image: image of the program; None: the command's own, or one of Argosy.
         native: whether to run it without a container.
 
     Raises:
-        ArgosyError: naming a variable that only a shell would fill in, or a script that is not there.
+        ArgosyError: naming a variable that only a shell would expand, or a missing script.
     """
     from argosy.jobs.program_check import check_script
     from argosy.results.hidden_values import SECRET_NAME
@@ -108,7 +109,7 @@ def experiment_of(
 
 
 def _add_packages(project: Path, experiment: dict[str, Any], image: str | None) -> None:
-    """Add the packages that the project lists to Argosy's image, unless the user has named an image."""
+    """Add the project's requirements.txt to Argosy's image, unless the user gave an image."""
     own = experiment.get("image")
     if image is None and own in OWN_IMAGES and (project / PACKAGES).is_file():
         experiment["image"] = {"from": own, "python": PACKAGES}
@@ -116,7 +117,7 @@ def _add_packages(project: Path, experiment: dict[str, Any], image: str | None) 
 
 
 def init_by_script(script: Path, site: str, image: str | None) -> None:
-    """Make a project of the current folder for a batch script."""
+    """Turn the current folder into a project for a batch script."""
     from argosy.results.hidden_values import SECRET_NAME
     from argosy.schedulers.slurm.user_script.conversion import convert
 
@@ -132,7 +133,7 @@ def init_by_script(script: Path, site: str, image: str | None) -> None:
     _print_written(written)
     file = f"slurm/{site}/site.yaml"
     lacks = "" if "\ninterface:" in found.site_files[file] else f"write `interface` into {file}, "
-    say(f"next: {lacks}look at it and at {CONFIG}, then run: snakemake --profile slurm/{site} -n")
+    say(f"next: {lacks}check {file} and {CONFIG}, then run: snakemake --profile slurm/{site} -n")
 
 
 def _listing(heading: str, notes: "Sequence[Note]") -> Listing:
@@ -144,4 +145,4 @@ def _print_written(names: Sequence[str]) -> None:
     for name in names:
         print(f"wrote {name}")
     if not names:
-        say("nothing to write: all files are there")
+        say("nothing to write: all files exist")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from argosy.cli.commands import CostsOption, SiteArgument
+from argosy.cli.commands import CostsOption, JsonOption, SiteArgument
 from argosy.cli.output import say, show
 from argosy_common.errors import ArgosyError, plain
 
@@ -22,7 +22,7 @@ def tables(
         ),
     ] = None,
 ) -> None:
-    """Bring the Parquet tables of a site's results up to date; only new runs are read."""
+    """Update the Parquet tables of a site's results; read only new runs."""
     from argosy.cli.site_names import results_of
     from argosy.results import collect
     from argosy_common.files import read_paths
@@ -68,11 +68,9 @@ def report(
 
 def summary(
     site: SiteArgument = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print summary.json (docs/summary.schema.json).")
-    ] = False,
+    json: JsonOption = False,
 ) -> None:
-    """Print the report's main numbers and where the report is."""
+    """Print the report's main numbers and its path."""
     from argosy.cli.output import show_json
     from argosy.cli.site_names import results_of
     from argosy.report.kept_reports import read_report
@@ -138,7 +136,7 @@ def compare(
         "comparison.html"
     ),
 ) -> None:
-    """Write a page that compares several sites, or one site over time; the first is the reference."""
+    """Compare several sites, or one site over time, in a page; the first is the reference."""
     from argosy.report import write_comparison
     from argosy.report.summary.models import Summary
 
@@ -157,7 +155,7 @@ def compare(
 
 
 def _reported(site: str) -> "tuple[str, Summary]":
-    """Return the name for a comparison, and the report, of a site or of `SITE@WORD`."""
+    """Return the name and report of a site or of `SITE@WORD`, for a comparison."""
     from argosy.cli.site_names import results_of
     from argosy.report.kept_reports import read_report, report_called
 
@@ -193,10 +191,7 @@ def bundle(
         list[str] | None,
         typer.Option(help="Files to leave out, as in .gitignore; may be repeated."),
     ] = None,
-    license: Annotated[
-        str | None,
-        typer.Option(help="Address of the study's licence."),
-    ] = None,
+    license: Annotated[str | None, typer.Option(help="Address of the study's licence.")] = None,
 ) -> None:
     """Write a study into one archive: configuration, images, programs, sites, results, report.
 
@@ -282,15 +277,10 @@ def predict(
     show(table(experiment, found, rates.currency), *sentences(found))
 
 
-def plan(words: Annotated[list[str] | None, typer.Argument()] = None) -> None:
-    """Name the command that has taken its place."""
-    raise ArgosyError("argosy plan: this command is now `argosy predict`, with the same options")
-
-
 def _numbers(text: str) -> tuple[int, ...]:
     numbers = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and len(part) < 8 and int(part) > 0 for part in numbers):
         raise ArgosyError(
-            f"--nodes {text}: give numbers of nodes below ten million with commas between, such as 1,2,4"
+            f"--nodes {text}: give node counts below ten million, separated by commas, such as 1,2,4"
         )
     return tuple(map(int, numbers))

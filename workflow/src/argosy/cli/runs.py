@@ -1,11 +1,11 @@
-"""Commands for runs: those of the workflow, and those that show running studies."""
+"""Commands for runs: internal ones of the workflow, and views of running studies."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from argosy.cli.commands import SiteArgument
+from argosy.cli.commands import JsonOption, SiteArgument
 from argosy_common.errors import ArgosyError
 
 RUN_HELP = "EXPERIMENT/RUN, its folder, or any unique part of it."
@@ -83,11 +83,9 @@ def status(
     watch: Annotated[
         bool, typer.Option("--watch", help="Refresh until all runs have ended.")
     ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the runs as JSON (docs/commands.md).")
-    ] = False,
+    json: JsonOption = False,
 ) -> None:
-    """Show a study's runs with state, progress, throughput and reason of a wait or failure."""
+    """Show a study's runs: state, progress, throughput, and the reason for a wait or failure."""
     from argosy.cli.site_names import results_of
     from argosy.monitor import table
     from argosy.monitor.study import Study, described

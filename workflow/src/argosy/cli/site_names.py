@@ -1,7 +1,7 @@
 """Finds a command's site: by name, by one of its folders, or as the only one.
 
-A site `x` is called `x`, `results/x` or `slurm/x`, and by any other path to one of these two folders. Each
-command that takes SITE goes through here, so that all take the same names and refuse the same folders.
+SITE may be `x`, `results/x`, `slurm/x`, or any other path to one of these folders. All commands with SITE
+use this module, so they accept and refuse the same values.
 """
 
 import os
@@ -19,11 +19,11 @@ from argosy_common.errors import ArgosyError, choices, some
 SLURM = Path("slurm")
 CONFIG = Path("config/config.yaml")
 _MARKS = ("slurm", "results", "containers", ".argosy", str(CONFIG))
-"""A project has one of these."""
+"""Files and folders of a project; one of them suffices."""
 
 
 def require_project() -> None:
-    """Raise ArgosyError where the current folder is not a project of Argosy's."""
+    """Raise ArgosyError if the current folder is not an Argosy project."""
     if any(Path(mark).exists() for mark in _MARKS):
         return
     where = Path().absolute()
@@ -35,7 +35,7 @@ def require_project() -> None:
 
 
 def allow_new_project() -> None:
-    """Raise ArgosyError below a project: the folder of a program may become one by its first site."""
+    """Raise ArgosyError inside a project's subfolder; any other folder may become a project."""
     if any((each / CONFIG).exists() for each in Path().absolute().parents):
         require_project()
 
@@ -44,8 +44,7 @@ def results_of(site: str | None) -> Path:
     """Return the results folder of a site (default: the only site, or config.yaml's).
 
     Raises:
-        ArgosyError: when there is no such site, it has no results, or the folder is not one of a site's
-            results; with the folder that may have been meant.
+        ArgosyError: if there is no such site or it has no results; with suggestions.
     """
     if site is None:
         return _default_results()
@@ -56,10 +55,10 @@ def results_of(site: str | None) -> Path:
 
 
 def site_called(site: str | None) -> str:
-    """Return the name of a site that is described in slurm/; without a name config.yaml's, or the only one.
+    """Return the name of a site in slurm/ (default: the only site, or config.yaml's).
 
     Raises:
-        ArgosyError: when there is no such site, with those there are.
+        ArgosyError: if there is no such site, with the known names.
     """
     require_project()
     names = site_names(SLURM)
@@ -74,7 +73,7 @@ def site_called(site: str | None) -> str:
 
 
 def complete_site(incomplete: str) -> list[str]:
-    """Return the sites whose names begin so, for the shell's completion."""
+    """Return the sites whose names start with `incomplete`, for the shell's completion."""
     names = {*site_names(SLURM), *(each.name for each in site_folders())}
     return sorted(each for each in names if each.startswith(incomplete))
 
@@ -90,7 +89,7 @@ def _default_results() -> Path:
 
 
 def _named_by_config(names: Sequence[str]) -> str:
-    """Return the site of config.yaml and report it; raises ArgosyError if it is not in `names`."""
+    """Return the site of config.yaml and print it; raises ArgosyError if it is not in `names`."""
     with suppress(ArgosyError, AttributeError):
         name = read_yaml(CONFIG).get("site", LOCAL)
         if name in names:
@@ -100,7 +99,7 @@ def _named_by_config(names: Sequence[str]) -> str:
 
 
 def _folder_called(site: str) -> Path:
-    """Return the meant folder of results, which may not exist."""
+    """Return the results folder for SITE, which may not exist."""
     path = Path(os.path.normpath(site)) if site else RESULTS
     if path.parent.name == SLURM.name and (path / "site.yaml").is_file():
         return path.parent.parent / RESULTS / path.name
@@ -113,7 +112,7 @@ def _folder_called(site: str) -> Path:
 
 
 def _no_results(site: str, folder: Path) -> ArgosyError:
-    """Return the problem with a folder that was named as results."""
+    """Return the error for a folder without a site's results."""
     if meant := [*_results_below(folder)] or [*_results_above(folder)]:
         what = "a file" if folder.is_file() else "not a folder of a site's results"
         what = what if folder.exists() else "not there"

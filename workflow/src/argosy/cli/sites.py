@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from argosy.cli.commands import CLUSTERS, Commands, SiteArgument
+from argosy.cli.commands import CLUSTERS, Commands, JsonOption, SiteArgument
 
 if TYPE_CHECKING:
     from argosy.probe.probing import Probe
@@ -16,9 +16,7 @@ sites = Commands(help="List, show and probe the clusters of this project.")
 
 
 def list_sites(
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the sites as JSON (docs/commands.md).")
-    ] = False,
+    json: JsonOption = False,
 ) -> None:
     """List this project's sites: operator, GPUs and the keys to fill in."""
     from dataclasses import asdict
@@ -38,7 +36,7 @@ def list_sites(
     ]
     return show(
         Listing(("site", "operator", "GPUs", "to fill in"), rows),
-        "\nfor all that is known of a site: argosy site show SITE",
+        "\ndetails of a site: argosy site show SITE",
     )
 
 
@@ -78,15 +76,14 @@ def doctor(
     job: Annotated[bool, typer.Option(help="Check nodes with small jobs.")] = True,
     wait: Annotated[str, typer.Option(help=_WAIT_HELP)] = DEFAULT_WAIT,
     train: Annotated[
-        bool,
-        typer.Option("--train", help="Also train on two nodes, for 2 more minutes."),
+        bool, typer.Option("--train", help="Also train on two nodes, for 2 more minutes.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Check a site: its folder, the limits of its cluster, and its nodes.
 
-    Each check has a verdict, the evidence and a remedy. The exit status is 1 if a check
-    found something wrong.
+    Each check prints a verdict, the evidence and a remedy. The exit status is 1 if a check
+    failed.
     """
     from argosy.cli.output import say
     from argosy.cli.site_names import site_called
@@ -115,7 +112,7 @@ def probe(
 ) -> None:
     """Probe this login node's cluster, and write slurm/NAME/.
 
-    Probe asks for nodes, partitions, accounts and limits. A job of two minutes for each kind of nodes
+    Probe queries nodes, partitions, accounts and limits. A job of two minutes for each kind of node
     measures interfaces and folders. With --again the exit status is 1 if something differs.
     """
     from argosy.cli.site_names import allow_new_project, require_project

@@ -27,15 +27,22 @@ def with_launchers(runs: Iterable[Run], project: Path) -> list[Run]:
     own = {name: read_own(project, name) for name in {run.launcher for run in runs}}
     for run in runs:
         if own[run.launcher] is None and run.launcher not in shipped():
-            known = {*shipped(), *(path.stem for path in (project / FOLDER).glob("*.yaml"))}
             raise ArgosyError(
                 f"experiments.{run.asked_as}.launcher: there is no launcher {run.launcher}",
-                f"{choices(sorted(known), run.launcher)}; or add {FOLDER}/{run.launcher}.yaml",
+                _remedy(project, run.launcher),
             )
     return [
         run.model_copy(update={"own_launcher": mine}) if (mine := own[run.launcher]) else run
         for run in runs
     ]
+
+
+def _remedy(project: Path, name: str) -> str:
+    files = sorted((project / FOLDER).glob("*"))
+    if misnamed := next((path.name for path in files if path.stem == name), ""):
+        return f"rename {FOLDER}/{misnamed} to {name}.yaml"
+    known = {*shipped(), *(path.stem for path in files if path.suffix == ".yaml")}
+    return f"{choices(sorted(known), name)}; or add {FOLDER}/{name}.yaml"
 
 
 def launcher_of(run: Run) -> Launcher:

@@ -1,4 +1,4 @@
-"""From the files of runs to tidy, typed tables (docs/run-folder.md, docs/how-the-numbers-are-made.md)."""
+"""Turns files of runs into tidy, typed tables (docs/run-folder.md, docs/how-the-numbers-are-made.md)."""
 
 from argosy.results.collect import collect
 from argosy.results.errors import ResultsError

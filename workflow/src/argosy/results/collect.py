@@ -1,4 +1,4 @@
-"""The room's one door: run folders in, tables out."""
+"""Builds the tables of a site from its run folders."""
 
 import tempfile
 from collections import Counter
@@ -46,12 +46,12 @@ from argosy_common.errors import ArgosyError, plain
 from argosy_common.reading import NotReadError, entries
 
 _MEMORY = "300MiB"
-"""What DuckDB may take of a login node's memory; what needs more goes to a file."""
+"""DuckDB's memory limit on a login node; it spills the rest to disk."""
 
 
 @dataclass(frozen=True)
 class _Tables:
-    """What is in the tables already: the fingerprint of each run, and whether some could not be read."""
+    """The existing tables: each run's fingerprint, and whether there are rows of `problems`."""
 
     fingerprints: Mapping[Run, str]
     has_problems: bool
@@ -59,7 +59,7 @@ class _Tables:
 
 @dataclass(frozen=True)
 class NewRun:
-    """A run that was read, and the files of its measurement."""
+    """A newly read run, and the files of its measurement."""
 
     folder: MeasuredRun
     steps: Sequence[StepFile]
@@ -69,7 +69,7 @@ class NewRun:
 
     @property
     def paths(self) -> list[str]:
-        """Of the files of its measurement."""
+        """Paths of the measurement's files."""
         kinds = (self.steps, self.files, self.telemetry)
         return [file.path for files in kinds for file in files]
 
@@ -80,23 +80,22 @@ class NewRun:
 
 @dataclass(frozen=True)
 class Found:
-    """The runs of a site: those to be read, those as they were, and rows of `problems`."""
+    """The runs of a site: new or changed ones, unchanged ones, and rows of `problems`."""
 
     new: list[NewRun] = field(default_factory=list)
     kept: list[Run] = field(default_factory=list)
     problems: list[Row] = field(default_factory=list)
 
     def note(self, run: Run, problem: Exception) -> None:
-        """Remember why a run cannot be read."""
+        """Record why a run is unreadable."""
         texts = (plain(" ".join(text.split("\n"))) for text in (*run, str(problem)))
         row = dict(zip(("experiment", "run_id", "problem"), texts, strict=True))
         self.problems.append(row)
 
     def drop_culprit(self, problem: duckdb.Error | OSError) -> bool:
-        """Take out the run with the file that DuckDB could not read, as one that was removed meanwhile.
+        """Move the run whose file DuckDB could not read to the problems; return whether there is one.
 
-        Whether there is one: DuckDB says a file's name where a file is at fault. It may have read a copy,
-        whose path ends as that of the file itself does.
+        DuckDB's message names the file. It may be a copy, whose path ends like the original's.
         """
         for run in self.new:
             if isinstance(problem, OSError) and problem.filename in run.paths:
@@ -118,17 +117,16 @@ def collect(
     runs: Sequence[Path] | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> None:
-    """Bring the tables of the runs below `results_dir` (results/<site>) in `tables_dir` up to date.
+    """Update the tables in `tables_dir` from the runs below `results_dir` (results/<site>).
 
-    Runs whose files are as they were when they were read last are not read again. A run folder that
-    cannot be read, or breaks the contract, is in the table `problems` and in no other.
+    Runs with unchanged files are not read again. An unreadable or invalid run folder is a row of `problems`
+    only.
 
     Args:
-        runs: the run folders to be in the tables; None: every folder of a run below `results_dir`.
-        say: is told what is done.
+        runs: run folders to include; None: all below `results_dir`.
 
     Raises:
-        ResultsError: when `results_dir` is missing, or `tables_dir` is a link; the old tables stay.
+        ResultsError: if `results_dir` is missing or `tables_dir` is a link; the old tables stay.
     """
     results_dir = results_dir.absolute()
     if not results_dir.is_dir():
@@ -149,15 +147,15 @@ def collect(
 
 
 def _check_no_link(tables_dir: Path) -> None:
-    """Refuse a place that results of strangers may have chosen: files are made and replaced in it."""
+    """Refuse a link: foreign results could redirect the files written here."""
     if tables_dir.is_symlink():
-        raise ResultsError(f"{tables_dir}: a symbolic link, and tables are not written through one")
+        raise ResultsError(f"{tables_dir}: is a symbolic link", "replace it by a folder")
 
 
 def _made_tables(tables_dir: Path, found: Found) -> bool:
-    """Return whether all of `found` could be read; else the run that could not is among its problems.
+    """Return whether all runs were read; if not, move the unreadable run to the problems.
 
-    Raises ResultsError for what no run is at fault for, such as a full disk.
+    Raises ResultsError for a fault that no run causes, such as a full disk.
     """
     with tempfile.TemporaryDirectory(prefix=".collect-", dir=tables_dir) as work:
         try:
@@ -172,7 +170,7 @@ def _made_tables(tables_dir: Path, found: Found) -> bool:
 
 
 def _read_tables(tables_dir: Path, say: Callable[[str], None]) -> _Tables | None:
-    """Return what the tables there hold; None, which is said, where they cannot be used."""
+    """Return the state of the existing tables; print a reason and return None if they are unusable."""
     files = [tables_dir / f"{table}.parquet" for table in COLUMNS]
     if not any(file.exists() for file in files):
         return None
@@ -180,11 +178,11 @@ def _read_tables(tables_dir: Path, say: Callable[[str], None]) -> _Tables | None
         with open_tables(tables_dir) as tables:
             for file in files:
                 if not is_own(file):
-                    raise ResultsError(f"{file}: not made by you, or changed since")
+                    raise ResultsError(f"{file}: not written by you, or changed since")
             rows = fetch(tables, "SELECT experiment, run_id, files_fingerprint FROM runs")
             problems = fetch(tables, "SELECT 1 FROM problems LIMIT 1")
     except ResultsError as problem:
-        say(f"{problem.problem}: the tables are made again from the run folders")
+        say(f"{problem.problem}: rebuilding the tables from the run folders")
         return None
     prints = {(row["experiment"], row["run_id"]): row["files_fingerprint"] for row in rows}
     return _Tables(prints, bool(problems))
@@ -238,10 +236,10 @@ def _make_tables(tables_dir: Path, found: Found, work: Path) -> None:
 def _completeness(run: NewRun, steps: Steps, others: Mapping[Run, Counter[str]]) -> Completeness:
     if run.folder.state != "completed":
         return Completeness()
-    ranks = steps.ranks_of(run.key)
+    ranks = {*steps.ranks.get(run.key, ())}
     lines = others.get(run.key, Counter())
     restarts = run.folder.restarts
-    # With fewer nodes some ranks end earlier.
+    # After losing nodes some ranks have fewer steps.
     is_whole = restarts is None or min(restarts.nodes) == run.folder.asked.nodes
     return Completeness(
         unreadable_records=lines["unreadable"],
@@ -256,12 +254,12 @@ def _completeness(run: NewRun, steps: Steps, others: Mapping[Run, Counter[str]])
 
 
 def look(results_dir: Path, runs: Sequence[Path] | None, known: Mapping[Run, str]) -> Found:
-    """Look at the runs; read small files and timelines of those whose fingerprint is not `known`."""
+    """List the runs; read small files and timelines of runs whose fingerprint is not `known`."""
     found = Found()
     for folder in _run_folders(results_dir, found) if runs is None else _in_order(runs):
         key = (folder.parent.name, folder.name)
         try:
-            # A backslash is no part of a name where DuckDB looks for files.
+            # DuckDB does not accept a backslash in file names.
             if any(plain(name) != name or "\\" in name for name in key):
                 raise ResultsError(f"{folder}: its name has forbidden characters")
             listing = list_run(folder)
@@ -278,8 +276,8 @@ def look(results_dir: Path, runs: Sequence[Path] | None, known: Mapping[Run, str
 
 
 def _run_folders(results_dir: Path, found: Found) -> Iterator[Path]:
-    """Yield the folders of runs, and those that may be; a folder that cannot be listed is a problem."""
-    # Those that are links are listed as well: that they are not read is said of each run.
+    """Yield folders that are or may be runs; record an unreadable folder as a problem."""
+    # Links are listed too, so that each gets a row of `problems`.
     names = sorted(entry.name for entry in entries(results_dir, results_dir) if entry.is_dir())
     for experiment in (results_dir / name for name in names):
         try:

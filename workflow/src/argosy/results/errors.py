@@ -1,7 +1,7 @@
-"""What is wrong with the files of a run, or with a table, in one line."""
+"""The error of this package."""
 
 from argosy_common.errors import ArgosyError
 
 
 class ResultsError(ArgosyError):
-    """A file that cannot be read as the contract says. Nothing was written; old tables stay."""
+    """A run's file or a table is invalid or unreadable. Nothing was written; old tables stay."""

@@ -1,8 +1,8 @@
-"""The files of a run, listed once: what there is to be read, and whether any of it changed."""
+"""Lists the files of a run once, with a fingerprint that detects changes."""
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +12,10 @@ from argosy_common.reading import NotReadError, entries, site_of
 
 @dataclass(frozen=True)
 class Listing:
-    """The names of a run's files, sorted; those of `attempts`, `records` and `logs` by attempt.
+    """Sorted names of a run's files; `attempts`, `records` and `logs` are mappings by attempt.
 
-    `fingerprint` is a digest of the names, sizes and times of all files; of logs, of the names alone. The
-    batch script does not count: it is written anew with every plan, and no reader's.
+    `fingerprint` is a digest of names, sizes and times of all files; of logs, only of names. It ignores the
+    batch script, which every plan rewrites and no reader uses.
     """
 
     path: Path
@@ -27,42 +27,35 @@ class Listing:
 
 
 _READ = (".json", ".jsonl", ".steps", ".log")
-"""Ends of the names of what is read, which nothing but a file should have."""
+"""Suffixes of the files to read; a folder with such a name is listed too."""
 _MOST_ATTEMPTS = 10_000
 
 
 def list_run(folder: Path) -> Listing:
-    """List the files of a run's folder, none of which is read; what stands in a file's place is listed too.
+    """List the files of a run's folder without reading them.
 
     Raises:
-        OSError: when a folder of the run cannot be listed, is a link, or holds more than any run leaves.
+        OSError: if a folder of the run is unreadable, is a link, or has too many entries.
     """
     top = site_of(folder)
-    files = dict(_described(folder, top, _state))
-    attempts = _by_attempt(folder / "attempts", top, _state)
-    records = _by_attempt(folder / "records", top, _state)
-    logs = _logs(folder / "logs", top)
+    files = _states(folder, top)
+    attempts, records, logs = (
+        {name: states(folder / kind / name, top) for name in sorted(_attempts(folder / kind, top))}
+        for kind, states in (("attempts", _states), ("records", _states), ("logs", _logs))
+    )
+    read = {name: state for name, state in files.items() if name != "job.sbatch"}
     return Listing(
         path=folder,
         files=sorted(files),
-        attempts={name: sorted(states) for name, states in sorted(attempts.items())},
-        records={name: sorted(states) for name, states in sorted(records.items())},
-        logs={name: sorted(states) for name, states in sorted(logs.items())},
-        fingerprint=_digest({"": _read(files)}, records, logs, attempts),
+        attempts={name: sorted(states) for name, states in attempts.items()},
+        records={name: sorted(states) for name, states in records.items()},
+        logs={name: sorted(states) for name, states in logs.items()},
+        fingerprint=_digest({"": read}, records, logs, attempts),
     )
 
 
-def _read(files: Mapping[str, str]) -> Mapping[str, str]:
-    return {name: state for name, state in files.items() if name != "job.sbatch"}
-
-
-_Described = Mapping[str, Mapping[str, str]]
-_Describe = Callable[[os.DirEntry[str]], str]
-
-
-def _by_attempt(folder: Path, top: Path, describe: _Describe) -> _Described:
-    names = _attempts(folder, top)
-    return {name: dict(_described(folder / name, top, describe)) for name in names}
+_States = Mapping[str, str]
+"""A text for each file, by its name; a changed file has another text."""
 
 
 def _attempts(folder: Path, top: Path) -> list[str]:
@@ -75,24 +68,19 @@ def _attempts(folder: Path, top: Path) -> list[str]:
     return names
 
 
-def _logs(folder: Path, top: Path) -> _Described:
-    """Return logs by attempt; those of ranks, which lie in a folder of their own, as ranks/rank-<r>.log."""
-    return {name: _logs_of(folder / name, top) for name in _attempts(folder, top)}
-
-
-def _logs_of(folder: Path, top: Path) -> Mapping[str, str]:
-    logs = []
+def _logs(folder: Path, top: Path) -> _States:
+    """Return the names of an attempt's logs; logs of ranks as ranks/rank-<r>.log."""
+    names = []
     for entry in entries(folder, top):
         if entry.name == "ranks" and entry.is_dir(follow_symlinks=False):
-            ranks = _described(folder / "ranks", top, _name)
-            logs += [f"ranks/{name}" for name, _ in ranks]
+            names += [f"ranks/{each.name}" for each in _listed(folder / "ranks", top)]
         elif _is_listed(entry):
-            logs.append(entry.name)
-    return {name: name for name in logs}
+            names.append(entry.name)
+    return {name: name for name in names}
 
 
 def _is_folder(folder: Path, entry: os.DirEntry[str]) -> bool:
-    """Return whether it is a folder; raises NotReadError for what has an attempt's name and is none."""
+    """Return whether an entry is a folder; raises NotReadError for anything else with an attempt's name."""
     if entry.is_dir(follow_symlinks=False):
         return True
     if is_attempt(entry.name):
@@ -102,26 +90,20 @@ def _is_folder(folder: Path, entry: os.DirEntry[str]) -> bool:
     return False
 
 
-def _described(folder: Path, top: Path, describe: _Describe) -> Iterator[tuple[str, str]]:
-    for entry in entries(folder, top):
-        if _is_listed(entry):
-            yield entry.name, describe(entry)
+def _states(folder: Path, top: Path) -> _States:
+    states = {each.name: each.stat(follow_symlinks=False) for each in _listed(folder, top)}
+    return {name: f"{name} {state.st_size} {state.st_mtime_ns}" for name, state in states.items()}
+
+
+def _listed(folder: Path, top: Path) -> Iterator[os.DirEntry[str]]:
+    return (entry for entry in entries(folder, top) if _is_listed(entry))
 
 
 def _is_listed(entry: os.DirEntry[str]) -> bool:
     return entry.name.endswith(_READ) or not entry.is_dir(follow_symlinks=False)
 
 
-def _state(entry: os.DirEntry[str]) -> str:
-    status = entry.stat(follow_symlinks=False)
-    return f"{entry.name} {status.st_size} {status.st_mtime_ns}"
-
-
-def _name(entry: os.DirEntry[str]) -> str:
-    return entry.name
-
-
-def _digest(*kinds: _Described) -> str:
+def _digest(*kinds: Mapping[str, _States]) -> str:
     digest = hashlib.sha256()
     for number, attempts in enumerate(kinds):
         lines = [

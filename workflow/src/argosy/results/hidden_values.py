@@ -1,4 +1,4 @@
-"""Secrets by their variable's name, and passwords in addresses: they are in no table and no report."""
+"""Hides secrets in tables and reports: values of variables such as HF_TOKEN, and passwords in addresses."""
 
 import re
 from typing import Any
@@ -11,7 +11,7 @@ HIDDEN = "hidden"
 
 
 def without_secrets(value: Any) -> Any:
-    """Return a value of JSON with `hidden` in place of each secret: a text of such a key, or a password."""
+    """Return a JSON value with `hidden` in place of each secret: the text of such a key, or a password."""
     if isinstance(value, str):
         return _PASSWORD.sub(rf"\1{HIDDEN}", value)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Reading many files of JSON Lines at once, each line with whose it is, in the order of the files."""
+"""Reads many files of JSON Lines at once, in file order, with the run and attempt of each line."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -13,16 +13,15 @@ from argosy_common.reading import check_regular, open_regular
 
 
 def lines(columns: Mapping[str, str], known: Mapping[str, str]) -> str:
-    """Return SQL that reads the files of `name_files`: a row for each line, with whose it is.
+    """Return SQL that reads the files of `name_files`, with a row for each line.
 
-    That is `experiment`, `run_id` and `attempt`, which are folders of the file's path, and the numbers
-    that are `known` of the file. A line that cannot be parsed is a row of NULL beside those. They
-    are taken from path and place of the file because a join would lose the order of lines, and a list of
-    texts would be copied for every few rows that DuckDB reads.
+    Each row also has `experiment`, `run_id` and `attempt`, from the file's path, and the `known` numbers of
+    its file. An invalid line has NULL in the other columns. Path and index identify the file because a join
+    would lose the order of lines, and DuckDB would copy a list of texts for every few rows.
 
     Args:
         columns: types by key of the lines.
-        known: types by name.
+        known: types by name of the file's numbers.
     """
     types = ", ".join(f"'{key}': '{kind}'" for key, kind in columns.items())
     place = "CAST(file_index AS INTEGER) + 1"
@@ -38,39 +37,41 @@ def lines(columns: Mapping[str, str], known: Mapping[str, str]) -> str:
 
 
 def site_of_records(path: Path) -> Path:
-    """Return the folder below which nothing is trusted, of a file of records or a copy of one."""
+    """Return the folder below which files are untrusted, for a file of records or its copy."""
     above = path.parents
     return above[min(4, len(above) - 1)]
 
 
 def open_records(path: Path | str) -> AbstractContextManager[BufferedReader]:
-    """Open a file of records, or a copy of one. Raises OSError."""
+    """Open a file of records or its copy. Raises OSError."""
     return open_regular(Path(path), site_of_records(Path(path)))
 
 
 def is_amount(value: str) -> str:
-    """Return SQL that says whether a number is one that can be measured: finite, and not below 0.
+    """Return an SQL condition: a number is finite and not negative. NULL gives NULL.
 
-    It says NULL of NULL. NaN is above every number.
+    DuckDB sorts NaN above every number.
     """
     return f"{value} BETWEEN 0 AND 1e300"
 
 
 def is_whole(value: str, most: int) -> str:
-    """Return SQL that says whether a number is a count: whole, from 0 to `most`."""
+    """Return an SQL condition: a number is an integer from 0 to `most`."""
     return f"({value} BETWEEN 0 AND {most} AND {value} = floor({value}))"
 
 
 def name_files(
     database: duckdb.DuckDBPyConnection, known: Mapping[str, str], files: Sequence[Any]
 ) -> dict[str, list[str]]:
-    """Name the files that `lines` reads next, and see that they are files; returns that query's parameters.
-
-    Raises OSError for what is none.
+    """Set the files that the query of `lines` reads next; return the query's parameters.
 
     Args:
+        database: the connection of the query.
         known: as for `lines`.
-        files: dataclasses with the fields `path` and those that are known.
+        files: dataclasses with the fields `path` and the known ones.
+
+    Raises:
+        OSError: if one is not a regular file.
     """
     for name, kind in known.items():
         values = [getattr(file, name) for file in files]
@@ -79,6 +80,6 @@ def name_files(
         )
     paths = [Path(file.path) for file in files]
     for path in paths:
-        # DuckDB opens files by their names, follows links, and would wait for a pipe.
+        # DuckDB follows links, and would wait for a pipe.
         check_regular(path, site_of_records(path))
     return {"paths": [literal(path) for path in paths]}

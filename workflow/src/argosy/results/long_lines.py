@@ -1,7 +1,7 @@
-"""Lines that are too long to be anything but damaged: of records, no line has megabytes.
+"""Replaces lines of records that are too long to be valid.
 
-DuckDB holds a line whole and reads nothing of a file with one of 16 MiB. Such a line is replaced by an
-empty object, which counts as one that cannot be read; what stands beside it is read.
+DuckDB holds a line in memory whole, and rejects a file with a line of 16 MiB. Such a line is replaced by an
+empty object, which counts as unreadable; the other lines are read.
 """
 
 import os
@@ -23,9 +23,9 @@ File = TypeVar("File", RecordFile, TelemetryFile)
 
 
 def without_long_lines(files: Sequence[File], work: Path) -> list[File]:
-    """Return the `files`, or copies below `work` of those that hold lines longer than `LONGEST_LINE`.
+    """Return the files; a file with a line longer than `LONGEST_LINE` is replaced by a copy below `work`.
 
-    The last five parts of a copy's path are those of the file's, which say whose it is.
+    A copy keeps the last five parts of the path, which identify run and attempt.
     """
     return [_shortened(file, work) if _has_long_line(file.path) else file for file in files]
 

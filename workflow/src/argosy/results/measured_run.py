@@ -1,4 +1,4 @@
-"""A run as its files tell it: what was asked, its attempts, and which of them is the measurement."""
+"""A run from its files: its specification, its attempts, and the attempts that form its measurement."""
 
 import json
 import re
@@ -31,14 +31,14 @@ from argosy.runtime.contract.run import RunSpec
 from argosy_common.reading import site_of
 
 NOT_FAILED = ("cancelled", "interrupted")
-"""States of attempts that ended early without being at fault."""
+"""States of attempts that ended early without a failure."""
 
 NO_VERDICT = "ended without a verdict: killed before it could write one, or its node was lost"
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One execution of a run's job, as far as its files tell."""
+    """One execution of a run's batch script, from its files."""
 
     name: str
     verdict: Verdict | None
@@ -48,7 +48,7 @@ class Attempt:
 
     @property
     def programs(self) -> dict[str, str]:
-        """Digests of what it was a measurement of: files of its program, and data that it only reads."""
+        """Digests of the measured program's files, and of the data that it only reads."""
         if self.claim is None:
             return {}
         asked = (self.claim.run and self.claim.run.data) or {}
@@ -61,9 +61,9 @@ class Attempt:
 
     @property
     def state(self) -> str:
-        """`completed`, `failed`, `interrupted`, `cancelled`, or `unfinished`: no verdict, no end.
+        """`completed`, `failed`, `interrupted`, `cancelled`, or `unfinished` without any end.
 
-        An unfinished attempt is running still, or was killed with no time to say so.
+        An unfinished attempt is still running, or was killed at once.
         """
         if self.verdict:
             return self.verdict.state
@@ -73,7 +73,7 @@ class Attempt:
 
     @property
     def failure(self) -> Failure | None:
-        """The failure of the verdict, or the first that a node knew of."""
+        """The failure of the verdict, or the first one in a node's status."""
         if self.verdict:
             return self.verdict.failure
         return next((node.failure for node in self.nodes if node.failure), None)
@@ -86,7 +86,7 @@ class Attempt:
 
     @property
     def ended(self) -> float | None:
-        """Seconds since the epoch; None when not every node lived to note its end."""
+        """End in Unix seconds; None if a node has not recorded its end."""
         if self.verdict:
             return self.verdict.ended
         ends = [node.ended for node in self.nodes if node.ended is not None]
@@ -103,7 +103,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Piece:
-    """The part of a run that one attempt did: its steps before `until`, None: all of them."""
+    """The part of a run measured by one attempt: its steps before `until`; None: all."""
 
     attempt: str
     until: int | None
@@ -111,12 +111,13 @@ class Piece:
 
 @dataclass(frozen=True)
 class Restarts:
-    """How often a run began again within its jobs, the seconds from its checkpoints to that, and the nodes
-    of each part that counts."""
+    """Restarts of a run within its jobs."""
 
     count: int
     lost_s: float
+    """Time from the checkpoints to the restarts."""
     nodes: list[int]
+    """Number of nodes of each measured part."""
 
 
 def _lost_s(attempt: Attempt) -> float:
@@ -128,7 +129,7 @@ def _lost_s(attempt: Attempt) -> float:
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """A run as its folder tells it. `attempts` are in the order of submission."""
+    """A run from its folder. `attempts` are in the order of submission."""
 
     listing: Listing
     asked: RunSpec
@@ -140,10 +141,10 @@ class MeasuredRun:
 
     @property
     def waited_s(self) -> float | None:
-        """Seconds from the submission of the measured job to its start; None where it had no queue.
+        """Seconds from submission to start of the measured job; None without a queue.
 
-        Also of a job that was requeued, or that runs shared: it waited for more than a place. The clocks
-        are two machines', so a wait may come out a little short.
+        None also for a requeued or a shared job, which did not only wait for nodes. Clocks of two machines
+        are compared, so the wait may be slightly too short.
         """
         claim = self.current.claim if self.current else None
         if self.ran.queue is None or self.current is None or claim is None:
@@ -155,12 +156,8 @@ class MeasuredRun:
         return max(0.0, claim.unix - job.submitted) if claim.unix else None
 
     @property
-    def ranks(self) -> int:
-        return self.asked.ranks
-
-    @property
     def current(self) -> Attempt | None:
-        """The attempt that `result.json` names, else the newest; None before the first."""
+        """The attempt in `result.json`, else the newest; None without attempts."""
         if self.result:
             named = (one for one in self.attempts if one.name == self.result.attempt)
             return next((replace(one, verdict=self.result) for one in named), None)
@@ -168,21 +165,21 @@ class MeasuredRun:
 
     @property
     def ran(self) -> RunSpec:
-        """What was asked when the current attempt began; run.json may say by now what is asked next."""
+        """Specification at the start of the current attempt; run.json may be newer."""
         claim = self.current.claim if self.current else None
         return claim.run if claim and claim.run else self.asked
 
     @property
     def experiment(self) -> Experiment:
-        """The section of config.yaml by which the current attempt began."""
+        """Section of config.yaml at the start of the current attempt."""
         claim = self.current.claim if self.current else None
         return claim.experiment if claim and claim.experiment else self.planned
 
     @property
     def pieces(self) -> list[Piece]:
-        """What the measurement is made of, the oldest first: an interrupted job is continued by the next.
+        """Parts of the measurement, oldest first: each attempt continues an interrupted one.
 
-        Steps that were done after a checkpoint and lost are done again, and count once.
+        Steps after a checkpoint that were lost and repeated count once.
         """
         found: list[Piece] = []
         by_name = {each.name: each for each in self.attempts}
@@ -198,7 +195,7 @@ class MeasuredRun:
 
     @property
     def restarts(self) -> "Restarts | None":
-        """What its restarts in place came to; None without any."""
+        """Restarts within its jobs; None if there are none."""
         by_name = {each.name: each for each in self.attempts}
         last = {layout.first_attempt(piece.attempt): piece.attempt for piece in self.pieces}
         names = [name for name in by_name if layout.first_attempt(name) in last]
@@ -214,7 +211,7 @@ class MeasuredRun:
 
     @property
     def programs(self) -> dict[str, str]:
-        """Digests of program and data; of one that changed while the run was continued, each in turn."""
+        """Digests of program and data by name; all digests in turn if one changed during the run."""
         by_name = {each.name: each.programs for each in self.attempts}
         noted = [found for piece in self.pieces if (found := by_name.get(piece.attempt))]
         names = sorted({name for programs in noted for name in programs})
@@ -225,16 +222,16 @@ class MeasuredRun:
 
     @property
     def state(self) -> str:
-        """`completed` by `result.json` alone; else as the newest attempt ended."""
+        """`completed` only with a `result.json`; else the state of the newest attempt."""
         if self.result:
             return self.result.state
         if self.current is None:
             return "pending"
-        # A verdict whose copy was never made is not a result: the job died between the two writes.
+        # A completed verdict without result.json: the job died between the two writes.
         return "unfinished" if self.current.state == "completed" else self.current.state
 
     def failures(self) -> Iterator[tuple[Attempt, Failure]]:
-        """Yield each attempt that came to nothing, with the cause that it left."""
+        """Yield each failed attempt with its cause."""
         current = self.current.name if self.current else None
         for attempt in self.attempts:
             if attempt.name == current and self.state in ("completed", "unfinished"):
@@ -245,18 +242,18 @@ class MeasuredRun:
             yield attempt, attempt.failure or Failure(node=None, rank=None, cause=default)
 
     def records(self, attempt: str) -> list[Path]:
-        """Return the files of an attempt's records, by name."""
+        """Return the files of an attempt's records, sorted by name."""
         folder = self.listing.path / "records" / attempt
         return [folder / name for name in self.listing.records.get(attempt, ())]
 
     def logs(self, attempt: Attempt) -> list[str]:
-        """Return names of an attempt's log files: the job's first, then nodes and ranks by number."""
+        """Return the names of an attempt's logs: the job's first, then nodes and ranks by number."""
         found = (log for log in self.listing.logs.get(attempt.name, ()) if log.endswith(".log"))
         return sorted(found, key=lambda log: (log != "job.log", by_number(Path(log).name)))
 
 
 def read_run(listing: Listing) -> MeasuredRun:
-    """Read the small files of a run folder; raise RunFolderError for one that breaks the contract."""
+    """Read the small files of a run folder; raises RunFolderError for an invalid one."""
     folder, files, top = listing.path, listing.files, site_of(listing.path)
     asked = read_spec(folder / "run.json", top)
     if (asked.experiment, asked.run_id) != (folder.parent.name, folder.name):
@@ -279,14 +276,14 @@ def read_run(listing: Listing) -> MeasuredRun:
     )
     if run.result and run.current is None:
         raise RunFolderError(
-            f"{result}: names attempt {run.result.attempt}, which has no records;  "
+            f"{result}: names attempt {run.result.attempt}, which has no records; "
             "move the run folder away and run it again"
         )
     return run
 
 
 def _attempt_names(listing: Listing, jobs: Sequence[Job]) -> list[str]:
-    """Return attempts by order of submission; a job that left logs but no records is one too."""
+    """Return attempts in order of submission, including those with logs but no records."""
     names = {*listing.attempts, *listing.records, *listing.logs}
     return in_order(names, [job.job_id for job in jobs])
 

@@ -1,7 +1,7 @@
-"""Marks of the tables that this user made: those of strangers may say anything of their records.
+"""Marks the tables that this user wrote: foreign tables may contain anything.
 
-A mark is the keyed hash of a table, in a file beside it. Its key lies in the user's own folder, so nobody
-else can make one, and a study may be copied and moved.
+A mark is a keyed hash of a table, in a file beside it. The key is in the user's home folder, so nobody else
+can create a mark, and a study may be copied and moved.
 """
 
 import hashlib
@@ -17,24 +17,24 @@ KEY_BYTES = 32
 
 
 def mark(table: Path) -> None:
-    """Mark a table as this user's, where there is a place for the key.
+    """Mark a table as this user's; do nothing if no key can be stored.
 
     Raises:
-        OSError: when the mark cannot be written.
+        OSError: if the mark cannot be written.
     """
     if key := _key(make=True):
         write_text(_mark_of(table), _hash(table, key))
 
 
 def is_own(table: Path) -> bool:
-    """Return whether this user has made the table, and nobody has changed it."""
+    """Return whether this user wrote the table and nobody changed it."""
     try:
         key = _key(make=False)
         return bool(key) and secrets.compare_digest(
             read_text(_mark_of(table), table.parent), _hash(table, key)
         )
     except (OSError, ValueError, TypeError):
-        # Of another user, from another machine, or no file at all.
+        # The mark is another user's, from another machine, or missing.
         return False
 
 
@@ -44,7 +44,7 @@ def _mark_of(table: Path) -> Path:
 
 def _hash(table: Path, key: bytes) -> str:
     with open_regular(table, table.parent) as file:
-        # The name belongs to it: one table is not another.
+        # Hash the name too, so that tables cannot be swapped.
         keyed = hashlib.blake2b(table.name.encode(), key=key)
         while chunk := file.read(1 << 20):
             keyed.update(chunk)
@@ -52,7 +52,7 @@ def _hash(table: Path, key: bytes) -> str:
 
 
 def _key(*, make: bool) -> bytes:
-    """Return the user's key; empty where there is none."""
+    """Return the user's key; empty if there is none."""
     try:
         place = Path(os.environ.get(STATE_VARIABLE) or Path.home() / ".local/state")
         path = place / "argosy" / "tables.key"
@@ -64,6 +64,6 @@ def _key(*, make: bool) -> bytes:
             own.rename(path)
         key = path.read_bytes()
     except (OSError, RuntimeError):
-        # No home, or nothing can be written there: all tables are made anew.
+        # Without a writable home, all tables are rebuilt each time.
         return b""
     return key if len(key) == KEY_BYTES and path.stat().st_uid == os.geteuid() else b""

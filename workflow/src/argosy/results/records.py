@@ -1,4 +1,4 @@
-"""JSON Lines, which hold what is recorded besides steps, become tables: metrics, operations, layers."""
+"""Loads records in JSON Lines into tables: metrics, collectives, layers and printed numbers."""
 
 import math
 import os
@@ -20,7 +20,7 @@ from argosy.runtime.contract.layout import PRINTED
 from argosy_common.reading import json_of
 
 COLLECTIVE = {"bytes": "DOUBLE", "repetition": "DOUBLE"}
-"""Keys that the other lines do not have, with the types by which nothing in them is rounded."""
+"""Keys of lines about collectives, with types that do not round."""
 LAYERS = {"layers": "STRUCT(name VARCHAR, bytes DOUBLE, ready_s DOUBLE)[]"}
 
 _MOST_BYTES = 2**53
@@ -41,7 +41,7 @@ IS_LAYERS = (
     f"AND len(list_filter(layers, lambda layer: {_IS_LAYER})) = len(layers), false)"
 )
 
-# An operation lasts until the slowest rank has its result.
+# An operation ends when the slowest rank has its result.
 COLLECTIVES = """
 INSERT INTO collectives BY NAME
 SELECT experiment, run_id, name, bytes, repetition, max(seconds) AS seconds,
@@ -93,7 +93,7 @@ SELECT experiment, run_id, rank, name, value, "at" + offset_s AS at_s,
 FROM {_LINES}
 """
 
-# A truth value is a number too (1 or 0), so that "all true" is a minimum.
+# A boolean is also a number (1 or 0), so that "all true" is a minimum.
 _METRICS = """
 INSERT INTO metrics BY NAME
 SELECT experiment, run_id, rank, name,
@@ -122,11 +122,10 @@ FROM {_PRINTED_LINES}
 
 @dataclass(frozen=True)
 class RecordFile:
-    """A file of JSON Lines, and whose it is. `is_printed`: an agent wrote it of what the rank printed.
+    """A rank's file of JSON Lines. `is_printed`: an agent wrote it from the rank's output.
 
-    `offset_s` turns the rank's monotonic seconds, or unix seconds if `is_printed`, into seconds since the
-    job started: those of a job that it continues are negative. What was done from `until_step` on, if
-    given, a later job did again.
+    `offset_s` converts the rank's monotonic seconds, or Unix seconds if `is_printed`, to seconds since the
+    last job's start; earlier jobs have negative times. A later job repeated the steps from `until_step` on.
     """
 
     path: str
@@ -140,16 +139,18 @@ class RecordFile:
 
 @dataclass(frozen=True)
 class Header:
-    """The first line of a file of records; `keys` is empty when it is cut off or no header.
+    """The first line of a file of records.
 
-    `is_all` says whether the file holds nothing else.
+    Args:
+        keys: its keys; empty if it is truncated or not a header.
+        is_all: whether the file has no other line.
     """
 
     keys: Mapping[str, Any]
     is_all: bool
 
     def offset_s(self, started: float) -> float | None:
-        """Job time minus monotonic time; None where the header tells none."""
+        """Return job time minus monotonic time; None if the header lacks them."""
         try:
             offset_s = float(self.keys["unix"]) - float(self.keys["monotonic"]) - started
         except (KeyError, TypeError, ValueError, OverflowError):
@@ -158,11 +159,9 @@ class Header:
 
 
 def record_files(run: MeasuredRun) -> Iterator[RecordFile]:
-    """Yield the files of the attempts that are the measurement of a completed run; else none.
+    """Yield the record files of a completed run's measurement, without files that have only a header.
 
-    Those of ranks that recorded nothing but a header are left out.
-
-    Raises RunFolderError for one of an unknown version, OSError for one that cannot be read.
+    Raises RunFolderError for an unknown version, OSError for an unreadable file.
     """
     if run.state != "completed" or run.result is None:
         return
@@ -188,17 +187,10 @@ def _record_file(
     return RecordFile(str(path), run.asked.experiment, run.asked.run_id, rank, offset_s, until_step)
 
 
-def name_records(
-    database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile]
-) -> dict[str, list[str]]:
-    """Name the files that are read next; returns the query's parameters."""
-    return name_files(database, _OF_FILE, files)
-
-
 def load_others(database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile]) -> None:
-    """Fill the tables of what `files` hold besides steps, and `other_line` with all such lines."""
+    """Load `files` into metrics, collectives, layers and printed, and all their lines into `other_line`."""
     if more := [file for file in files if not file.is_printed]:
-        database.execute(_OTHERS, name_records(database, more))
+        database.execute(_OTHERS, name_files(database, _OF_FILE, more))
         for query in (COLLECTIVES, LAYER_ROWS):
             database.execute(query)
     else:
@@ -219,10 +211,8 @@ def load_others(database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile]
     database.execute(_METRICS)
 
 
-def count_others(
-    database: duckdb.DuckDBPyConnection,
-) -> defaultdict[tuple[str, str], Counter[str]]:
-    """Return how many lines of each kind a run has besides its steps."""
+def count_others(database: duckdb.DuckDBPyConnection) -> defaultdict[tuple[str, str], Counter[str]]:
+    """Count the lines of each kind by run, without steps."""
     query = "SELECT experiment, run_id, kind, count(*) AS lines FROM other_line GROUP BY ALL"
     counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for row in fetch(database, query):
@@ -233,7 +223,7 @@ def count_others(
 def read_header(path: Path) -> Header:
     """Return the header of a file of records.
 
-    Raises RunFolderError for an unknown version, OSError for a file that cannot be read.
+    Raises RunFolderError for an unknown version, OSError for an unreadable file.
     """
     with open_records(path) as stream:
         first = stream.readline(_FIRST_LINE_BYTES)
@@ -249,7 +239,7 @@ def read_header(path: Path) -> Header:
 
 
 def read_problem(problem: duckdb.Error) -> ResultsError:
-    """Return what DuckDB says of records that it cannot read, in a line."""
+    """Convert DuckDB's error about unreadable records to one line."""
     return ResultsError(
         f"records cannot be read: {str(problem).splitlines()[0]}", "move that run folder away"
     )

@@ -1,4 +1,4 @@
-"""The rows of a run in the small tables, from the files that `measured_run` has read."""
+"""Rows of the small tables, from a `MeasuredRun`."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -14,35 +14,34 @@ from argosy.runtime.contract.throughput import throughput_of
 Row = dict[str, Any]
 
 PRINTED_LOSS = "loss in the output"
-"""The metric of a loss that was printed as NaN or infinite; its text is the line."""
+"""Name of the metric for a loss printed as NaN or infinite; its text is the printed line."""
 
 
 @dataclass(frozen=True)
 class Completeness:
-    """What the records of a completed run lack, or have too much of."""
+    """Gaps and surplus in the records of a completed run."""
 
     unreadable_records: int = 0
     repeated_steps: int = 0
-    """Done again by a job that went on from an earlier checkpoint."""
+    """Steps that a job repeated after continuing from a checkpoint."""
     duplicate_steps: int = 0
-    """Recorded twice by one rank of one job; the first counts."""
+    """Steps recorded twice by one rank of one job; the first record counts."""
     missing_steps: int = 0
-    """That other ranks of the run have."""
+    """Steps that other ranks of the run recorded."""
     missing_ranks: tuple[int, ...] = ()
-    """Without any step."""
+    """Ranks without any step."""
     clock_spread_s: float | None = None
-    """Between the ranks' ends of a step that all have: more than a step's time is the nodes' clocks'."""
+    """Spread of the ranks' end times of one step; more than a step's time shows unsynchronised clocks."""
 
 
 def run_row(run: MeasuredRun, found: Completeness) -> Row:
-    """Return the row of the table `runs`."""
     current, ran, restarts = run.current, run.ran, run.restarts
     printed = throughput_of(ran.throughput)
     return _key(run) | {
         "site": run.asked.site,
         "nodes": run.asked.nodes,
         "ranks_per_node": run.asked.ranks_per_node,
-        "ranks": run.ranks,
+        "ranks": run.asked.ranks,
         "processes": run.asked.processes,
         "repeat": run.asked.repeat,
         "scaling": ran.scaling,
@@ -96,20 +95,19 @@ def run_row(run: MeasuredRun, found: Completeness) -> Row:
 
 
 def _as_text(throughput: str | Mapping[str, Any] | None) -> str | None:
-    """Return what names the measurement in a setup: a pattern, or all that is said of it."""
+    """Return the key `throughput` as text: a pattern, or the JSON of a mapping."""
     if throughput is None or isinstance(throughput, str):
         return throughput
     return json.dumps(throughput, sort_keys=True, ensure_ascii=False)
 
 
 def node_rows(run: MeasuredRun) -> Iterator[Row]:
-    """Yield a row of the table `nodes` for each node of the run."""
     for node in run.current.nodes if run.current else ():
         yield _key(run) | {"node": node.node, "host": node.host} | node.machine.model_dump()
 
 
 def printed_loss_rows(run: MeasuredRun) -> Iterator[Row]:
-    """Yield a row of the table `metrics` for each rank of a completed run that printed a loss as NaN."""
+    """Yield a row of `metrics` for each rank of a completed run that printed a NaN or infinite loss."""
     if run.result is None or run.current is None:
         return
     for node in run.current.nodes:
@@ -125,7 +123,7 @@ def printed_loss_rows(run: MeasuredRun) -> Iterator[Row]:
 
 
 def failure_rows(run: MeasuredRun) -> Iterator[Row]:
-    """Yield a row of the table `failures` for each attempt that came to nothing."""
+    """Yield a row of `failures` for each failed attempt."""
     for attempt, failure in run.failures():
         yield _key(run) | {
             "attempt": attempt.name,
@@ -146,7 +144,7 @@ def _telling_log(run: MeasuredRun, attempt: Attempt, failure: Failure) -> str | 
 
 
 def _variables(run: MeasuredRun) -> dict[str, str]:
-    """Return the ranks' variables, as format strings; the experiment's own without numbers of this run."""
+    """Return the ranks' variables as format strings; the experiment's own keep their placeholders."""
     own = run.experiment.environment.items()
     doubled = {name: text.replace("{", "{{").replace("}", "}}") for name, text in own}
     return {**run.ran.rank_environment, **doubled}
@@ -163,5 +161,5 @@ def _key(run: MeasuredRun) -> Row:
 
 
 def _in_results(run: MeasuredRun, attempt: Attempt, log: str) -> str:
-    """Return a log's path below the folder of the site."""
+    """Return a log's path relative to the site's folder."""
     return f"{run.asked.experiment}/{run.asked.run_id}/logs/{attempt.name}/{log}"

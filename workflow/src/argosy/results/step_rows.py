@@ -1,6 +1,6 @@
-"""Steps of ranks' files as record batches: whose files they are, and their rows without damaged ones.
+"""Reads the ranks' files of steps into Arrow record batches, without damaged rows.
 
-Several threads read the files; the batches keep the order of the files.
+Several threads read; the batches keep the order of the files.
 """
 
 import math
@@ -35,11 +35,11 @@ from argosy_common.reading import NotReadError, open_regular
 
 @dataclass(frozen=True)
 class StepFile:
-    """A file of steps, and whose it is.
+    """A rank's file of steps.
 
-    `offset_s` turns the rank's monotonic seconds into seconds since the job started: those of a job
-    that it continues are negative. Steps from `until_step` on were done again by a later job. `is_cut`
-    says whether something follows the whole `rows`, or a part of a header is all there is.
+    `offset_s` converts the rank's monotonic seconds to seconds since the last job's start; earlier jobs
+    have negative times. A later job repeated the steps from `until_step` on. `is_cut`: the file ends within
+    a row or the header.
     """
 
     path: str
@@ -53,9 +53,9 @@ class StepFile:
 
 
 def step_files(run: MeasuredRun) -> Iterator[StepFile]:
-    """Yield the files of the attempts that are the measurement of a completed run; else none.
+    """Yield the files of steps of a completed run's measurement.
 
-    Raises ResultsError for one that is not a file of steps, OSError for one that cannot be read.
+    Raises ResultsError for an invalid file, OSError for an unreadable one.
     """
     if run.state != "completed" or run.result is None:
         return
@@ -93,7 +93,7 @@ def _step_file(run: MeasuredRun, piece: Piece, path: Path, rank: int, started: f
 
 
 def _offset(header: Header, started: float) -> float | None:
-    """Job time minus monotonic time; None where the header has no times."""
+    """Return job time minus monotonic time; None if the header has no times."""
     offset_s = header.unix - header.monotonic - started
     return offset_s if math.isfinite(offset_s) else None
 
@@ -108,7 +108,7 @@ _ROW_WORDS = ROW_BYTES // _WORD.itemsize
 
 @dataclass(frozen=True)
 class Place:
-    """Rows of a file: `count`, from number `first` on."""
+    """`count` rows of a file, from row `first` on."""
 
     file: StepFile
     first: int
@@ -117,10 +117,10 @@ class Place:
 
 @dataclass(frozen=True)
 class StepRows:
-    """The good rows at some places, in their order; `place` is which of these each is from.
+    """The valid rows of some places, in order.
 
-    Times are in seconds, and as recorded. `phases` (6, n) is NaN where a phase was not recorded, and
-    `epoch` is what is no epoch where that is not known. `damaged` is how many other rows each place has.
+    `place` is the index of each row's place. Times are in seconds, as recorded. `phases` (6, n) is NaN for
+    an unrecorded phase; `epoch` is out of range if unknown. `damaged` counts invalid rows of each place.
     """
 
     place: Whole
@@ -134,16 +134,13 @@ class StepRows:
 
 
 def read_rows(places: Sequence[Place]) -> StepRows:
-    """Read the rows at `places`.
-
-    Raises OSError for a file that cannot be read, or is shorter by now.
-    """
+    """Read the rows at `places`; raises OSError for an unreadable or truncated file."""
     counts = [place.count for place in places]
     rows = np.empty((sum(counts), _ROW_WORDS), _WORD)
     ends = np.cumsum(counts)
     for place, end in zip(places, ends.tolist(), strict=True):
         _read(place, rows[end - place.count : end])
-    # Of each column the values lie beside each other, in the computer's own byte order.
+    # Transpose to contiguous columns in native byte order.
     columns = np.ascontiguousarray(rows.T, dtype=np.uint64)
     of_place = np.repeat(np.arange(len(places)), counts)
     is_good = _are_good(columns)
@@ -157,14 +154,14 @@ def read_rows(places: Sequence[Place]) -> StepRows:
 
 
 def _are_good(columns: _Words) -> npt.NDArray[np.bool_]:
-    """Return whether each row is whole, and a step that can be."""
+    """Return whether each row has a correct checksum and possible values."""
     counts, times, phases = columns[:3], columns[3:5], columns[5:-1]
     step, _, samples = counts
     check = columns[:-1].sum(axis=0) + np.uint64(CHECK_BASE)
-    # Of numbers below 0 the first bit is set, which makes them large ones.
+    # Negative numbers are large as unsigned ones, and fail the limits below.
     is_good: npt.NDArray[np.bool_] = check == columns[-1]
     is_good &= (step <= MOST_STEP) & (samples <= MOST_SAMPLES)
-    # NaN is neither above nor below: it is no time, but a phase that was not recorded.
+    # NaN is invalid as a time, and valid as a phase: unrecorded.
     for time in times.view(np.float64):
         is_good &= (time >= 0) & (time <= MOST_SECONDS)
     for phase in phases.view(np.float64):
@@ -185,10 +182,10 @@ def _read(place: Place, rows: _Words) -> None:
 
 
 _PART_ROWS = 20_000
-"""So many are read at once, of one file or several."""
+"""Rows of one part, from one file or several."""
 _MOST_FILES = 1000
 _AHEAD = 3
-"""Parts for each thread that are read before they are asked for."""
+"""Parts to read ahead per thread."""
 _NO_LIMIT = np.iinfo(np.int64).max
 
 _NAME = DataType.dictionary(DataType.int32(), DataType.utf8())
@@ -203,13 +200,13 @@ _SCHEMA = Schema([Field(name, _TYPES[kind]) for name, kind in COLUMNS["steps"].i
 
 @dataclass
 class StepBatches:
-    """The steps in `files` in a stream.
+    """A stream of the steps in `files`.
 
     Attributes:
-        repeated: once the stream has ended, how many steps by (experiment, run_id) were left out, as a
-            later job did them again.
-        unreadable: likewise, how many rows are damaged or cut off.
-        problem: why the stream ended early, if it did.
+        repeated: number of steps left out by (experiment, run_id) because a later job repeated them;
+            complete at the end of the stream.
+        unreadable: likewise, number of damaged or truncated rows.
+        problem: error that ended the stream early.
     """
 
     files: Sequence[StepFile]
@@ -218,8 +215,7 @@ class StepBatches:
     problem: OSError | None = None
 
     def stream(self) -> RecordBatchReader:
-        """Return the steps as rows of the table `steps`, but with NaN for times that are not known, and for
-        epochs what is none."""
+        """Return rows of `steps`; unknown times are NaN, unknown epochs are out of range."""
         return RecordBatchReader.from_batches(_SCHEMA, self._batches())
 
     def _batches(self) -> Iterator[RecordBatch]:
@@ -237,7 +233,7 @@ class StepBatches:
 
 @dataclass(frozen=True)
 class _Part:
-    """What is read at once: of several files, or of one that is long."""
+    """Rows that are read at once: several files, or a part of a long one."""
 
     batch: RecordBatch
     repeated: Counter[Run]
@@ -259,7 +255,7 @@ def _read_ahead(files: Sequence[StepFile]) -> Iterator[_Part]:
 
 
 def _parts(files: Sequence[StepFile]) -> Iterator[list[Place]]:
-    """Yield all rows of `files`, in their order, as they are read at once."""
+    """Split all rows of `files` into parts, in order."""
     part: list[Place] = []
     rows = 0
     for file in files:

@@ -1,8 +1,7 @@
-"""The steps of newly read runs: one Parquet file, and what is wrong with them."""
+"""Writes the steps of newly read runs to one Parquet file, and counts their faults."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ from argosy_common.reading import NotReadError
 
 VIEW = "new_steps"
 
-# The type keeps DuckDB from looking at the texts of each row, which takes it as long as all numbers.
-# To it NaN is equal to NaN.
+# With the ENUM type DuckDB does not scan each row's text, which would take as long as all numbers.
+# DuckDB treats NaN as equal to NaN.
 _TIMES = ("start_s", *(f"{phase}_s" for phase in PHASES))
 _BATCHES = f"""
 SELECT * REPLACE (
@@ -27,9 +26,9 @@ SELECT * REPLACE (
 FROM new_batch
 """
 
-# Six times the sum of the squares up to a number, which soon takes more than 64 bits.
+# Six times the sum of the squares up to a number, which may exceed 64 bits.
 _CUBE = "CAST({0} AS HUGEINT) * ({0} + 1) * (2 * {0} + 1)"
-# Of whole numbers from first to last, each once, these are the sums.
+# Detects duplicates and gaps by comparing count, sum and sum of squares with those of first..last.
 _RANKS = f"""
 CREATE TABLE new_rank AS
 SELECT experiment, run_id, rank, count(*) AS n, min(step) AS first, max(step) AS last,
@@ -59,13 +58,15 @@ QUALIFY row_number() OVER (
 ) = 1
 """
 
-# After a step in which gradients were exchanged no rank is far ahead of another.
+# Ranks end a step with a gradient exchange almost together.
 _CLOCKS = f"""
 SELECT experiment, run_id, max(start_s + seconds) - min(start_s + seconds) AS spread_s
 FROM {VIEW} JOIN (SELECT experiment, run_id, min(last) AS step FROM new_rank GROUP BY ALL)
     USING (experiment, run_id, step)
 GROUP BY ALL HAVING count(start_s) > 1
 """
+
+_WITH_STEPS = "SELECT experiment, run_id, list(rank) AS ranks FROM new_rank GROUP BY ALL"
 
 _MISSING = """
 SELECT experiment, run_id, (max(last) - min(first) + 1) * count(*) - sum(n) AS missing
@@ -75,52 +76,37 @@ FROM new_rank GROUP BY ALL
 
 @dataclass(frozen=True)
 class Steps:
-    """What was found among the steps of the newly read runs, by run.
+    """Statistics of the steps of newly read runs, by run.
 
-    `counts` is how many steps were recorded, by experiment, run_id and rank; `repeated` how many more a
-    later job did again; `unreadable` how many rows are damaged or cut off.
+    `ranks` have recorded any step. `repeated` counts steps that a later job repeated, `unreadable` damaged
+    or truncated rows.
     """
 
-    counts: Mapping[tuple[str, str, int], int] = field(default_factory=dict)
+    ranks: Mapping[Run, Collection[int]] = field(default_factory=dict)
     repeated: Mapping[Run, int] = field(default_factory=dict)
     unreadable: Mapping[Run, int] = field(default_factory=dict)
     duplicates: Mapping[Run, int] = field(default_factory=dict)
     missing: Mapping[Run, int] = field(default_factory=dict)
     clock_spreads_s: Mapping[Run, float] = field(default_factory=dict)
 
-    def ranks_of(self, run: Run) -> set[int]:
-        """Return the ranks of a run that recorded any step."""
-        return self._ranks.get(run, set())
-
-    @cached_property
-    def _ranks(self) -> Mapping[Run, set[int]]:
-        ranks: dict[Run, set[int]] = {}
-        for experiment, run_id, rank in self.counts:
-            ranks.setdefault((experiment, run_id), set()).add(rank)
-        return ranks
-
 
 def write_steps(
     database: duckdb.DuckDBPyConnection, files: Sequence[StepFile], part: Path
 ) -> Steps:
-    """Write the steps in `files` to `part`, each once, in the order of the files.
+    """Write the steps in `files` to `part` without duplicates, in file order.
 
-    Raises NotReadError for a file that cannot be read.
+    Raises NotReadError for an unreadable file.
     """
     batches = _write_batches(database, files, part)
     set_view(database, VIEW, part)
     database.execute(_RANKS)
-    counts = {
-        (row["experiment"], row["run_id"], row["rank"]): row["n"]
-        for row in fetch(database, "SELECT experiment, run_id, rank, n FROM new_rank")
-    }
     database.execute(_DUPLICATES)
     duplicates = _by_run(database, "SELECT * FROM duplicate", "n")
     if duplicates:
         _write_once(database, part)
     missing = _by_run(database, _MISSING, "missing")
     return Steps(
-        counts=counts,
+        ranks=_by_run(database, _WITH_STEPS, "ranks"),
         repeated=batches.repeated,
         unreadable=batches.unreadable,
         duplicates=duplicates,

@@ -1,7 +1,6 @@
-"""The tables: their columns, how they are written and how they are opened.
+"""Defines the columns of the tables; writes and opens them.
 
-A table is one Parquet file; its `schema_version` is in the file's metadata. Rows of all tables are
-joined by (experiment, run_id).
+A table is one Parquet file with `schema_version` in its metadata. Tables join on (experiment, run_id).
 """
 
 import json
@@ -25,14 +24,13 @@ PHASES = step_rows.PHASES
 TABLES_VERSION = 15
 
 Run = tuple[str, str]
-"""Of a run, its experiment and run_id."""
+"""(experiment, run_id)."""
 
 _MOST_THREADS = 8
-# DuckDB holds a whole group of rows for each thread; and numbers that are measured hardly ever repeat,
-# so that looking for repetitions in all of a group is in vain.
+# DuckDB buffers a row group per thread. Measured numbers hardly repeat, so large dictionaries are useless.
 _LAYOUT = (
     "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 61440, DICTIONARY_SIZE_LIMIT 1000, "
-    # Else DuckDB puts a file of its own in the place of the private one that was made for it.
+    # Otherwise DuckDB replaces our private file by its own.
     "USE_TMP_FILE false"
 )
 
@@ -201,16 +199,16 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
 
 
 STREAMED = ("steps", "telemetry")
-"""Tables that are never held in memory."""
+"""Tables that are streamed from file to file, never held in memory."""
 
 
 def threads() -> int:
-    """Return how many threads read records at most: a login node is there for others, too."""
+    """Return the number of threads for reading records, limited since login nodes are shared."""
     return min(_MOST_THREADS, len(os.sched_getaffinity(0)))
 
 
 def create_tables(database: duckdb.DuckDBPyConnection) -> None:
-    """Create every table, empty, but those that go from file to file."""
+    """Create all tables except streamed ones, empty."""
     for table in COLUMNS:
         if table not in STREAMED:
             database.execute(f"CREATE TABLE {table} ({_definition(table)})")
@@ -219,9 +217,9 @@ def create_tables(database: duckdb.DuckDBPyConnection) -> None:
 def insert_rows(
     database: duckdb.DuckDBPyConnection, table: str, rows: Iterable[Mapping[str, Any]], work: Path
 ) -> None:
-    """Insert rows given as mappings of every column of `table` to a value.
+    """Insert rows, given as mappings with a value for every column of `table`.
 
-    They go through a file in the folder `work`: DuckDB takes a millisecond for each row given one by one.
+    Write them to a file in `work` first: DuckDB takes a millisecond to insert a single row.
     """
     path = work / f"{table}.jsonl"
     path.write_text("".join(_line(row) for row in rows), encoding="utf-8")
@@ -236,7 +234,7 @@ def insert_rows(
 
 
 def fill(database: duckdb.DuckDBPyConnection, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Insert rows with a value for every column of `table`; thousands, not millions: they go by Python."""
+    """Insert thousands of rows, with a value for every column of `table`."""
     if rows:
         places = ", ".join(f"unnest(${number})" for number in range(1, len(rows[0]) + 1))
         columns = [list(column) for column in zip(*rows, strict=True)]
@@ -249,7 +247,7 @@ def parquet(
     target: Path,
     parameters: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the rows of a query to `target`, in their order."""
+    """Write the rows of a query to `target`, in order."""
     database.execute(
         f"COPY ({query}) TO $target ({_LAYOUT}, "
         f"KV_METADATA {{schema_version: '{TABLES_VERSION}', argosy: '{__version__}'}})",
@@ -264,22 +262,22 @@ def write_table(
     target: Path,
     parameters: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the rows of queries, one after the other, as the columns of `table`.
+    """Write the concatenated rows of queries as a table.
 
     Args:
-        database: it runs the queries.
-        table: of `COLUMNS`; each query has columns of these names and types, in any order.
+        database: the connection that runs the queries.
+        table: name in `COLUMNS`; each query has its columns, in any order.
         queries: SQL.
         target: the Parquet file.
-        parameters: of the queries.
+        parameters: parameters of the queries.
     """
     parts = (f"SELECT {', '.join(COLUMNS[table])} FROM ({query})" for query in queries)
     parquet(database, " UNION ALL ".join(parts), target, parameters)
 
 
 def set_view(database: duckdb.DuckDBPyConnection, name: str, path: Path) -> None:
-    """Let `name` stand for the Parquet file `path`, in queries; nothing is read yet."""
-    # A view takes no parameters, and a path is never pasted into SQL: hence the variable.
+    """Create the view `name` of the Parquet file `path`, without reading it."""
+    # A variable, since a view takes no parameters and paths are never pasted into SQL.
     database.execute(f"SET VARIABLE {name}_path = $path", {"path": literal(path)})
     database.execute(
         f"CREATE VIEW {name} AS SELECT * "
@@ -293,12 +291,13 @@ def write_tables(
     kept: Sequence[Run],
     parts: Mapping[str, Path],
 ) -> None:
-    """Write every table to `tables_dir`; the old files stay as they are until all are written.
+    """Write every table to `tables_dir`; replace the old files once all are written.
 
-    Old and new rows are joined by the names of their columns.
-
-    Rows of the runs `kept` (experiment, run_id) are taken from the old files. All others are in the
-    tables of `database`; those of `STREAMED` in `parts`, where there are any, which may be moved.
+    Args:
+        database: holds the new rows, except of `STREAMED` tables.
+        tables_dir: the folder of the tables.
+        kept: runs whose rows are copied from the old files.
+        parts: Parquet files of new rows of `STREAMED` tables; they may be moved.
     """
     database.execute("CREATE TABLE kept (experiment VARCHAR, run_id VARCHAR)")
     fill(database, "kept", kept)
@@ -318,11 +317,11 @@ def write_tables(
 
 
 def open_tables(tables_dir: Path) -> duckdb.DuckDBPyConnection:
-    """Give a connection with a view for each table of `tables_dir`; nothing is read yet.
+    """Return a connection with a view for each table of `tables_dir`, without reading rows.
 
-    Raises ResultsError when a table is missing, of another schema version or has other columns.
+    Raises ResultsError if a table is missing, or has another schema version or other columns.
     """
-    # With several threads the order of summation, and so the last digit, would be left to chance.
+    # One thread: the order of summation affects the last digit.
     database = duckdb.connect(config={"threads": 1})
     for table in COLUMNS:
         path = tables_dir / f"{table}.parquet"
@@ -339,7 +338,7 @@ def fetch(
 
 
 def asked_of(relation: duckdb.DuckDBPyRelation, query: str) -> duckdb.DuckDBPyRelation:
-    """Return what a query, in which the relation is called `given`, finds."""
+    """Run a query on a relation, which the query calls `given`."""
     found = relation.query("given", query)
     if found is None:
         raise ValueError(f"not a query: {query}")
@@ -347,7 +346,7 @@ def asked_of(relation: duckdb.DuckDBPyRelation, query: str) -> duckdb.DuckDBPyRe
 
 
 def rows_of(result: duckdb.DuckDBPyConnection | duckdb.DuckDBPyRelation) -> list[dict[str, Any]]:
-    """Return all rows as mappings of column to value; texts, a stranger's perhaps, are made plain."""
+    """Return all rows as mappings of column to value, without control characters in texts."""
     names = [column[0] for column in result.description or ()]
     return [dict(zip(names, map(plain_texts, row), strict=True)) for row in result.fetchall()]
 
@@ -357,7 +356,7 @@ def _line(row: Mapping[str, Any]) -> str:
 
 
 def literal(path: Path) -> str:
-    """`path` with the characters that DuckDB would take as a pattern made literal."""
+    """Return a path with DuckDB's glob characters escaped."""
     return re.sub(r"([*?\[])", r"[\1]", str(path))
 
 
@@ -382,7 +381,7 @@ def _new_rows(table: str, has_part: bool) -> str:
 
 
 def _check_table(database: duckdb.DuckDBPyConnection, path: Path) -> None:
-    remedy = "make the tables again from the run folders"
+    remedy = "rebuild the tables from the run folders"
     try:
         check_regular(path, path.parent)
     except NotReadError as problem:

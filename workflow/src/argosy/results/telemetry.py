@@ -1,4 +1,4 @@
-"""What the agents sampled of nodes and GPUs becomes tables: telemetry, gpus, unread."""
+"""Loads the agents' samples of nodes and GPUs into the tables telemetry, gpus and unread."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ VIEW = "new_telemetry"
 
 
 class Gpu(Record):
-    """An accelerator of a node, as a telemetry file's header describes it."""
+    """A GPU of a node, from the header of a telemetry file."""
 
     gpu: Whole | None = None
     uuid: str | None = None
@@ -29,7 +29,7 @@ class Gpu(Record):
 
 
 class TelemetryHeader(Record):
-    """The first line of a telemetry file, as far as it is about the node's GPUs."""
+    """The first line of a telemetry file, with its keys about GPUs."""
 
     gpus: list[Gpu] | None = None
     driver: str | None = None
@@ -58,7 +58,7 @@ WHERE {_IS_SAMPLE}
 _OTHER_LINES = lines(
     dict.fromkeys(("kind", "what", "why"), "VARCHAR") | {"at": "DOUBLE", **_SAMPLED}, _OF_FILE
 )
-# What begins a file, what could not be read, and what is damaged.
+# Headers, counters that a node could not read, and damaged lines.
 _OTHERS = f"""
 CREATE TABLE other_telemetry AS SELECT experiment, run_id, node, kind, gpu, what, why
 FROM {_OTHER_LINES}
@@ -77,9 +77,9 @@ WHERE kind IS NULL OR kind NOT IN ('header', 'unread') GROUP BY ALL
 
 @dataclass(frozen=True)
 class TelemetryFile:
-    """A node's file, and whose it is.
+    """A node's telemetry file.
 
-    `offset_s` turns the node's monotonic seconds into seconds since the run's last job started.
+    `offset_s` converts the node's monotonic seconds to seconds since the start of the run's last job.
     """
 
     path: str
@@ -91,9 +91,9 @@ class TelemetryFile:
 
 
 def telemetry_files(run: MeasuredRun) -> Iterator[TelemetryFile]:
-    """Yield the files of the attempts that a completed run is made of; else none.
+    """Yield the telemetry files of a completed run's measurement.
 
-    Raises RunFolderError for one of an unknown version, OSError for one that cannot be read.
+    Raises RunFolderError for an unknown version, OSError for an unreadable file.
     """
     if run.state != "completed" or run.result is None:
         return
@@ -115,9 +115,9 @@ def telemetry_files(run: MeasuredRun) -> Iterator[TelemetryFile]:
 def write_telemetry(
     database: duckdb.DuckDBPyConnection, files: Sequence[TelemetryFile], part: Path
 ) -> Mapping[Run, int]:
-    """Write the samples in `files` to `part`, and put what nodes could not read into `unread`.
+    """Write the samples in `files` to `part`, and unreadable counters to `unread`.
 
-    Returns how many lines of a run are damaged.
+    Returns the number of damaged lines by run.
     """
     paths = name_files(database, _OF_FILE, files)
     write_table(database, "telemetry", [_SAMPLES], part, paths)
@@ -128,7 +128,7 @@ def write_telemetry(
 
 
 def gpu_rows(files: Sequence[TelemetryFile]) -> Iterator[Row]:
-    """Yield a row of the table `gpus` for each GPU of a node, as the last job of a run saw it."""
+    """Yield a row of `gpus` for each GPU of a node, from the run's last job."""
     rows: dict[tuple[object, ...], Row] = {}
     for file in files:
         header = _read_header(Path(file.path))
@@ -139,7 +139,7 @@ def gpu_rows(files: Sequence[TelemetryFile]) -> Iterator[Row]:
 
 
 def unread_rows(files: Sequence[TelemetryFile]) -> Iterator[Row]:
-    """Yield a row of the table `unread` for all that a node could never read."""
+    """Yield a row of `unread` for each counter that a node could never read."""
     for file in files:
         for what, why in (_read_header(Path(file.path)).unread or {}).items():
             yield _key(file) | {"gpu": None, "what": what, "why": why}

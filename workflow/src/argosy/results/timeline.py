@@ -1,11 +1,10 @@
-"""Horovod's timeline becomes the table `timeline`: how long each activity took, summed while reading.
+"""Sums the activities of Horovod's timeline for the table `timeline`.
 
-The file is one JSON array of Chrome's trace events. Only descriptions of tensors end a line, so nearly all
-of it can be a single line of gigabytes; what a killed job leaves may be cut off. Horovod does not escape
-names of tensors.
+The file is one JSON array of Chrome trace events, nearly all on a single line of perhaps gigabytes. A
+killed job leaves it truncated. Horovod does not escape names of tensors.
 
-What a file holds is read in Horovod 0.28.1, horovod/common/timeline.cc. A tensor is first negotiated, then
-operated on, and the operation has activities, one after the other: never more than two are open at once.
+The format is that of Horovod 0.28.1, horovod/common/timeline.cc. A tensor is negotiated, then operated on.
+An operation consists of successive activities, so at most two are open at once.
 """
 
 import json
@@ -22,12 +21,12 @@ Event = dict[str, Any]
 
 _CHUNK_BYTES = 1 << 18
 _BOUNDARIES = (b"},{", b"},\n{")
-"""How Horovod parts two events."""
+"""Horovod's separators of events."""
 _DECODER = json.JSONDecoder()
 
 
 def trace_events(path: Path, top: Path) -> Iterator[tuple[list[Event], int]]:
-    """Yield the file's events in their order, some thousands at a time, and how many of them are damaged.
+    """Yield the file's events in order, thousands at a time, with the number of damaged ones.
 
     Memory does not grow with the file. Raises OSError.
     """
@@ -35,7 +34,7 @@ def trace_events(path: Path, top: Path) -> Iterator[tuple[list[Event], int]]:
         rest = file.read(_CHUNK_BYTES).lstrip().removeprefix(b"[")
         while chunk := file.read(_CHUNK_BYTES):
             rest += chunk
-            # So much without a boundary is no event, and its end is not waited for.
+            # A chunk without a separator is damage: do not wait for its end.
             end = max(map(rest.rfind, _BOUNDARIES)) + 1 or len(rest)
             yield _parsed(rest[:end])
             rest = rest[end + 1 :]
@@ -44,7 +43,7 @@ def trace_events(path: Path, top: Path) -> Iterator[tuple[list[Event], int]]:
 
 
 def _parsed(text: bytes) -> tuple[list[Event], int]:
-    """Return the events of `text`, which has commas between them."""
+    """Parse comma-separated events; return them and the number of damaged ones."""
     decoded = text.decode("utf-8", "replace")
     try:
         values = json.loads(f"[{decoded}]")
@@ -55,7 +54,7 @@ def _parsed(text: bytes) -> tuple[list[Event], int]:
 
 
 def _recovered(text: str) -> tuple[list[Event], int]:
-    """Return the whole events among damage, and how many stretches of damage there are."""
+    """Return the intact events of damaged text, and the number of damaged stretches."""
     events: list[Event] = []
     damaged, in_damage, place = 0, False, 0
     while place < len(text):
@@ -64,7 +63,7 @@ def _recovered(text: str) -> tuple[list[Event], int]:
         value, end = _decoded(text, start)
         is_odd = bool(text[place:start].strip(", \t\r\n"))
         is_event = _is_event(value)
-        # What lies within a damaged event is damage as well, whole or not.
+        # Anything within a damaged event counts as damage.
         damaged += not in_damage and (is_odd or (start < len(text) and not is_event))
         in_damage = not is_event
         if is_event:
@@ -74,7 +73,7 @@ def _recovered(text: str) -> tuple[list[Event], int]:
 
 
 def _decoded(text: str, start: int) -> tuple[Any, int]:
-    """Return the JSON value that begins at `start`, and where it ends; else None and the next place."""
+    """Return the JSON value at `start` and its end; None and the next position if there is none."""
     try:
         return _DECODER.raw_decode(text, start)
     except (ValueError, RecursionError):
@@ -86,15 +85,15 @@ def _is_event(value: Any) -> bool:
 
 
 NEGOTIATE = "NEGOTIATE_"
-"""Begins the name of the wait until all ranks have a tensor."""
+"""Prefix of the wait until all ranks have a tensor."""
 OPERATIONS = (
     *("ALLREDUCE", "ALLGATHER", "BROADCAST", "JOIN", "ADASUM", "ALLTOALL", "BARRIER"),
     *("REDUCESCATTER", "ERROR"),
 )
 _FILE = "timeline.json"
 _UNTIMED = ("M", "X", "i")
-"""Names of tensors, ticks when a rank has a tensor, and marks of cycles."""
-# Far beyond any training; so damaged files take little memory, too.
+"""Phases of events without duration: tensor names, ticks of ranks, and cycle marks."""
+# Limits far beyond any training, so that damaged files take little memory.
 _MOST_ACTIVITIES = 1000
 _MOST_TENSORS = 1 << 27
 _MOST_OPEN = 1 << 20
@@ -106,7 +105,7 @@ _LAST_US = 2.0**53
 class Activity:
     """One activity of one operation, over all tensors; times in microseconds.
 
-    `span_us` is the time in which any tensor was in it: tensors that are fused are in it together.
+    `span_us` is the time with at least one tensor in the activity: fused tensors share it.
     """
 
     events: int = 0
@@ -119,14 +118,14 @@ class Activity:
 
     @property
     def tensors(self) -> int:
-        """How many different ones were in it."""
+        """Number of different tensors."""
         return sum(byte.bit_count() for byte in self._tensors)
 
     def begin(self, tensor: int, at_us: float) -> None:
         if self._open == 0:
             self._since_us = self._last_end_us = at_us
         self._open += 1
-        # A bit for each, because tensors without a name get a new one in every step.
+        # A bit per tensor, since unnamed tensors get a new number in every step.
         place = tensor // 8
         if place >= len(self._tensors):
             self._tensors.extend(bytes(place + 1 - len(self._tensors)))
@@ -139,7 +138,7 @@ class Activity:
         self.drop()
 
     def drop(self) -> None:
-        """Drop one that is open, as its end is not known."""
+        """Close an open activity without counting it."""
         self._open -= 1
         if self._open == 0:
             self.span_us += self._last_end_us - self._since_us
@@ -147,17 +146,14 @@ class Activity:
 
 @dataclass(frozen=True)
 class Timeline:
-    """What a run's timeline says: activities by (operation, activity), and how much could not be read."""
+    """A run's timeline: activities by (operation, activity), and the number of unreadable events."""
 
     activities: Mapping[tuple[str, str], Activity] = field(default_factory=dict)
     unreadable: int = 0
 
 
 def run_timeline(run: MeasuredRun) -> Timeline:
-    """Return the timeline of a completed run that has one; of one that was continued, that of its last job.
-
-    Raises OSError for one that cannot be read.
-    """
+    """Return the timeline of a completed run's last job; empty if there is none. Raises OSError."""
     if run.state == "completed" and run.current:
         for path in run.records(run.current.name):
             if path.name == _FILE:
@@ -166,7 +162,7 @@ def run_timeline(run: MeasuredRun) -> Timeline:
 
 
 def read_timeline(path: Path, top: Path) -> Timeline:
-    """Sum up a file, of which only some hundred kilobytes are held at a time. Raises OSError."""
+    """Sum up a file, with a few hundred kilobytes of it in memory at a time. Raises OSError."""
     sums = _Sums()
     for events, damaged in trace_events(path, top):
         sums.unreadable += damaged
@@ -176,7 +172,6 @@ def read_timeline(path: Path, top: Path) -> Timeline:
 
 
 def timeline_rows(run: MeasuredRun, timeline: Timeline) -> Iterator[Row]:
-    """Yield the run's rows of the table `timeline`."""
     for (operation, name), activity in timeline.activities.items():
         if activity.events:
             yield {
@@ -192,7 +187,7 @@ def timeline_rows(run: MeasuredRun, timeline: Timeline) -> Iterator[Row]:
 
 
 _Begun = tuple[tuple[str, str], float]
-"""Operation and activity, and since when."""
+"""((operation, activity), start in microseconds)."""
 
 
 class _Sums:
@@ -217,7 +212,7 @@ class _Sums:
                 self.unreadable += 1
 
     def finish(self) -> None:
-        """Drop what is still open: it has no end."""
+        """Drop activities without an end."""
         for tensor in [*self._open]:
             self._drop(tensor, keep=0)
 
@@ -226,7 +221,7 @@ class _Sums:
             self.unreadable += 1
             return
         is_outer = name.startswith(NEGOTIATE) or name in OPERATIONS
-        # An end that was lost shows by what begins after it.
+        # If an end was lost, the next begin closes the activity.
         self._drop(tensor, keep=0 if is_outer else 1)
         begun = self._open.get(tensor, [])
         operation = begun[0][0][0] if begun else name.removeprefix(NEGOTIATE)
@@ -254,7 +249,7 @@ class _Sums:
         self.activities[key].end(at_us - since_us, at_us)
 
     def _drop(self, tensor: int, keep: int) -> None:
-        """Count what is open of a tensor, beyond the outermost `keep`, as without an end."""
+        """Drop a tensor's open activities beyond the outermost `keep`, and count them as unreadable."""
         begun = self._open.get(tensor, [])
         while len(begun) > keep:
             key, _ = begun.pop()
@@ -269,5 +264,5 @@ def _is_tensor(value: object) -> TypeGuard[int]:
 
 
 def _is_time(value: object) -> TypeGuard[float]:
-    # NaN is in no interval, and a truth value is no time.
+    # NaN fails the comparison; a bool is an int in Python.
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LAST_US

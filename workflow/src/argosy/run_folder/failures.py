@@ -1,4 +1,4 @@
-"""Why an attempt came to nothing, in words: one way for the driver, the live table and the report."""
+"""Descriptions of failures, the same for the driver, the live table and the report."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from argosy.runtime.contract.run import RANKS_MEET
 from argosy_common.errors import plain
 
 MOST_LINES_AFTER = 30
-"""What programs print at their exit, after a traceback; an older traceback was handled, it seems."""
+"""Lines that a program may print after its last traceback; with more, the exception counts as handled."""
 
 _HEADER = re.compile(
     r"(?P<prefix>.*?)(?:\+ )?(?:Exception Group )?Traceback \(most recent call last\):$"
@@ -24,24 +24,24 @@ _OF_ANOTHER_PROCESS = re.compile(
     r"(?:[\w.]+\.)?(?:ChildFailedError|CalledProcessError|ProcessExitedException|ProcessRaisedException"
     r"|EOFError|BrokenPipeError|BrokenProcessPool|ConnectionResetError)\b"
 )
-"""Exceptions of torchrun and its like: a process that they had started or listened to has ended."""
+"""Exceptions that only report the end of another process, as those of torchrun."""
 _LAST_WORD = re.compile(r"(?:[\w./-]+: )?(?:error|fatal): ", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]{2}")
 
 
 @dataclass(frozen=True)
 class _Raised:
-    """An exception that ended a traceback; `line` is where it stands."""
+    """The exception at the end of a traceback, and its line number."""
 
     text: str
     line: int
 
 
 def error_line(path: Path, top: Path) -> str:
-    """Return why the program ended that printed this log, in one line; "" where it printed nothing.
+    """Return the line of a program's log that explains its end; "" for an empty log.
 
-    This is the exception of the last traceback. Where that only says that another process has ended, it is
-    the first exception that says more. Without a traceback near the end it is the last line.
+    It is the exception of the last traceback. If that only reports the end of another process, it is the
+    first other exception. Without a traceback near the end it is the last line.
     """
     lines = [
         _shown(line) for line in tail(path, top, TAIL_BYTES).decode(errors="replace").split("\n")
@@ -58,7 +58,7 @@ def error_line(path: Path, top: Path) -> str:
 
 
 def _shown(line: str) -> str:
-    """Return a line without colours, and of a progress bar its last state."""
+    """Return a line without colours; a progress bar in its last state."""
     return plain(line.rstrip("\r").rpartition("\r")[2]).rstrip()
 
 
@@ -78,19 +78,19 @@ def _exceptions(lines: Sequence[str]) -> Iterator[_Raised]:
 
 
 def _after_frames(lines: Sequence[str], first: int, prefix: str) -> int | None:
-    """Return the line of the exception: the first one of this traceback that is not indented."""
-    begin = _begin(prefix)
+    """Return the number of the exception's line: the first line after the frames without indentation."""
+    start = _line_start(prefix)
     for number in range(first, len(lines)):
-        # A line of another process may stand between.
-        if lines[number].startswith(begin):
-            rest = lines[number][len(begin) :]
+        # Lines of other processes may be interleaved.
+        if lines[number].startswith(start):
+            rest = lines[number][len(start) :]
             if rest and not rest[0].isspace():
                 return number
     return None
 
 
-def _begin(prefix: str) -> str:
-    """Return how the lines of a traceback begin; those of an exception group have a bar."""
+def _line_start(prefix: str) -> str:
+    """Return the start of a traceback's lines; an exception group adds a bar."""
     return f"{prefix}| " if prefix and prefix.isspace() else prefix
 
 
@@ -100,16 +100,16 @@ def _after_box(lines: Sequence[str], first: int) -> int | None:
 
 
 def _message(lines: Sequence[str], number: int, prefix: str) -> str:
-    """Return type and message; where the first line only announces the message, with the line below."""
-    begin = _begin(prefix)
-    text = lines[number].removeprefix(begin)
-    following = (line.removeprefix(begin).strip() for line in lines[number + 1 :])
+    """Return type and message; add the next line if the first one ends with a colon."""
+    start = _line_start(prefix)
+    text = lines[number].removeprefix(start)
+    following = (line.removeprefix(start).strip() for line in lines[number + 1 :])
     more = next((line for line in following if _WORD.search(line)), "")
     return f"{text} {more}".strip() if text.endswith(":") else text
 
 
 def _goes_on_after(lines: Sequence[str], number: int) -> bool:
-    """Return whether the program went on after the exception: it printed much, or another error at last."""
+    """Return whether the program continued after the exception: it printed many lines or a later error."""
     after = [line for line in lines[number + 1 :] if line]
     return len(after) > MOST_LINES_AFTER or bool(after and _LAST_WORD.match(after[-1]))
 
@@ -118,11 +118,11 @@ _READ_ONLY = "Read-only file system"
 _NO_MODULE = "ModuleNotFoundError: "
 _IN_USE = "Address already in use"
 _OF_CONTAINER = re.compile(r"(?<![\w./-])/job/(?=(?:records|logs|attempts|output)\b)")
-"""Where agents and ranks have the run's folder, and whoever reads has not."""
+"""The run's folder as seen in the container."""
 
 
 def who_failed(failure: Failure, host: str | None = None) -> str:
-    """Return the rank or node that failed, `rank 1 (node 0, n1)`; "" where it is the whole job."""
+    """Return the failed rank or node, such as `rank 1 (node 0, n1)`; "" for the whole job."""
     if failure.rank is None:
         return _node(failure, f" ({host})" if host else "")
     where = _node(failure, f", {host}" if host else "")
@@ -134,15 +134,15 @@ def _node(failure: Failure, host: str) -> str:
 
 
 def describe_failure(failure: Failure, host: str | None = None) -> str:
-    """Return who failed, where it is known, and why."""
+    """Return the failed rank or node, if known, and the cause."""
     who = who_failed(failure, host)
     return f"{who}: {failure.cause}" if who else failure.cause
 
 
 def describe_verdict(run: RunFolder, verdict: Verdict) -> str:
-    """Return who failed, on which host, and why, "" without a failure.
+    """Return the failed rank or node, its host and the cause; "" without a failure.
 
-    A program that ended by itself is quoted with its exception, or with its last line.
+    If the program exited by itself, add its exception or its last line.
     """
     failure = verdict.failure
     if failure is None:
@@ -151,29 +151,29 @@ def describe_verdict(run: RunFolder, verdict: Verdict) -> str:
     host = hosts.get(failure.node) if failure.node is not None else None
     text = _OF_CONTAINER.sub(lambda _: f"{run.path}/", describe_failure(failure, host))
     if failure.rank is not None and failure.cause.startswith("exit code"):
-        said = error_line(run.rank_log(verdict.attempt, failure.rank), run.site)
-        text += f": {said or 'it printed nothing'}"
-        if _READ_ONLY in said:
-            text += f"; if the program may write there, {_permission(run, said)}"
+        line = error_line(run.rank_log(verdict.attempt, failure.rank), run.site)
+        text += f": {line or 'it printed nothing'}"
+        if _READ_ONLY in line:
+            text += f"; if the program may write there, {_permission(run, line)}"
         with suppress(RunFolderError):
-            if said.startswith(_NO_MODULE) and run.spec.image:
+            if line.startswith(_NO_MODULE) and run.spec.image:
                 text += "; if a package is missing, list it in the file of image.python (docs/images.md)"
-            if _IN_USE in said and run.spec.launcher == "torch":
+            if _IN_USE in line and run.spec.launcher == "torch":
                 text += "; if the program listens at MASTER_PORT itself: docs/launchers.md has the remedy"
     return text
 
 
-def _permission(run: RunFolder, said: str) -> str:
-    """Return which key lets the program write to the path that an error names."""
+def _permission(run: RunFolder, error: str) -> str:
+    """Return the key that makes the path in an error writable."""
     with suppress(RunFolderError):
         for target in run.spec.data or {}:
-            if re.search(rf"{re.escape(target)}(?=$|[/'\"\s:])", said):
+            if re.search(rf"{re.escape(target)}(?=$|[/'\"\s:])", error):
                 return f"add write: true to the experiment's data: {target}"
     return "name that path in the experiment's outputs"
 
 
 def describe_doubts(run: RunFolder, verdict: Verdict) -> str:
-    """Return what a completed run's numbers may be worth less for; "" without anything."""
+    """Return reasons to doubt the numbers of a completed run; "" if there are none."""
     return "; ".join([*_apart(run, verdict.groups or 1), *verdict.remarks])
 
 
@@ -187,8 +187,8 @@ def _apart(run: RunFolder, groups: int) -> list[str]:
 
 
 def last_words(run: RunFolder, job_id: str | None, attempt: str | None) -> str:
-    """Return the last line of an attempt's log, or of the scheduler's where it did not come so far."""
+    """Return the last line of an attempt's job.log, or else of the scheduler's log."""
     logs = [run.scheduler_log(job_id)] if job_id else []
     if attempt:
         logs.insert(0, run.logs(attempt) / "job.log")
-    return next((said for log in logs if (said := last_line(log, run.site))), "")
+    return next((line for log in logs if (line := last_line(log, run.site))), "")

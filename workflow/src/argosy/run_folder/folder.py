@@ -1,7 +1,7 @@
-"""A run's folder, read when asked for; what is missing, cut off or no file of its schema is left out.
+"""Reads a run's folder on request; missing, truncated and invalid files are left out.
 
-An attempt is one execution of the batch script, `<job id>.<restart count>`; the script appends `-<number>`
-where it has begun again by itself.
+An attempt is one execution of the batch script: `<job id>.<restart count>`, plus `-<number>` after a
+restart within the job.
 """
 
 import re
@@ -34,12 +34,12 @@ _NAME_BYTES = 4096
 
 
 def scheduler_log_of(job_dir: Path, job_id: str) -> Path:
-    """Return the file of what the scheduler says of a job that runs in `job_dir`."""
+    """Return the scheduler's log of a job that runs in `job_dir`."""
     return job_dir / layout.LOGS / layout.scheduler_log(job_id)
 
 
 def allocation_folder(site: Path, named: str | None) -> Path | None:
-    """Return the folder of a shared job below that of the site, as run.json or job.json has named it."""
+    """Return the folder of a shared job, from its name in run.json or job.json; None if that is invalid."""
     experiment, slash, name = (named or "").partition("/")
     if not slash or "/" in name or {experiment, name} & {"", ".", ".."}:
         return None
@@ -54,66 +54,63 @@ class RunFolder:
 
     @property
     def site(self) -> Path:
-        """The folder of the run's site: what is below it is not trusted."""
+        """Folder of the run's site; files below it are untrusted."""
         return site_of(self.path)
 
     @property
     def name(self) -> str:
-        """The run with its site, as it is called in messages."""
+        """`<site>/<experiment>/<run>`, for messages."""
         return "/".join(self.path.parts[-3:])
 
     @cached_property
     def spec(self) -> RunSpec:
-        """run.json; raises RunFolderError."""
+        """Content of run.json; raises RunFolderError."""
         return read_spec(self.path / layout.RUN, self.site)
 
     @cached_property
     def jobs(self) -> list[Job]:
-        """The jobs that a driver submitted, the newest last."""
+        """Jobs submitted for the run, newest last."""
         with suppress(RunFolderError):
             return read_jobs(self.path)
         return []
 
     def job(self, job_id: str | None) -> Job | None:
-        """Return what was noted of a job."""
         return next((job for job in self.jobs if job.job_id == job_id), None)
 
     @property
     def result(self) -> Verdict | None:
-        """result.json, of a completed run alone."""
+        """Content of result.json; None before the run has completed."""
         return self._read(layout.RESULT, Verdict)
 
     @property
     def provenance(self) -> Provenance | None:
-        """provenance.json."""
         return self._read(layout.PROVENANCE, Provenance)
 
     # ---- attempts
 
     @cached_property
     def attempts(self) -> list[str]:
-        """All attempts that left anything, the oldest first."""
+        """All attempts that left a folder, oldest first."""
         names = {name for kind in KINDS for name in self._folders(kind) if is_attempt(name)}
         return in_order(names, [job.job_id for job in self.jobs])
 
     def attempts_of(self, job_id: str | None) -> list[str]:
-        """Return the attempts of a job, the oldest first."""
+        """Return the attempts of a job, oldest first."""
         return [name for name in self.attempts if layout.job_of(name) == job_id]
 
     def newest_of_start(self, job_id: str, requeues: int) -> str | None:
-        """Return the newest attempt of a job since it was started for the last time."""
+        """Return the newest attempt of a job since its last requeue."""
         name = f"{job_id}.{requeues}"
         found = [each for each in self.attempts_of(job_id) if layout.first_attempt(each) == name]
         return found[-1] if found else None
 
     def newest_attempt(self, job_id: str | None) -> str | None:
-        """Return the newest attempt of a job."""
         found = self.attempts_of(job_id)
         return found[-1] if found else None
 
     @cached_property
     def last_started(self) -> str | None:
-        """The attempt that the run's results are of: the last one to claim it."""
+        """The attempt that claimed the run last; the run's results are from it."""
         try:
             name = read_text(self.path / layout.OWNER, self.site, _NAME_BYTES).strip()
         except OSError:
@@ -123,7 +120,6 @@ class RunFolder:
         return self.attempts[-1] if self.attempts else None
 
     def verdict(self, attempt: str | None) -> Verdict | None:
-        """Return what an attempt came to, as it said itself."""
         return (
             self._read(f"{layout.ATTEMPTS}/{attempt}/{layout.VERDICT}", Verdict)
             if attempt
@@ -131,21 +127,20 @@ class RunFolder:
         )
 
     def claim(self, attempt: str) -> Claim | None:
-        """Return how an attempt began."""
         return self._read(f"{layout.ATTEMPTS}/{attempt}/{layout.CLAIM}", Claim)
 
     def data(self, attempt: str) -> dict[str, SeenData]:
-        """Return the data of the host that an attempt found, by its path in the container."""
+        """Return the host data found by an attempt, by path in the container."""
         found = self._read(f"{layout.ATTEMPTS}/{attempt}/{layout.DATA}", DataFile)
         return found.data if found else {}
 
     def claimed_at(self, attempt: str) -> float:
-        """Return when an attempt began (unix); 0 when it did not say."""
+        """Return the start of an attempt in Unix seconds; 0 if unknown."""
         claim = self.claim(attempt)
         return claim.unix if claim else 0.0
 
     def nodes(self, attempt: str) -> list[NodeStatus]:
-        """Return what the agents of an attempt wrote last."""
+        """Return the last status of each agent of an attempt, by node."""
         paths = self._files(self.records(attempt), r"node-.*\.json")
         paths.sort(key=lambda path: by_number(path.name))
         return [node for path in paths if (node := try_model(path, self.site, NodeStatus))]
@@ -153,23 +148,20 @@ class RunFolder:
     # ---- paths
 
     def attempt_dir(self, attempt: str) -> Path:
-        """Return the folder of what the host wrote of an attempt."""
+        """Return the folder of the host's files of an attempt."""
         return self.path / layout.ATTEMPTS / attempt
 
     def records(self, attempt: str) -> Path:
-        """Return the folder of an attempt's records."""
         return self.path / layout.RECORDS / attempt
 
     def logs(self, attempt: str) -> Path:
-        """Return the folder of an attempt's logs."""
         return self.path / layout.LOGS / attempt
 
     def rank_log(self, attempt: str, rank: int) -> Path:
-        """Return the file of what a rank printed."""
         return self.logs(attempt) / layout.RANK_LOGS / layout.rank_log(rank)
 
     def log_files(self, attempt: str) -> list[Path]:
-        """Return the logs of an attempt that there are, in no order."""
+        """Return the existing logs of an attempt, unsorted."""
         logs = self.logs(attempt)
         return [
             *self._files(logs, r".*\.log"),
@@ -177,14 +169,14 @@ class RunFolder:
         ]
 
     def scheduler_log(self, job_id: str) -> Path:
-        """Return the file of what the scheduler says of a job before its own logs are there."""
+        """Return the scheduler's log of a job; for a shared job it is in that job's folder."""
         job = self.job(job_id)
         shared = allocation_folder(self.site, job.allocation) if job else None
         return scheduler_log_of(shared or self.path, job_id)
 
     @property
     def scheduler_logs(self) -> list[Path]:
-        """Those of all jobs of the run's own."""
+        """Scheduler's logs of all jobs, except shared ones."""
         return self._files(self.path / layout.LOGS, r"scheduler-.+\.log")
 
     def _read(self, name: str, model: type[FileModel]) -> FileModel | None:
@@ -196,7 +188,7 @@ class RunFolder:
         return []
 
     def _files(self, folder: Path, pattern: str) -> list[Path]:
-        """Return the regular files in a folder whose names fit."""
+        """Return the regular files in a folder whose names match."""
         with suppress(OSError):
             return [
                 folder / each.name
@@ -207,14 +199,14 @@ class RunFolder:
 
 
 KINDS = (layout.ATTEMPTS, layout.RECORDS, layout.LOGS)
-"""Folders of a run that have one for each attempt."""
+"""Folders of a run with a subfolder for each attempt."""
 MOST_ATTEMPTS = 100_000
 
 _NAME = re.compile(r".+\.[0-9]{1,9}(-[0-9]{1,9})?")
 
 
 def is_attempt(name: str) -> bool:
-    """Return whether a folder's name is that of an attempt."""
+    """Return whether a folder has the name of an attempt."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -224,11 +216,11 @@ def by_number(name: str) -> list[tuple[str, int]]:
 
 
 def in_order(names: Iterable[str], job_ids: Sequence[str]) -> list[str]:
-    """Return attempts, the oldest first: in the order of their jobs' submission, then of their restarts.
+    """Sort attempts by their job's submission, then by restart; oldest first.
 
     Args:
-        names: of the attempts.
-        job_ids: of the jobs that were submitted, the oldest first. Other jobs come before them.
+        names: names of attempts.
+        job_ids: ids of submitted jobs, oldest first; attempts of other jobs come before them.
     """
     places = {job_id: place for place, job_id in enumerate(job_ids)}
 

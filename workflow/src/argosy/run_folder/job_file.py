@@ -1,4 +1,4 @@
-"""job.json: which jobs were submitted for a run, so that a later driver finds them again."""
+"""job.json: the jobs submitted for a run, so that a later driver finds them."""
 
 import hashlib
 from pathlib import Path
@@ -11,10 +11,10 @@ from argosy_common.reading import open_regular, site_of
 
 
 def read_jobs(run_dir: Path) -> list[Job]:
-    """Return the jobs of a run, the newest last.
+    """Return the jobs of a run, newest last.
 
     Raises:
-        RunFolderError: when the file cannot be read, or is of another schema version.
+        RunFolderError: if the file is unreadable or has another schema version.
     """
     path = run_dir / layout.JOBS
     if not path.is_symlink() and not path.exists():
@@ -23,18 +23,17 @@ def read_jobs(run_dir: Path) -> list[Job]:
 
 
 def newest_job(run_dir: Path) -> Job | None:
-    """Return the job that was submitted last; raises as `read_jobs`."""
+    """Return the job submitted last; raises as `read_jobs`."""
     found = read_jobs(run_dir)
     return found[-1] if found else None
 
 
 def add_job(run_dir: Path, job: Job) -> None:
-    """Note a submitted job."""
     _write(run_dir, [*read_jobs(run_dir), job])
 
 
 def change_job(run_dir: Path, job_id: str, **changes: Any) -> None:
-    """Note more about a submitted job; nothing happens where it is not known."""
+    """Update the record of a submitted job; ignore an unknown job."""
     found = read_jobs(run_dir)
     if any(job.job_id == job_id for job in found):
         _write(
@@ -44,7 +43,7 @@ def change_job(run_dir: Path, job_id: str, **changes: Any) -> None:
 
 
 def script_digest(script: Path) -> str:
-    """Return what a job's script was, to know whether it is still the one that would be submitted."""
+    """Return the SHA-256 of a job's script, to detect a changed script."""
     with open_regular(script, site_of(script.parent)) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

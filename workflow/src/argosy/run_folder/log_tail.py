@@ -1,4 +1,4 @@
-"""The ends of logs of any size, in lines that can be shown anywhere."""
+"""Reads the ends of logs of any size, as lines that are safe to print."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from argosy_common.errors import plain
 from argosy_common.reading import read_end
 
 TAIL_BYTES = 32 * 1024
-"""Some hundred lines or records."""
+"""A few hundred lines or records."""
 _LAST_LINE_BYTES = 4 * 1024
 _LINE_CHARACTERS = 500
 _NOTE = re.compile(
@@ -16,23 +16,23 @@ _NOTE = re.compile(
     r"|\d{4}-\d\d-\d\d [\d:.]+: [IW] \S+:\d+\] "
     r"|[IW]\d{4} [\d:.]+ +\d+ \S+:\d+\] "
 )
-"""How PyTorch's and TensorFlow's libraries begin a note or a warning, which is never why a program ended.
+"""Prefix of notes and warnings of PyTorch's and TensorFlow's libraries; they never explain a failure.
 
-A rank of torch.distributed that fails says so, and then warns that it left its group without a word.
+A failing rank of torch.distributed prints its error, and then a warning about its process group.
 """
 
 _NO_WORDS = re.compile(r"^[\W_]+$|\(\+0x[0-9a-f]+\)|\[0x[0-9a-f]+\]$|^#\d+ +0x[0-9a-f]+ ")
-"""A rule of signs, or a frame of a native stack: `/lib/libc.so.6(+0x8bb) [0x7f]`, `#3 0x7f in main`."""
+"""A ruled line, or a frame of a native stack: `/lib/libc.so.6(+0x8bb) [0x7f]`, `#3 0x7f in main`."""
 
 
 def last_line(path: Path, top: Path) -> str:
-    """Return the last line that says anything, without colours; "" when there is none.
+    """Return the last meaningful line, without colours; "" if there is none.
 
-    Notes of libraries, rules and frames of C++ are passed over where something else was said.
+    Notes of libraries, ruled lines and native stack frames count only if there is nothing else.
     """
-    said = list(_lines_from_the_end(tail(path, top, _LAST_LINE_BYTES).decode(errors="replace")))
-    telling = (line for line in said if not _NOTE.match(line) and not _NO_WORDS.search(line))
-    return next(telling, said[0] if said else "")
+    lines = list(_lines_from_the_end(tail(path, top, _LAST_LINE_BYTES).decode(errors="replace")))
+    meaningful = (line for line in lines if not _NOTE.match(line) and not _NO_WORDS.search(line))
+    return next(meaningful, lines[0] if lines else "")
 
 
 def _lines_from_the_end(text: str) -> Iterator[str]:
@@ -44,7 +44,7 @@ def _lines_from_the_end(text: str) -> Iterator[str]:
 
 
 def tail(path: Path, top: Path, size: int) -> bytes:
-    """Return the last `size` bytes of a file below `top`; none where it cannot be read."""
+    """Return the last `size` bytes of a file below `top`; empty if it is unreadable."""
     try:
         return read_end(path, top, size)[0]
     except OSError:
@@ -52,13 +52,13 @@ def tail(path: Path, top: Path, size: int) -> bytes:
 
 
 def last_lines(path: Path, top: Path, count: int) -> list[str]:
-    """Return the last lines, at most `count`, as a terminal would show them; long ones are cut."""
+    """Return at most `count` last lines as a terminal shows them; long ones are cut."""
     lines = tail(path, top, TAIL_BYTES).decode(errors="replace").rstrip("\n").split("\n")
     return [_shown(line) for line in lines[-count:]]
 
 
 def _shown(line: str) -> str:
-    """Return what a terminal would show of a line at its end, without what would change the terminal."""
+    """Return the final state of a line as a terminal shows it, without control characters."""
     last = line.rstrip("\r").rpartition("\r")[2]
     shown = "".join(each for each in plain(last) if each.isprintable() or each == "\t")
     return shown if len(shown) <= _LINE_CHARACTERS else f"{shown[:_LINE_CHARACTERS]} …"

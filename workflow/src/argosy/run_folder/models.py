@@ -1,18 +1,12 @@
-"""The JSON files of a run's folder: each file's schema, for those who write it and those who read it.
+"""Schemas of the JSON files in a run's folder, for writers and readers.
 
-A key that is not named here is left alone: a newer writer may say more within one schema version.
+Readers ignore unknown keys: a newer writer may add keys within a schema version.
 """
 
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from argosy.runtime.contract.layout import PROVENANCE, SCHEMA_VERSION
 from argosy.runtime.contract.run import RunSpec, run_of
@@ -22,18 +16,18 @@ from argosy_common.reading import NotReadError, json_of, read_bytes
 
 Version = Annotated[int, Field(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
 Whole = Annotated[int, Field(ge=0, lt=1 << 31)]
-"""As the tables hold it."""
+"""An integer that fits the tables' INTEGER columns."""
 Bytes = Annotated[int, Field(ge=0, lt=1 << 63)]
 Unix = Annotated[float, Field(ge=0, lt=253_402_300_800)]
-"""Seconds since the epoch, up to the last year that calendars have."""
+"""Seconds since the epoch, up to the year 9999."""
 
 
 class RunFolderError(ArgosyError):
-    """A file of a run's folder that cannot be read as docs/run-folder.md says."""
+    """A file of a run's folder violates docs/run-folder.md."""
 
 
 class OtherVersionError(RunFolderError):
-    """A file that another version of Argosy wrote."""
+    """Another version of Argosy wrote a file."""
 
 
 class Record(BaseModel):
@@ -48,12 +42,11 @@ class File(Record):
     schema_version: Version = SCHEMA_VERSION
 
     def content(self) -> dict[str, Any]:
-        """Return what is written into the file."""
         return self.model_dump(mode="json")
 
 
 class Failure(Record):
-    """The first failure of a job; `rank` is None when it was not a rank's."""
+    """The first failure of a job; `rank` is None if no rank caused it."""
 
     node: Whole | None
     rank: Whole | None
@@ -61,31 +54,31 @@ class Failure(Record):
 
 
 class Verdict(File):
-    """verdict.json and result.json: how an attempt ended. Times in seconds since the epoch."""
+    """verdict.json and result.json: the end of an attempt. Times are in seconds since the epoch."""
 
     run_id: str
     attempt: str
     spec: str | None = None
-    """Of the run.json that the attempt was started for."""
+    """Digest of the attempt's run.json."""
     programs: dict[str, str] | None = None
-    """As in the attempt's claim."""
+    """Digests of program files, as in the attempt's claim."""
     state: Literal["completed", "failed", "interrupted", "cancelled"]
     started: Unix
     ended: Unix
     seconds: float
     hosts: list[str | None]
-    """By node; None for one that left no status."""
+    """Host of each node; None for a node without a status file."""
     failure: Failure | None
     restart: dict[str, Any] | None = None
-    """Of a failed attempt: the next one, which its job begins by itself."""
+    """The next attempt, if the job restarts after this failed one."""
     groups: Whole | None = None
-    """Into which the ranks fall that were connected to each other; 1: they have met; None: not known."""
+    """Number of groups of connected ranks; 1: all are connected; None: unknown."""
     remarks: list[str] = []
-    """What is doubtful of a completed run, a phrase each."""
+    """Doubts about a completed run, a phrase each."""
 
 
 class Machine(Record):
-    """A node's hardware, as its agent saw it."""
+    """A node's hardware, as found by its agent."""
 
     cpu_model: str | None = None
     cpus: Whole | None = None
@@ -95,28 +88,28 @@ class Machine(Record):
 
 
 class PrintedLoss(Record):
-    """The first loss that a rank printed as NaN or infinite; `at` is unix."""
+    """The first NaN or infinite loss that a rank printed; `at` is in Unix seconds."""
 
     text: str
     at: Unix
 
 
 class RankOfNode(Record):
-    """A rank in node-<n>.json, as far as a report tells of it."""
+    """A rank in node-<n>.json, with the keys that the report uses."""
 
     rank: Whole
     not_finite: PrintedLoss | None = None
 
 
 class StagedData(Record):
-    """How a node came by its copy of data; `was_there` if another job has made it."""
+    """A node's copy of data: the time it took, and whether an earlier job had made it."""
 
     seconds: Annotated[float, Field(ge=0)]
     was_there: bool
 
 
 class NodeStatus(File):
-    """node-<n>.json: what the agent of a node knew last."""
+    """node-<n>.json: the last status of a node's agent."""
 
     node: Whole
     host: str
@@ -127,13 +120,13 @@ class NodeStatus(File):
     failure: Failure | None
     ranks: list[RankOfNode] = []
     silence: str | None = None
-    """Of the head: for how long no rank had got on when the job was ended, and where they were."""
+    """Of the head: the time without progress when the job was ended as hung, and where the ranks were."""
     staged: dict[str, StagedData] = {}
-    """By the data's path in the container."""
+    """Copies of data by path in the container."""
 
 
 class Checkpoint(Record):
-    """The point from which an attempt goes on: `step` steps were done by `attempt`, saved at `unix`."""
+    """The checkpoint from which an attempt continues: `attempt` saved it after `step` steps at `unix`."""
 
     attempt: str
     step: Whole
@@ -141,10 +134,10 @@ class Checkpoint(Record):
 
 
 class Experiment(Record):
-    """A run's section of config.yaml, of claim.json or provenance.json."""
+    """A run's section of config.yaml, in claim.json or provenance.json."""
 
     command: list[str] = []
-    """Without the paths of the machine that run.json has in that of a run without a container."""
+    """The command without this machine's paths, which run.json has for native runs."""
     resources: dict[str, int | str] = {}
     environment: dict[str, str] = {}
 
@@ -158,20 +151,20 @@ def _run_or_none(value: object) -> RunSpec | None:
 
 
 class Claim(File):
-    """claim.json: when an attempt began (unix), and by which description."""
+    """claim.json: the start of an attempt in Unix seconds, and its inputs."""
 
     unix: Unix = 0.0
     spec: str | None = None
-    """Of the batch script, and of the run.json that it was made with."""
+    """Digest of the batch script and its run.json."""
     continues: Checkpoint | None
     run: Annotated[RunSpec | None, BeforeValidator(_run_or_none)] = None
     experiment: Experiment | None = None
     programs: dict[str, str] = {}
-    """Digests of the files that the program was made of then; none: it was not looked."""
+    """Digests of the program's files at the start; empty: not recorded."""
 
 
 class SeenData(Record):
-    """Data of the host as it was before the ranks started; `newest_unix` is of its last change."""
+    """Host data before the ranks started; `newest_unix` is the time of its last change."""
 
     path: str
     files: Whole
@@ -183,54 +176,52 @@ class SeenData(Record):
 
     @property
     def identity(self) -> str | None:
-        """The same text for the same data, wherever it lies; None if not all of it was seen."""
+        """An identifier of the data's content, independent of its path; None if not all was read."""
         if self.sha256 or not self.is_whole:
             return self.sha256
         return f"{self.files} files, {self.bytes} bytes"
 
 
 class DataFile(File):
-    """data.json: data by its path in the container."""
+    """data.json: host data by path in the container."""
 
     data: dict[str, SeenData]
 
 
 class SiteOfRun(Record):
-    """What provenance.json says of the site."""
-
     scheduler: str = "local"
 
 
 class Provenance(File):
-    """provenance.json, as far as anybody reads it."""
+    """provenance.json, with the keys that Argosy reads."""
 
     experiment: Experiment = Experiment()
     site: SiteOfRun = SiteOfRun()
 
 
 class Job(Record):
-    """A job that was submitted for a run; what schedulers note beside is their own."""
+    """A job submitted for a run; schedulers may add keys."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False, extra="allow")
 
     scheduler: str | None = None
     job_id: Annotated[str, BeforeValidator(lambda each: str(each) if type(each) is int else each)]
     submitted: Unix = 0.0
-    """Unix."""
     script: str | None = None
     script_sha256: str | None = None
     pid: int | None = None
-    """Of a job that is a process of this machine, as `process_created` (unix)."""
+    """Process of a local job."""
     process_created: float | None = None
+    """Start of that process in Unix seconds."""
     allocation: str | None = None
-    """The folder of a job that runs share, below that of the site."""
+    """Folder of a shared job, relative to the site's folder."""
     collected: bool = False
-    """Whether a driver has seen its end."""
+    """Whether a driver has processed its end."""
     ended: str | None = None
 
 
 class JobFile(File):
-    """job.json: the jobs that were submitted for a run, the newest last."""
+    """job.json: the jobs submitted for a run, newest last."""
 
     jobs: list[Job] = []
 
@@ -243,8 +234,8 @@ def read_model(path: Path, top: Path, model: type[FileModel]) -> FileModel:
     """Read `path` below `top` as `model`.
 
     Raises:
-        OtherVersionError: naming who wrote the file.
-        RunFolderError: for any other fault, naming the file, the key, and what to do.
+        OtherVersionError: if another version wrote it, naming that version.
+        RunFolderError: for any other fault, naming file, key and remedy.
     """
     return as_model(path, read_object(path, top), model)
 
@@ -259,7 +250,7 @@ def read_spec(path: Path, top: Path) -> RunSpec:
 
 
 def as_model(path: Path, content: dict[str, Any], model: type[Model]) -> Model:
-    """Return the `content` of `path` as `model`; raises as `read_model`."""
+    """Validate the `content` of `path` as `model`; raises as `read_model`."""
     try:
         return model.model_validate(content)
     except ValidationError as problem:
@@ -267,7 +258,7 @@ def as_model(path: Path, content: dict[str, Any], model: type[Model]) -> Model:
 
 
 def try_model(path: Path, top: Path, model: type[FileModel]) -> FileModel | None:
-    """Return what `read_model` does; None for what is missing, not whole yet or not as it should be."""
+    """Read as `read_model`; return None if the file is missing, incomplete or invalid."""
     try:
         return read_model(path, top, model)
     except RunFolderError:
@@ -297,7 +288,7 @@ def read_object(path: Path, top: Path) -> dict[str, Any]:
 
 
 def read_json(path: Path, top: Path) -> Any:
-    """Return what stands in a file of JSON below `top`; None where that cannot be told."""
+    """Return the content of a JSON file below `top`; None if it is unreadable."""
     try:
         return json_of(read_bytes(path, top))
     except (OSError, ValueError):
@@ -305,7 +296,7 @@ def read_json(path: Path, top: Path) -> Any:
 
 
 def check_version(path: Path, top: Path, version: object) -> None:
-    """Raise OtherVersionError unless `version` is the one that this Argosy reads."""
+    """Raise OtherVersionError unless this Argosy reads `version`."""
     if version != SCHEMA_VERSION or isinstance(version, bool):
         raise OtherVersionError(
             f"{path}: its schema_version is {version}; this Argosy reads {SCHEMA_VERSION}; it was "
@@ -314,7 +305,7 @@ def check_version(path: Path, top: Path, version: object) -> None:
 
 
 def _writer(path: Path, top: Path) -> str:
-    """Name the version of Argosy that planned the run to which a file belongs."""
+    """Return the version of Argosy that planned the file's run."""
     run_dir = top.joinpath(*path.relative_to(top).parts[:2])
     try:
         argosy = read_json(run_dir / PROVENANCE, top)["argosy"]

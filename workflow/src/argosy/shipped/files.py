@@ -1,6 +1,6 @@
-"""Finds the files that come with Argosy: its Snakefile and rules, images, sites and templates of scripts.
+"""Finds the files that come with Argosy: Snakefile, rules, images, sites and templates of scripts.
 
-A project's own file of the same path comes first. In a wheel they lie in `argosy/checkout/` (setup.py).
+A project's own file of the same path takes precedence. A wheel has them in `argosy/checkout/` (setup.py).
 """
 
 from pathlib import Path
@@ -9,23 +9,23 @@ from argosy_common.errors import ArgosyError
 
 _WHEEL = Path(__file__).parents[1] / "checkout"
 SHIPPED = _WHEEL if _WHEEL.is_dir() else Path(__file__).parents[4]
-"""The folder that holds them."""
+"""The folder of these files."""
 WORKLOADS = "containers/workloads"
 
 
 def snakefile() -> str:
-    """Return the path of Argosy's Snakefile, for the `include:` of a project's own one."""
+    """Return the path of Argosy's Snakefile, for `include:` in a project's Snakefile."""
     return str(SHIPPED / "Snakefile")
 
 
 def is_shipped(project: Path, name: str) -> bool:
-    """Return whether an image's Containerfile is Argosy's, and not the project's."""
+    """Return whether an image's Containerfile is Argosy's, not the project's."""
     own, shipped = (folder / "containers" / name for folder in (project, SHIPPED))
     return shipped.is_dir() and not own.exists()
 
 
 def image_folder(project: Path, name: str) -> Path:
-    """Return the folder of an image's Containerfile; where there is none, its place in the project."""
+    """Return the folder of an image's Containerfile, which may not exist yet."""
     written = project / "resources/images" / name
     if (written / "Containerfile").is_file() and not (project / "containers" / name).exists():
         return written
@@ -33,12 +33,12 @@ def image_folder(project: Path, name: str) -> Path:
 
 
 def image_folders(project: Path) -> tuple[Path, ...]:
-    """Return the folders of images that FROM localhost/NAME may mean: the project's, then Argosy's."""
+    """Return the folders to search for FROM localhost/NAME: the project's, then Argosy's."""
     return tuple(folder / "containers" for folder in (project, SHIPPED))
 
 
 def check_import(project: Path, name: str, source: str) -> None:
-    """Raise ArgosyError where an image would be imported under the name of one of Argosy's."""
+    """Raise ArgosyError for an import under the name of an image of Argosy."""
     if is_shipped(project, name):
         raise ArgosyError(
             f"{source}: {name} is the name of an image that comes with Argosy",
@@ -47,7 +47,7 @@ def check_import(project: Path, name: str, source: str) -> None:
 
 
 def image_names(project: Path) -> list[str]:
-    """Return the names of all images that can be built in a project, sorted."""
+    """Return the names of all images that a project can build, sorted."""
     found = (
         path.parent.name
         for folder in (project, SHIPPED)
@@ -57,12 +57,12 @@ def image_names(project: Path) -> list[str]:
 
 
 def templates_folder(slurm: Path) -> Path:
-    """Return the folder of the templates of batch scripts: that of `slurm/`, or else Argosy's."""
+    """Return the folder of the batch script templates: the project's, or else Argosy's."""
     own = slurm / "templates"
     return own if own.is_dir() else SHIPPED / "slurm/templates"
 
 
 def workloads_folder(project: Path) -> Path:
-    """Return the folder that containers see as /workloads: `containers/workloads/`, or else the project."""
+    """Return the folder mounted as /workloads: `containers/workloads/`, or else the project."""
     own = (project / WORKLOADS).absolute()
     return own if own.is_dir() else project.absolute()

@@ -1,4 +1,4 @@
-"""Adds an experiment to a project's configuration, whose text stays as the user wrote it."""
+"""Adds an experiment to a project's configuration, and keeps the rest of its text."""
 
 from collections.abc import Mapping
 from itertools import count
@@ -14,12 +14,12 @@ from argosy_common.errors import ArgosyError
 
 
 def add_experiment(text: str, file: Path, name: str, keys: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the name that the experiment has, and the configuration's text with it.
+    """Return the experiment's name, and the configuration's text with it.
 
-    An experiment with the same content is taken as it is, and another of that name makes this one `name-2`.
+    An identical experiment is reused. If `name` is taken by another one, the name becomes `name-2`.
 
     Raises:
-        ArgosyError: if the configuration is wrong, or would be.
+        ArgosyError: if the configuration is or would be invalid.
     """
     there = parse_yaml(text, str(file))
     config = parse_config(there, [Source(str(file), there)])
@@ -35,7 +35,7 @@ def add_experiment(text: str, file: Path, name: str, keys: Mapping[str, Any]) ->
     if _experiments(added, file) != wanted.experiments:
         line = yaml.safe_dump({new: dict(keys)}, default_flow_style=True, width=10_000).strip()
         raise ArgosyError(
-            f"{file}: no experiment can be added to `experiments` as it is written there",
+            f"{file}: `experiments` is written in a form that Argosy cannot extend",
             f"add it yourself: {line}",
         )
     return new, added
@@ -50,7 +50,7 @@ def _experiments(text: str, file: Path) -> Mapping[str, object] | None:
 
 
 def _with_lines(text: str, name: str, keys: Mapping[str, Any]) -> str:
-    """Return the text with lines for an experiment behind those of the others."""
+    """Return the text with an experiment added after the others."""
     document = yaml.compose(text, Loader=yaml.SafeLoader)
     assert isinstance(document, yaml.MappingNode)
     pairs = document.value
@@ -64,7 +64,7 @@ def _with_lines(text: str, name: str, keys: Mapping[str, Any]) -> str:
     following = pairs[place + 1][0].start_mark if place + 1 < len(pairs) else document.end_mark
     end = following.line + (following.column > 0)
     indent = others.start_mark.column
-    # Comments above the next key are that key's.
+    # Comments above the next key belong to that key.
     while end and _is_of_next_key(lines[end - 1], indent):
         end -= 1
     if not lines[end - 1].endswith("\n"):

@@ -1,4 +1,4 @@
-"""Files of a new project in a folder that has a program: `argosy init` writes them and overwrites none."""
+"""Writes the files of a new project into a program's folder, for `argosy init`; overwrites none."""
 
 import re
 import shlex
@@ -33,7 +33,7 @@ CONFIG = "config/config.yaml"
 IGNORED = ("/.argosy", "/.snakemake/", "/results/", "/resources/", "/logs/")
 """Lines of .gitignore."""
 COPIED = ("profiles/default/config.yaml", "slurm/local/site.yaml")
-"""Argosy's files that a project changes."""
+"""Files of Argosy that a project gets its own copy of."""
 _THROUGHPUT = """\
     # The report needs the samples per second. If the program prints them, remove the mark
     # of the next line and write the pattern of its output, with one group.
@@ -42,19 +42,18 @@ _THROUGHPUT = """\
 
 
 def write_project(folder: Path, own: Mapping[str, str]) -> list[str]:
-    """Write the files that a project lacks, and return their names.
+    """Write the missing files of a project, and return their names.
 
     Args:
-        folder: of the project.
-        own: the project's own files by their names, such as its configuration.
+        own: texts of the project's own files by name, such as its configuration.
 
     Raises:
-        ArgosyError: if one of its own files, or the Snakefile, is there with another content.
+        ArgosyError: if one of these files, or the Snakefile, exists with other content.
     """
     own = {"Snakefile": SNAKEFILE, **own}
     for name, text in own.items():
         path = folder / name
-        # A file that is the same was written before an earlier call was interrupted.
+        # An interrupted call has written an identical file.
         if path.exists() and not (path.is_file() and path.read_bytes() == text.encode()):
             raise ArgosyError(
                 f"{path}: this file exists already, and nothing is overwritten", _remedy(name)
@@ -69,21 +68,14 @@ def write_project(folder: Path, own: Mapping[str, str]) -> list[str]:
 
 def _remedy(name: str) -> str:
     if name == "Snakefile":
-        return (
-            "docs/as-a-module.md adds Argosy to a workflow that is there; else move the file away"
-        )
+        return "add Argosy to this workflow as docs/as-a-module.md describes, or move the file away"
     if name == CONFIG:
         return "add an experiment by: argosy run -- python train.py; a cluster by: argosy site probe NAME"
     return "choose another name: --site NAME"
 
 
 def first_experiment(program: Program, image: str | None) -> dict[str, Any]:
-    """Return the keys of an experiment with a program that nothing else is known of.
-
-    Args:
-        program: to start.
-        image: to run it in; None: without a container.
-    """
+    """Return an experiment with default values for a program; without `image` it is native."""
     return {
         **({"image": image} if image else {"runtime": "native"}),
         "command": shlex.join(program.command),
@@ -98,11 +90,10 @@ def config_text(experiments: Mapping[str, Any], source: str) -> str:
     """Return the text of a configuration.
 
     Args:
-        experiments: by their names.
-        source: what they come from, for messages.
+        source: their origin, for messages.
 
     Raises:
-        ArgosyError: if the configuration would be refused.
+        ArgosyError: if the configuration is invalid.
     """
     content = {"experiments": dict(experiments)}
     parse_config(content, [Source(source, content)])
@@ -115,13 +106,12 @@ def config_text(experiments: Mapping[str, Any], source: str) -> str:
 
 
 def site_profile(name: str) -> str:
-    """Return the text of the Snakemake profile of a site."""
     template = SHIPPED / "slurm/mycluster/config.yaml"
     return template.read_text(encoding="utf-8").replace("mycluster", name)
 
 
 def _ignore(folder: Path) -> list[str]:
-    """Add what Argosy makes to .gitignore, and return the file's name if it changed."""
+    """Add Argosy's folders to .gitignore, and return the file's name if it changed."""
     path = folder / ".gitignore"
     there = path.read_bytes() if path.is_file() else b""
     lines = there.splitlines()
@@ -135,19 +125,19 @@ def _ignore(folder: Path) -> list[str]:
 
 
 def add_site(project: Path, name: str) -> list[Path]:
-    """Copy the folder of a cluster that comes with Argosy into slurm/; return what was written.
+    """Copy the folder of a cluster that comes with Argosy into slurm/, and return its path.
 
     Raises:
-        ArgosyError: if the project has it, or Argosy does not.
+        ArgosyError: if the project has it already, or Argosy lacks it.
     """
     return [_copy_shipped(project, Path("slurm", name), "site.yaml")]
 
 
 def eject_image(project: Path, name: str) -> list[Path]:
-    """Copy the folder of an image that comes with Argosy into containers/, with the images below it.
+    """Copy the folder of an image that comes with Argosy into containers/, with its base images.
 
     Raises:
-        ArgosyError: if the project has it, or Argosy does not.
+        ArgosyError: if the project has it already, or Argosy lacks it.
     """
     written = [_copy_shipped(project, Path("containers", name), "Containerfile")]
     text = (project / written[0] / "Containerfile").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A program in a project's folder, as an experiment starts it: its command, launcher and name."""
+"""Derives an experiment's command, launcher and name from a program in the project's folder."""
 
 import os
 import re
@@ -20,9 +20,9 @@ LAUNCHERS = {
     "torch": r"torch\.distributed|\blightning\b|\baccelerate\b",
     "mpi": r"\bmpi4py\b",
 }
-"""Launchers, and what a program has that needs them; the first that fits is taken."""
+"""Launchers, with the pattern of programs that need them; the first match wins."""
 TORCH, TENSORFLOW = OWN_IMAGES = ("torch-cpu", "tensorflow-cpu")
-"""The images of Argosy for programs whose users name none."""
+"""Argosy's images for programs without a given image."""
 _IMPORTS_TENSORFLOW = re.compile(
     r"^\s*(?:import|from) (?:horovod\.)?(?:tensorflow|keras)\b", re.MULTILINE
 )
@@ -37,8 +37,8 @@ class Program:
 
     Args:
         project: the folder of the project.
-        words: of the command.
-        base: the folder where relative paths in the command begin.
+        words: the words of the command.
+        base: the folder for relative paths in the command.
     """
 
     project: Path
@@ -60,7 +60,7 @@ class Program:
 
     @property
     def name(self) -> str:
-        """The name of the experiment: that of the program."""
+        """Name of the experiment, derived from the program's."""
         stems = [path.stem for path in self._paths]
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", (stems or [""])[0]).strip("-._")[:60]
         try:
@@ -70,18 +70,18 @@ class Program:
 
     @property
     def command(self) -> list[str]:
-        """The words as a container has them."""
+        """The words with the paths of the container."""
         first, *others = map(self._in_container, self.words)
         return ["python3" if _PYTHON.fullmatch(first) else first, *others]
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that it needs."""
+        """Variables that the program needs."""
         return {"PYTHONPATH": "/workloads"} if "-m" in self.words else {}
 
     @property
     def launcher(self) -> str:
-        """The launcher that a program of the command needs; `plain` if none is recognised."""
+        """Launcher that the program needs; `plain` if none is recognised."""
         for text in self._texts():
             for launcher, pattern in LAUNCHERS.items():
                 if re.search(pattern, text, re.MULTILINE):
@@ -90,11 +90,11 @@ class Program:
 
     @property
     def image(self) -> str:
-        """The image of Argosy that has what the program imports."""
+        """Argosy's image with the packages that the program imports."""
         return TENSORFLOW if any(map(_IMPORTS_TENSORFLOW.search, self._texts())) else TORCH
 
     def _texts(self) -> Iterator[str]:
-        """Yield the beginnings of the files that the command names."""
+        """Yield the first bytes of the files in the command, as text."""
         for path in self._paths:
             if path.is_file():
                 with path.open("rb") as file:
@@ -102,7 +102,7 @@ class Program:
 
     @property
     def _paths(self) -> list[Path]:
-        """The files and folders that the command names, and the module of `python -m`."""
+        """Files and folders in the command, and the module of `python -m`."""
         words = list(self.words)
         if "-m" in words[1:-1]:
             module = words[words.index("-m") + 1].replace(".", "/")
@@ -116,7 +116,7 @@ class Program:
         return f"{name}/workloads/{inside}" if inside else word
 
     def _inside(self, word: str) -> str:
-        """Return the path of a file or folder in /workloads; empty if a word names none, or the folder."""
+        """Return a word's path below /workloads; "" if it is not an existing file or folder there."""
         if not word or word[:1] == "-" or "\0" in word:
             return ""
         folder = os.path.normpath(workloads_folder(self.project))
@@ -126,7 +126,7 @@ class Program:
 
 
 def is_there(path: Path) -> bool:
-    """Return whether there is such a file or folder; a word of a command may be longer than names are."""
+    """Return whether the file or folder exists; a word may be too long for a file name."""
     try:
         return path.exists()
     except OSError:

@@ -1,39 +1,36 @@
-"""Costs of computing on a site: slurm/<site>/costs.yaml, for the report alone.
+"""slurm/<site>/costs.yaml: prices and carbon of a site, for the report.
 
-It stands beside site.yaml and not in it, so that another price plans no run anew.
+It is separate from site.yaml so that a changed price reruns nothing.
 """
 
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from argosy.site.values import Text
-from argosy.validation import describe
+from argosy.validation import Model, describe
 from argosy.yaml_file import read_yaml
 from argosy_common.errors import ArgosyError
 
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Costs(BaseModel):
-    """Prices and carbon; missing values are left out of the report."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class Costs(Model):
+    """Prices and carbon; the report omits missing values."""
 
     price_per_node_hour: NotNegative | None = None
     currency: Text | None = None
     carbon_g_per_kwh: NotNegative | None = None
     peak_tflops_per_node: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """Peak in the precision of the training."""
+    """Peak TFLOP/s of a node in the training's precision."""
     pue: Annotated[float, Field(ge=1, allow_inf_nan=False)] | None = None
     """Power usage effectiveness: the site's energy divided by its computers' energy."""
     source: Text | None = None
-    """Where these numbers come from, for the report."""
+    """Source of these numbers, for the report."""
 
     @model_validator(mode="after")
     def price_in_a_currency(self) -> "Costs":
-        """Refuse a number alone, which is no price."""
         if self.price_per_node_hour is not None and self.currency is None:
             raise ValueError("price_per_node_hour needs a currency")
         return self
@@ -43,7 +40,7 @@ def read_costs(path: Path) -> Costs:
     """Read and validate costs.yaml.
 
     Raises:
-        ArgosyError: when it cannot be read, is not YAML, or holds wrong keys or values.
+        ArgosyError: if it is unreadable, not YAML, or has wrong keys or values.
     """
     try:
         return Costs.model_validate(read_yaml(path) or {})

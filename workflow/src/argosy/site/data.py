@@ -1,44 +1,31 @@
-"""Where a site has the data that studies name: slurm/<site>/data.yaml.
-
-It stands beside site.yaml, so that config.yaml is the same at every site.
-"""
+"""slurm/<site>/data.yaml: the paths of named data at a site, so that config.yaml is the same everywhere."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    RootModel,
-    ValidationError,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, RootModel, ValidationError
 
 from argosy.site.values import Key
-from argosy.validation import describe
+from argosy.validation import Model, describe
 from argosy.yaml_file import read_yaml
 from argosy_common.errors import ArgosyError
 from argosy_common.host_paths import host_path
 
 
 def _long_form(value: Any) -> Any:
-    """Accept the path alone."""
+    """Expand a path alone to a mapping."""
     if not isinstance(value, str | dict):
-        raise ValueError("write a path of the host")
+        raise ValueError("write a host path")
     return {"from": value} if isinstance(value, str) else value
 
 
-class DataPlace(BaseModel):
+class DataPlace(Model):
     """A folder or file of the site."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     source: Annotated[str, Field(alias="from"), AfterValidator(host_path)]
-    """Its path, which may hold variables such as $SCRATCH."""
+    """Host path, which may contain variables such as $SCRATCH."""
     stage: Literal["shared", "node"] = "shared"
-    """node: each node copies it to its own disk, for each experiment that names it."""
+    """node: each node copies the data to its local disk, for every experiment that uses it."""
 
 
 class DataPlaces(RootModel[dict[Key, Annotated[DataPlace, BeforeValidator(_long_form)]]]):
@@ -46,10 +33,10 @@ class DataPlaces(RootModel[dict[Key, Annotated[DataPlace, BeforeValidator(_long_
 
 
 def read_data(path: Path) -> dict[str, DataPlace]:
-    """Return the data in a data.yaml by name; none if there is no such file.
+    """Read data.yaml into a mapping by name; empty if there is no such file.
 
     Raises:
-        ArgosyError: when it cannot be read, is not YAML, or holds wrong names or paths.
+        ArgosyError: if it is unreadable, not YAML, or has wrong names or paths.
     """
     if not path.exists():
         return {}

@@ -1,23 +1,17 @@
-"""The differences between clusters: slurm/<site>/site.yaml.
+"""Keys of slurm/<site>/site.yaml.
 
-A site is data. Its batch options are those of sbatch by their long names, given at three levels
-(site, hardware, queue), where the inner level wins; `null` takes away a line that Argosy would write.
-What is not known of a site stays out: then Argosy checks nothing there, and Slurm decides.
+Batch options have sbatch's long names. They are given at three levels: a queue overrides hardware, which
+overrides the site. `null` removes a line that Argosy would write. Without a key, Argosy checks nothing and
+Slurm decides.
 """
+
+# ruff: noqa: RUF012 - pydantic copies defaults
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
 from argosy.site.values import (
     TO_FILL_IN,
@@ -28,38 +22,40 @@ from argosy.site.values import (
     Options,
     Text,
     keys_to_fill_in,
+)
+from argosy.validation import (
+    AS_WRITTEN,
+    Count,
+    Mebibytes,
+    Model,
+    Seconds,
+    Value,
+    describe,
     printable,
 )
-from argosy.validation import AS_WRITTEN, Count, Mebibytes, Seconds, Value, describe
 from argosy.yaml_file import read_yaml
 from argosy_common.errors import ArgosyError
 
 LOCAL = "local"
-"""The scheduler without a cluster: jobs are processes of this machine."""
-
-
-class Model(BaseModel):
-    """Immutable, and strict about unknown keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+"""The scheduler that runs jobs as processes of this machine."""
 
 
 class Source(Model):
-    """Where facts of a site come from."""
+    """A source of a site's values."""
 
     where: Text
-    """The page, repository or person."""
+    """Page, repository or person."""
     grade: Literal["A", "B", "C"]
-    """A: the operator's documentation; B: configuration that a third project keeps; C: a user's notes."""
+    """A: the operator's documentation; B: a third project's configuration; C: a user's notes."""
     date: Text | None = None
     """Date of the page or its last change; None if unknown."""
 
 
 class Hardware(Model):
-    """One kind of node: what jobs may use of it, and the options that request it."""
+    """One kind of node: its resources for jobs, and the options that request it."""
 
     architecture: Literal["x86_64", "aarch64"]
-    """The processors, as `uname -m` names them."""
+    """Processor architecture, as printed by `uname -m`."""
     cores: Count | None = None
     """Cores of a node that jobs may request."""
     threads_per_core: Count = 1
@@ -69,23 +65,23 @@ class Hardware(Model):
     gpus: Annotated[int, Field(ge=0, strict=True)] = 0
     """GPUs of a node; a MIG slice counts as a GPU."""
     gpu: Text | None = None
-    """The model of the GPU, in words."""
+    """Model of the GPU."""
     account: Text | None = None
-    """The account, if it differs from the site's."""
+    """Account, if it differs from the site's."""
     options: Options = {}
-    """Options of sbatch that request it."""
+    """Options of sbatch that request this hardware."""
 
 
 class Limit(Model):
-    """The longest wall time of jobs of up to `nodes` nodes; None: no known limit."""
+    """A limit on the wall time of jobs by their size."""
 
     nodes: Count | None = None
-    """The largest number of nodes with this limit."""
+    """Largest number of nodes with this limit; None: any number."""
     time: Seconds | None = None
-    """The longest wall time."""
+    """Longest wall time; None: no known limit."""
 
     def holds(self, nodes: int) -> bool:
-        """Return whether it is the limit of a job of that size."""
+        """Return whether the limit covers a job of `nodes` nodes."""
         return self.nodes is None or nodes <= self.nodes
 
 
@@ -93,22 +89,22 @@ class Queue(Model):
     """A way into the cluster: usually a partition, a QoS or both."""
 
     hardware: Annotated[tuple[Text, ...], Field(min_length=1)]
-    """Kinds of nodes that it leads to."""
+    """Names of its kinds of nodes."""
     options: Options = {}
-    """Options of sbatch that choose it."""
+    """Options of sbatch that select this queue."""
     limits: tuple[Limit, ...] = ()
-    """By rising node count; the first one that covers a job's nodes applies."""
+    """Limits by rising node count; the first one that covers a job's nodes applies."""
     only_by_name: bool = False
-    """Only for runs that name it, for instance because it is for tests or preemptible."""
+    """Use this queue only for runs that name it, for example a test or preemptible queue."""
     gpus_only: bool = False
     """Whether it rejects jobs without GPUs."""
     whole_nodes_from: Count | None = None
-    """The number of nodes from which jobs must use all GPUs of each node."""
+    """Jobs of this many nodes or more must use all GPUs of each node."""
 
     @field_validator("limits")
     @classmethod
     def rising(cls, limits: tuple[Limit, ...]) -> tuple[Limit, ...]:
-        """Refuse limits that do not rise, or two for one size."""
+        """Refuse unsorted limits, and two limits for one size."""
         counts = [limit.nodes for limit in limits]
         known = [count for count in counts if count is not None]
         if None in counts[:-1] or known != sorted(set(known)):
@@ -117,75 +113,74 @@ class Queue(Model):
 
 
 class Images(Model):
-    """Where nodes take images from, and where images are built."""
+    """Staging, engine and build place of images."""
 
     stage: Literal["shared", "node", "memory"] = "shared"
-    """shared: used from the file system where it was built; node: unpacked once on each node's own
-    disk, and kept there for the next jobs; memory: unpacked in each node's memory, for the job."""
+    """shared: use images on the shared file system; node: unpack them once on each node's local disk, and
+    keep them for the next jobs; memory: unpack them in each node's memory, for one job."""
     folder: Folder | None = None
-    """With `stage: node` of images or data, the folder of the node's disk; may hold variables. None: the
-    site's tmpdir."""
+    """Folder on the node's disk for `stage: node` of images or data, with variables. None: tmpdir."""
     cache_size: Mebibytes = 50 * 1024
-    """With `stage: node`, what a user's kept images and data may take there, in MiB; the least recently
-    used go."""
+    """Limit for a user's images and data on a node with `stage: node`, in MiB; the least recently used ones
+    are evicted."""
     engine: Literal["runc", "crun", "apptainer", "proot", "proot-ptrace"] | None = None
-    """What starts containers; None: the fastest of those that isolate and work on a node, as measured
-    there. proot does not isolate, in either way; it is taken by itself only where nothing else works."""
+    """Container engine; None: the fastest working engine with isolation, as measured on a node. proot does
+    not isolate, and is the default only if nothing else works."""
     build: Literal["login", "job"] = "login"
-    """Where the workflow builds images: where Snakemake runs, or on a compute node."""
+    """Where the workflow builds images: login: where Snakemake runs; job: on a compute node."""
 
 
 class Site(Model):
-    """One cluster, or this machine."""
+    """A cluster, or this machine."""
 
     scheduler: Key
-    """The scheduler: `slurm`, `local`, or another installed one (docs/schedulers.md)."""
+    """`slurm`, `local`, or another installed scheduler (docs/schedulers.md)."""
     cluster_name: Text | None = None
-    """The scheduler's name of the cluster, by which `argosy site here` finds it."""
+    """The scheduler's name for the cluster; `argosy site here` finds the site by it."""
     interface: Text | None = None
-    """Network interface over which the nodes reach each other; runs need it."""
+    """Network interface between the nodes; required for runs."""
     host_suffix: Annotated[str, AfterValidator(printable)] = ""
-    """Suffix of a node's name that selects its address on that interface."""
+    """Suffix of a node's host name that selects its address on that interface."""
     account_required: bool = False
-    """Whether a job without an account is an error."""
+    """Whether to refuse jobs without an account."""
     account: Text | None = None
-    """The account to charge."""
+    """Account to charge."""
     tmpdir: Folder = "/tmp"
-    """Local folder of a node for temporary files; may hold variables such as $SLURM_TMPDIR."""
+    """Local folder of a node for temporary files; may contain variables such as $SLURM_TMPDIR."""
     absent_folders: Mapping[Folder, Text] = {}
     """Folders of login nodes that compute nodes lack, with the remedy."""
     images: Images = Images()
-    """Where nodes take images from, and where images are built."""
+    """Staging, engine and build place of images."""
     options: Options = {}
-    """Options of sbatch of every job."""
+    """Options of sbatch for every job."""
     unsupported_options: Mapping[OptionName, Text] = {}
-    """Options that the site rejects, with its reasons."""
+    """Options that the site rejects, with reasons."""
     srun: tuple[Argument, ...] = ()
-    """Arguments of the `srun` that starts a task on each node."""
+    """Extra arguments for the `srun` that starts a task on each node."""
     mpi: Annotated[str | None, Field(pattern=r"^[a-z][a-z0-9_]*$")] = None
-    """The type of `srun --mpi` that starts the site's own MPI, for `launcher: srun`; one that
-    `srun --mpi=list` names. None: no such runs."""
+    """Type of `srun --mpi` for the site's own MPI, as listed by `srun --mpi=list`; for `launcher: srun`.
+    None: no such runs."""
     same_allocation: bool = True
-    """Whether a job may hold several runs, one after another: the launcher has to start on fewer nodes than
-    the job has."""
+    """Whether a job may hold several runs, one after another; the launcher must then start on fewer nodes
+    than the job has."""
     environment: Mapping[Text, Text] = {}
     """Variables of the ranks."""
     variables: Mapping[Key, Value] = {}
-    """Values for commands and variables of experiments, which name them as {site.NAME}."""
+    """Values for {site.NAME} in commands and variables of experiments."""
     avoid_bad_nodes: bool = True
-    """Whether jobs avoid a node on which runs of the driver failed in a way that no other node shares."""
+    """Whether jobs avoid a node on which this driver's runs failed as on no other node."""
     hardware: Mapping[Key, Hardware] = {}
-    """In the order in which they are tried."""
+    """Kinds of nodes by name; the first that fits is used."""
     queues: Mapping[Key, Queue] = {}
-    """In the order in which they are tried."""
+    """Queues by name; the first that accepts a job is used."""
     operator: Text | None = None
-    """The operator and its country."""
+    """Operator and country."""
     contact: Text | None = None
-    """The address of its documentation or help desk."""
+    """Address of the documentation or help desk."""
     sources: tuple[Source, ...] = ()
-    """Where the values come from."""
+    """Sources of these values."""
     tried: Text | None = None
-    """When Argosy last ran there; None: not yet."""
+    """Date of Argosy's last run at the site; None: never."""
 
     @model_validator(mode="after")
     def whole(self) -> "Site":
@@ -195,7 +190,7 @@ class Site(Model):
         if self.scheduler == LOCAL and self.images.build == "job":
             raise ValueError("images.build: `scheduler: local` cannot build in a job")
         if self.scheduler != "slurm" and self.mpi:
-            raise ValueError("mpi: only Slurm starts tasks of MPI, by `srun --mpi`: leave it out")
+            raise ValueError("mpi: only Slurm starts MPI tasks, by `srun --mpi`: remove this key")
         for name, queue in self.queues.items():
             if unknown := set(queue.hardware) - set(self.hardware):
                 raise ValueError(
@@ -211,7 +206,7 @@ class Site(Model):
         return self
 
     def all_options(self) -> list[tuple[str, Options]]:
-        """Return the options of every level, with the key under which they stand."""
+        """Return (key, options) for every level."""
         return [
             ("options", self.options),
             *((f"hardware.{name}.options", each.options) for name, each in self.hardware.items()),
@@ -223,10 +218,12 @@ def read_site(folder: Path) -> Site:
     """Read and validate the `site.yaml` of a site's folder.
 
     Raises:
-        ArgosyError: when it is missing, not YAML, or holds wrong keys or values.
+        ArgosyError: if it is missing, not YAML, or has wrong keys or values.
     """
     path = folder / "site.yaml"
     if not path.is_file():
+        if misnamed := next((each.name for each in folder.glob("site.y*ml")), ""):
+            raise ArgosyError(f"{path}: there is no such file", f"rename {misnamed} to site.yaml")
         known = sorted(entry.parent.name for entry in folder.parent.glob("*/site.yaml"))
         raise ArgosyError(f"{path}: there is no such site", f"there are {', '.join(known)}")
     try:

@@ -1,4 +1,4 @@
-"""The sites of a project in a few words: hardware, operator and contact."""
+"""Short descriptions of a project's sites: hardware, operator and contact."""
 
 import re
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ NO_SITES = ("templates", "mycluster")
 
 @dataclass(frozen=True)
 class SiteOverview:
-    """A site in words.
+    """A site's description, as text; "" for unknown values.
 
     Args:
-        operator: who runs it, and where; "" where that is not said.
-        nodes: its kinds of nodes.
-        devices: the models of its GPUs, in short; "" where it has none.
-        lacks: keys that are left for its user to fill in.
-        checked: the newest date of what it was written from; "" where none bears one.
-        tried: when Argosy last ran there; "": not yet.
-        contact: where its users ask.
+        operator: operator and country.
+        nodes: kinds of nodes.
+        devices: models of its GPUs.
+        lacks: keys that the user has to fill in.
+        checked: newest date of its sources.
+        tried: date of Argosy's last run there.
+        contact: address of the help desk.
     """
 
     name: str
@@ -44,12 +44,12 @@ def site_names(slurm: Path) -> list[str]:
 
 
 def overview(slurm: Path) -> list[SiteOverview]:
-    """Return the sites in a folder, by name; raises ArgosyError for one that cannot be read."""
+    """Describe all sites in a folder, sorted by name; raises ArgosyError if one is unreadable."""
     return [of_site(slurm, name) for name in site_names(slurm)]
 
 
 def of_site(slurm: Path, name: str) -> SiteOverview:
-    """Return a site in words; raises ArgosyError when its file cannot be read."""
+    """Describe a site; raises ArgosyError if its file is unreadable."""
     try:
         site = read_site(slurm / name)
     except ArgosyError as problem:
@@ -74,7 +74,7 @@ def of_site(slurm: Path, name: str) -> SiteOverview:
 
 
 def _nodes(site: Site) -> list[str]:
-    """Return each kind of node once: its processor's architecture, and its GPUs."""
+    """Return architecture and GPUs of each kind of node, without duplicates."""
     kinds: dict[str, None] = {}
     for entry in site.hardware.values():
         plural = "s" if entry.gpus > 1 else ""

@@ -1,4 +1,4 @@
-"""Places a job on a site: first the kind of node for its ranks, then a queue that takes it."""
+"""Places a job on a site: first the kind of node for its ranks, then a queue that accepts it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,13 +31,13 @@ class Placement:
 
 
 def place(site: Site, request: Request, hardware: str | None, queue: str | None) -> Placement:
-    """Choose the first kind of node that suits the ranks, then its first queue that takes the job.
+    """Choose the first kind of node that fits the ranks, then its first queue that accepts the job.
 
-    The size of the job has no say in the kind of node: points of one study are to be compared. A
-    `hardware` or `queue` given by name is taken or refused, never replaced.
+    The number of nodes does not affect the kind of node, so that sizes of a study stay comparable. A named
+    `hardware` or `queue` is used or refused, never replaced.
 
     Raises:
-        ArgosyError: saying why each candidate does not suit.
+        ArgosyError: with the reason against each candidate.
     """
     if site.scheduler == LOCAL:
         return Placement(None, None, None, None)
@@ -47,10 +47,10 @@ def place(site: Site, request: Request, hardware: str | None, queue: str | None)
 
 
 def gpus_of_a_node(site: Site, rank: Request, hardware: str | None, queue: str | None) -> int:
-    """Return the GPUs of the first kind of node that has some; 0: none has.
+    """Return the GPUs per node of the first kind of node with GPUs; 0 if there is none.
 
     Raises:
-        ArgosyError: `hardware` or `queue` is none of the site's, or a `rank` on each GPU does not fit.
+        ArgosyError: if the site lacks `hardware` or `queue`, or a node cannot fit a `rank` on each GPU.
     """
     for name in _candidates(site, hardware, queue):
         kind = site.hardware[name]
@@ -79,7 +79,7 @@ def _choose_hardware(site: Site, request: Request, wanted: str | None, queue: st
     for name, reason in why.items():
         if reason is None and (wanted or bool(site.hardware[name].gpus) == bool(request.gpus)):
             return name
-    # A node with idle GPUs is better than none.
+    # Fall back to nodes whose GPUs stay idle.
     for name, reason in why.items():
         if reason is None:
             return name
@@ -109,13 +109,11 @@ def _choose_queue(site: Site, request: Request, hardware: str, wanted: str | Non
 
 
 def _remedy(why: Mapping[str, Sequence["_Refusal"]]) -> str:
-    """Return the remedy: queues that take the job by name, or else the keys to reduce."""
+    """Return a hint: queues that accept the job by name, or else the keys to reduce."""
     by_name = [name for name, found in why.items() if found == [_ONLY_BY_NAME]]
     if by_name:
         others = f" (or {', '.join(by_name[1:])})" if by_name[1:] else ""
-        return (
-            f"write `queue: {by_name[0]}`{others} into config.yaml: jobs only get there by its name"
-        )
+        return f"write `queue: {by_name[0]}`{others} into config.yaml: jobs must name this queue"
     keys = dict.fromkeys(each.key for found in why.values() for each in found if each.key)
     if not keys:
         return "name it in `queues.*.hardware` of the site's file"
@@ -129,16 +127,16 @@ def _check_name(key: str, name: str | None, known: list[str]) -> None:
 
 def _what_it_lacks(hardware: Hardware, request: Request) -> Iterator[str]:
     if request.gpus > hardware.gpus:
-        yield f"{hardware.gpus} GPUs a node of {request.gpus} needed"
+        yield f"{hardware.gpus} GPUs per node, {request.gpus} needed"
     if hardware.cores is not None and request.cpus > hardware.cores:
-        yield f"{hardware.cores} cores a node of {request.cpus} needed"
+        yield f"{hardware.cores} cores per node, {request.cpus} needed"
     if hardware.memory is not None and request.memory > hardware.memory:
-        yield f"{hardware.memory} MiB a node of {request.memory} needed"
+        yield f"{hardware.memory} MiB per node, {request.memory} needed"
 
 
 @dataclass(frozen=True)
 class _Refusal:
-    """Why a queue refuses a job, and the experiment's key behind it, if any."""
+    """A queue's reason to refuse a job, and the experiment's key to change; "" if none."""
 
     words: str
     key: str = ""
@@ -153,11 +151,11 @@ def _refusals(
     if queue.only_by_name and not named:
         yield _ONLY_BY_NAME
     if queue.gpus_only and not request.gpus:
-        yield _Refusal("takes no jobs without GPUs", "resources.gpus_per_rank")
+        yield _Refusal("refuses jobs without GPUs", "resources.gpus_per_rank")
     whole = queue.whole_nodes_from
     if whole is not None and whole <= request.nodes and request.gpus < hardware.gpus:
         yield _Refusal(
-            f"jobs of {_count_of_nodes(whole)} or more have to use all {hardware.gpus} GPUs of each, "
+            f"jobs of {_count_of_nodes(whole)} or more must use all {hardware.gpus} GPUs of each, "
             f"not {request.gpus}",
             "resources.gpus_per_rank",
         )

@@ -1,4 +1,4 @@
-"""Text in a site's file: names, options of sbatch with their values, folders."""
+"""Checks of values in site.yaml: names, options of sbatch, folders."""
 
 import re
 import string
@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
+
+from argosy.validation import printable
 
 OPTION_FIELDS = (
     "nodes",
@@ -24,20 +26,20 @@ OPTION_FIELDS = (
 OF_THE_RUN = {
     "account": "write it as `account`, of the site or of its hardware",
     "array": "a run is one job",
-    "chdir": "jobs are found again by their folder",
+    "chdir": "Argosy finds jobs by their folder",
     "cluster": "Argosy works with the cluster of the login node; see docs/porting.md",
     "clusters": "Argosy works with the cluster of the login node; see docs/porting.md",
     "cluster-constraint": "Argosy works with the cluster of the login node; see docs/porting.md",
-    "job-name": "jobs are found again by their name",
+    "job-name": "Argosy finds jobs by their name",
     "nodes": "it comes from scale.nodes of the experiment",
-    "ntasks": "a job has one task a node",
-    "output": "logs lie in the run's folder",
+    "ntasks": "a job has one task per node",
+    "output": "logs are in the run's folder",
     "time": "it comes from resources.time of the experiment",
 }
-"""Options that no site may change, with reasons."""
+"""Options that a site cannot set, with reasons."""
 
 TO_FILL_IN = "?"
-"""The mark in a template file for values that its user has to fill in."""
+"""Placeholder in a template file for values that the user has to fill in."""
 
 OPTION = re.compile(r"[a-z][a-z0-9-]*")
 KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -45,7 +47,7 @@ FOLDER = re.compile(r"(?:/|\$[A-Z_][A-Z0-9_]*)[A-Za-z0-9_./$-]*")
 
 
 def keys_to_fill_in(content: Any, key: str = "") -> list[str]:
-    """Return the keys of a file that still have to be filled in, in order."""
+    """Return the keys of a file that the user still has to fill in, in order."""
     if isinstance(content, Mapping):
         parts = [(f"{key}.{name}" if key else str(name), each) for name, each in content.items()]
     elif isinstance(content, list):
@@ -55,22 +57,15 @@ def keys_to_fill_in(content: Any, key: str = "") -> list[str]:
     return [found for name, each in parts for found in keys_to_fill_in(each, name)]
 
 
-def printable(value: str) -> str:
-    """Accept one line of text; a line break would begin another line of the script."""
-    if not value.isprintable():
-        raise ValueError("may not contain line breaks or control characters")
-    return value
-
-
 def key_name(name: str) -> str:
-    """Accept a name by which config.yaml can choose."""
+    """Accept a name of hardware, a queue or a variable."""
     if not KEY.fullmatch(name):
         raise ValueError("a name may contain letters, digits, '.', '_' and '-'")
     return name
 
 
 def option_name(name: str) -> str:
-    """Accept the long name of an option of sbatch that is the site's to set."""
+    """Accept the long name of an sbatch option that a site may set."""
     if not OPTION.fullmatch(name):
         raise ValueError("write the long name of an option of sbatch, without dashes")
     if name in OF_THE_RUN:
@@ -79,7 +74,7 @@ def option_name(name: str) -> str:
 
 
 def option_value(value: Any) -> Any:
-    """Accept text whose fields in braces there are, a whole number, true or null."""
+    """Accept text with known fields in braces, an integer, true or null."""
     if isinstance(value, str) and value:
         return _known_fields(printable(value))
     if value is False:
@@ -99,7 +94,7 @@ def argument(value: str) -> str:
 
 
 def folder(value: str) -> str:
-    """Accept an absolute folder that stays one word in a script, whose variables are to be expanded."""
+    """Accept an absolute folder, perhaps with variables, that stays one word in a script."""
     if not FOLDER.fullmatch(value):
         raise ValueError("write an absolute folder, which may contain variables such as $USER")
     return value
@@ -116,7 +111,7 @@ def _known_fields(value: str) -> str:
             if form or conversion:
                 raise ValueError(f"write {{{name}}} with nothing else in the braces")
     except ValueError as problem:
-        raise ValueError(f"{problem} (a brace itself is written twice)") from None
+        raise ValueError(f"{problem} (write a literal brace twice)") from None
     return value
 
 

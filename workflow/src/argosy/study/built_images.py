@@ -1,8 +1,8 @@
-"""An image that config.yaml describes by another image and packages, without a Containerfile.
+"""Images described in config.yaml by a base image and packages, without a Containerfile.
 
-Argosy writes its Containerfile into `resources/images/<name>/`, with copies of the files that it uses, and
-builds it as every other one. Nothing of a configuration becomes a part of a shell's line: names of Debian
-packages hold no character that means anything there, and names of files are words in JSON.
+Argosy writes the Containerfile and copies of its files into `resources/images/<name>/`, and builds it like
+any other. No configuration text becomes shell code: Debian package names have no special characters, and
+file names are JSON strings.
 """
 
 import hashlib
@@ -14,18 +14,11 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated
 from urllib.parse import quote
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from argosy.study.image_names import LONGEST, REGISTRY, archive_of, image_name, is_taken
 from argosy.study.requirements import CONDA, UV_LOCK, Listed, check_path, read_lists
+from argosy.validation import NAME, Model
 from argosy_common.errors import ArgosyError
 from argosy_common.files import write_text
 
@@ -36,7 +29,7 @@ _PYTHON = (
     *("env", "PIP_BREAK_SYSTEM_PACKAGES=1", "PIP_ROOT_USER_ACTION=ignore", "PIP_NO_INPUT=1"),
     *("PIP_DISABLE_PIP_VERSION_CHECK=1", "python3"),
 )
-"""The image is the program's alone, so that no packages of its distribution need protection."""
+"""pip may overwrite the distribution's packages: only this program uses the image."""
 _PIP = (*_PYTHON, "-m", "pip", "install")
 _CONDA_PREFIX = "/opt/argosy/conda"
 _CONDA_CACHE = "/var/cache/conda"
@@ -53,16 +46,15 @@ RUN apt-get update \\
  && rm -rf /var/lib/apt/lists/*"""
 _PACKAGE = re.compile("[a-z0-9][a-z0-9+.-]*")
 _PACKAGE_SCHEMA = {"type": "string", "pattern": f"^{_PACKAGE.pattern}$"}
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def _base(value: str) -> str:
-    """Accept a folder of containers/, an image of a registry and an archive."""
+    """Accept a folder of containers/, a registry image or an archive."""
     if archive_of(value) and value.isprintable():
         return value
     if value.startswith(REGISTRY) and value.isprintable() and " " not in value:
         return value
-    if is_taken(value) or not _NAME.fullmatch(value):
+    if is_taken(value) or not NAME.fullmatch(value):
         raise ValueError(
             "write a folder of containers/, an image of Argosy, docker://HOST/NAME:TAG or an archive"
         )
@@ -70,16 +62,14 @@ def _base(value: str) -> str:
 
 
 def _package(value: str) -> str:
-    """Accept the name of a Debian package, which no shell reads as anything else."""
+    """Accept a Debian package name, which has no character special to a shell."""
     if not _PACKAGE.fullmatch(value):
-        raise ValueError("is no name of a Debian package, such as libgl1")
+        raise ValueError("is not the name of a Debian package, such as libgl1")
     return value
 
 
-class BuiltImage(BaseModel):
-    """An image to be made of another one and packages."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class BuiltImage(Model):
+    """An image built from another image and packages."""
 
     base: Annotated[str, Field(alias="from"), AfterValidator(_base)]
     """Image to start from: a folder of containers/, one of Argosy, docker://HOST/NAME:TAG or an archive."""
@@ -94,32 +84,32 @@ class BuiltImage(BaseModel):
 
     @model_validator(mode="after")
     def adds_something(self) -> "BuiltImage":
-        """Refuse an image that is its base."""
+        """Refuse an image that adds nothing to its base."""
         if not (self.python or self.system):
             raise ValueError(f"add python or system, or write image: {self.base}")
         return self
 
     @property
     def described(self) -> str:
-        """The image in JSON, as the configuration has it."""
+        """The configuration's mapping as JSON."""
         return self.model_dump_json(by_alias=True, exclude_defaults=True)
 
     @property
     def name(self) -> str:
-        """The name of its folder in resources/images/. It depends on the description alone."""
+        """Folder name in resources/images/; it depends only on the description."""
         digest = hashlib.sha256(self.described.encode()).hexdigest()[:_DIGEST]
         return f"{image_name(self.base)[: LONGEST - _DIGEST - 1]}-{digest}"
 
     @property
     def folder_of_base(self) -> str | None:
-        """The folder of containers/ that it is built upon; None: its base comes from elsewhere."""
+        """Base image's folder in containers/; None for a registry image or an archive."""
         return None if is_taken(self.base) else self.base
 
     def inputs(self, project: Path) -> list[Path]:
-        """Return the files of the project that it is made of.
+        """Return the project's files that the image needs.
 
         Raises:
-            ArgosyError: if one of them is missing, lies outside of the project or cannot be installed.
+            ArgosyError: if a file is missing, outside the project or cannot be installed.
         """
         archive = archive_of(self.base)
         if archive and not (project / archive).is_file():
@@ -130,14 +120,10 @@ class BuiltImage(BaseModel):
         return [*files, *dict.fromkeys(each.source for each in self._lists(project).values())]
 
     def write(self, project: Path) -> None:
-        """Write its Containerfile, with copies of its files.
-
-        Raises:
-            ArgosyError: as `inputs`.
-        """
+        """Write the Containerfile, with copies of the image's files; raises ArgosyError as for `inputs`."""
         for path, text in self._texts(project).items():
             write_text(path, text)
-            # Modes count as a change for a build, and ARGOSY_UMASK may differ.
+            # A build treats another mode as a change, and ARGOSY_UMASK may differ.
             path.chmod(0o600)
 
     def is_outdated(self, project: Path) -> bool:
@@ -157,7 +143,7 @@ class BuiltImage(BaseModel):
         return {_folder(project, self.name) / name: text for name, text in texts.items()}
 
     def explain(self, problem: ArgosyError) -> ArgosyError:
-        """Return the problem of a build with the keys that the image comes from."""
+        """Add the image's packages and base to a build error."""
         wanted = " and ".join(filter(None, (self.python, ", ".join(self.system))))
         return problem.at(f"image of {wanted} upon {self.base}")
 
@@ -188,7 +174,7 @@ class BuiltImage(BaseModel):
 
 
 def written_image(project: Path, name: str) -> BuiltImage | None:
-    """Return the description of an image whose Containerfile was written; None for every other image."""
+    """Read the description back from a generated Containerfile; None for any other image."""
     try:
         with (_folder(project, name) / "Containerfile").open(encoding="utf-8") as file:
             line = file.readline()
@@ -199,14 +185,14 @@ def written_image(project: Path, name: str) -> BuiltImage | None:
 
 
 def described_files(project: Path) -> list[str]:
-    """Return the project's files that its written images are made of, if they are still there."""
+    """Return the existing project files that generated Containerfiles use."""
     names = [
         path.parent.name for path in sorted(_folder(project, "x").parent.glob("*/Containerfile"))
     ]
     images = [found for name in names if (found := written_image(project, name))]
     files: dict[Path, None] = {}
     for image in images:
-        # An image of an earlier configuration.
+        # The image may belong to an earlier configuration.
         with suppress(ArgosyError):
             files |= dict.fromkeys(each.source for each in image._lists(project).values())
     return [str(path.relative_to(project)) for path in files]

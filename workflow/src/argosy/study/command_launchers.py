@@ -1,7 +1,7 @@
 """Launchers in a command: Argosy starts the ranks, so a second launcher would start them again, or hang.
 
-A command is read as a shell would read it, through wrappers such as `env X=1` and texts of `bash -c`, and
-is never run. What a script starts is not looked at.
+The command is parsed as a shell would, through wrappers such as `env X=1` and `bash -c`, and never run.
+Scripts are not searched.
 """
 
 import re
@@ -14,7 +14,7 @@ RANK_STARTERS = {
 }
 SUBMITTERS = {"sbatch", "salloc", "qsub", "bsub"}
 WORKER_STARTERS = {"torchrun", "deepspeed", "torch.distributed.run", "torch.distributed.launch"}
-"""They start the workers of one node, and find the other nodes by options."""
+"""Launchers of the workers of one node; options name the other nodes."""
 
 OF_OTHER_NODES = re.compile(
     r"--(?:rdzv|master|main)[-_](?:endpoint|addr|process[-_]ip)\b|--hostfile\b|--deepspeed_hostfile\b"
@@ -24,7 +24,7 @@ SHELLS = {"bash", "sh", "dash", "zsh", "ksh"}
 PYTHON = re.compile(r"python[\d.]*")
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 SEPARATOR = re.compile(r"&{1,2}|[<>]*[;|()][;&|()<>]*")
-"""Between simple commands; >&, as in 2>&1, is none."""
+"""Separators of simple commands; >&, as in 2>&1, is not one."""
 KEYWORDS = {"if", "then", "elif", "else", "while", "until", "do", "!", "{"}
 
 WRAPPERS: Mapping[str, tuple[frozenset[str], int]] = {
@@ -50,26 +50,26 @@ WRAPPERS: Mapping[str, tuple[frozenset[str], int]] = {
         ("catchsegv", "", 0),
     )
 }
-"""Programs that start another one: their options with a value, and how many arguments stand before it."""
+"""Programs that start another one: options with a value, and number of arguments before that program."""
 
 
 _OF_RANKS = {"horovod", "torch", "plain"}
-"""Launchers that start the command once a rank, and tell it of no more."""
+"""Launchers that start the command once per rank and pass no node addresses."""
 
 
 def refuse_launchers(
     words: Sequence[str], variables: Iterable[str], ranks: int, launcher: str
 ) -> None:
-    """Refuse a command that starts ranks by itself, or workers that would not find those of other ranks.
+    """Refuse a command that starts ranks itself, or workers that cannot find the other nodes' workers.
 
     Args:
-        words: of the command.
-        variables: names that the experiment sets; those that begin with PET_ are options of torchrun.
-        ranks: of the largest size.
-        launcher: of the experiment.
+        words: the command.
+        variables: names of the experiment's variables; PET_* are options of torchrun.
+        ranks: number of ranks at the largest size.
+        launcher: the experiment's launcher.
 
     Raises:
-        ValueError: naming the launcher, and what Argosy does instead.
+        ValueError: naming the launcher and the key to use instead.
     """
     by_variables = any(each.startswith("PET_") for each in (*variables, *words))
     for command, by_shell in _commands(words, by_shell=False):
@@ -99,14 +99,14 @@ def refuse_launchers(
 
 
 def _finds_others(command: Sequence[str], by_shell: bool) -> bool:
-    """Return whether an option names the other nodes; without a shell, not by a variable."""
+    """Return whether an option names the other nodes; a variable counts only if a shell expands it."""
     if not by_shell and any("$" in word for word in command):
         return False
     return any(map(OF_OTHER_NODES.match, command))
 
 
 def _program(command: Sequence[str]) -> str:
-    """Return the name of the program that a command starts; a module of Python counts as one."""
+    """Return the program that a command starts; for `python -m`, the module."""
     name = command[0].rpartition("/")[2]
     if PYTHON.fullmatch(name) and "-m" in command[1:-1]:
         return command[command.index("-m") + 1]
@@ -116,7 +116,7 @@ def _program(command: Sequence[str]) -> str:
 
 
 def shell_text(words: Sequence[str]) -> str | None:
-    """Return the text of `bash -c` or `eval` that a command, without its wrappers, gives to a shell."""
+    """Return the shell code that a command passes to `bash -c` or `eval`; None if it passes none."""
     return _given_to_shell(_unwrapped(words))
 
 
@@ -142,7 +142,7 @@ def _unwrapped(words: Sequence[str]) -> list[str]:
 
 
 def _commands(words: Sequence[str], *, by_shell: bool) -> Iterator[tuple[list[str], bool]]:
-    """Yield each command without its wrappers, and whether a shell reads it."""
+    """Yield each simple command without its wrappers, and whether a shell parses it."""
     waiting = [([*words], by_shell)]
     while waiting:
         inner, by_shell = waiting.pop()
@@ -155,7 +155,7 @@ def _commands(words: Sequence[str], *, by_shell: bool) -> Iterator[tuple[list[st
 
 
 def _inside(command: Sequence[str], with_value: frozenset[str], arguments: int) -> list[str]:
-    """Return what a wrapper starts."""
+    """Return the command that a wrapper starts."""
     rest = [*command[1:]]
     while rest and (rest[0].startswith("-") or ASSIGNMENT.match(rest[0])):
         rest = rest[2:] if rest[0] in with_value else rest[1:]
@@ -163,7 +163,7 @@ def _inside(command: Sequence[str], with_value: frozenset[str], arguments: int) 
 
 
 def _text_behind_c(command: Sequence[str]) -> str | None:
-    """Return the text that a shell is given by -c; None where it reads a script."""
+    """Return the argument of -c; None if the shell reads a script."""
     for place, word in enumerate(command[1:], 1):
         if re.fullmatch("-[a-z]*c[a-z]*", word):
             return next((each for each in command[place + 1 :] if not each.startswith("-")), None)
@@ -171,7 +171,7 @@ def _text_behind_c(command: Sequence[str]) -> str | None:
 
 
 def _split(text: str) -> Iterator[list[str]]:
-    """Yield the words of each simple command of a shell's text; none where it is not whole."""
+    """Yield the words of each simple command in shell code, up to an unclosed quote."""
     reader = shlex.shlex(text.replace("\n", " ; "), posix=True, punctuation_chars=True)
     reader.wordchars += "$+,:@%!{}[]"
     found: list[str] = []

@@ -1,6 +1,6 @@
-"""Conda's environment.yml: the packages of an image that it lists.
+"""Reads conda's environment.yml for an image.
 
-What it says becomes a file of the image, and errors name positions alone: an address may hold a password.
+Its content becomes a file in the image. Errors give positions, not values: an address may hold a password.
 """
 
 import re
@@ -12,7 +12,7 @@ from argosy_common.errors import ArgosyError
 
 _DEFAULT_CHANNEL = "conda-forge"
 _HINTS = {
-    "prefix": "remove it: an image has a place of its own",
+    "prefix": "remove it: the image has its own prefix",
     "variables": "write them in `environment` of the experiment",
 }
 _KEYS = ("name", "channels", "dependencies")
@@ -24,7 +24,7 @@ _SELECTOR = re.compile(r"#\s*\[.*\b(?:win|linux|osx|unix|py)[0-9]*\b.*\]")
 
 
 class CondaEnvironment(NamedTuple):
-    """What an environment consists of; `pip` are lines of requirements."""
+    """Channels, conda packages, and requirement lines for pip."""
 
     channels: list[str]
     dependencies: list[str]
@@ -32,24 +32,24 @@ class CondaEnvironment(NamedTuple):
 
 
 def parse_environment(text: str, name: str) -> CondaEnvironment:
-    """Return what conda's file `name` lists.
+    """Parse the environment.yml called `name`.
 
     Raises:
-        ArgosyError: if it is no environment, or says what no image can have.
+        ArgosyError: if it is not an environment, or has keys or values that an image cannot have.
     """
     content = parse_yaml(text, name)
     if not (isinstance(content, Mapping) and content.get("dependencies")):
         raise ArgosyError(
-            f"{name}: is no environment of conda", "list its packages under dependencies"
+            f"{name}: is not a conda environment", "list its packages under dependencies"
         )
     for key in content:
         if key not in _KEYS:
             hint = _HINTS.get(str(key), f"there are {', '.join(_KEYS)}")
-            raise _refused(name, key, "Argosy does not read this key", hint)
+            raise _refused(name, key, "Argosy does not support this key", hint)
     for number, line in enumerate(text.splitlines(), 1):
         if _SELECTOR.search(line):
             hint = "remove packages of other systems, and the comment"
-            raise _refused(name, f"line {number}", "conda ignores selectors of platforms", hint)
+            raise _refused(name, f"line {number}", "conda ignores platform selectors", hint)
     channels = [
         channel
         for number, each in enumerate(_items(content, "channels", name))
@@ -60,7 +60,7 @@ def parse_environment(text: str, name: str) -> CondaEnvironment:
 
 
 def _packages(items: list[Any], name: str) -> tuple[list[str], list[str]]:
-    """Return conda's packages, with pip where it is needed as conda does, and the lines of pip."""
+    """Return conda packages and pip requirements; add pip to the packages if there are requirements."""
     found: dict[str, str] = {}
     pip: list[str] = []
     for number, each in enumerate(items):
@@ -74,36 +74,38 @@ def _packages(items: list[Any], name: str) -> tuple[list[str], list[str]]:
             found[each] = package["name"]
         else:
             hint = "write a package such as numpy=2.1, or pip: [PACKAGE]"
-            raise _refused(name, key, "is no package of a channel", hint)
+            raise _refused(name, key, "is not a conda package", hint)
     wanted = [*found] if not pip or "pip" in found.values() else [*found, "pip"]
     return wanted, pip
 
 
 def _channel(value: Any, name: str, key: str) -> str:
-    """Accept the name of a channel, and its address without a login."""
+    """Accept a channel's name, or its address without a login."""
     channel = _text(value, name, key)
     if channel == "defaults":
-        hint = f"write {_DEFAULT_CHANNEL}, or the full addresses of those that your licence covers"
-        raise _refused(name, key, "defaults are channels with a licence of their own", hint)
+        hint = (
+            f"write {_DEFAULT_CHANNEL}, or the full addresses of channels that your licence covers"
+        )
+        raise _refused(name, key, "the defaults channels need their own licence", hint)
     if "@" in channel or "?" in channel or "/t/" in f"/{channel}":
-        hint = "write the address of a channel or mirror that asks for none"
+        hint = "write the address of a channel or mirror that needs no login"
         raise _refused(name, key, "an image must not hold a login or token", hint)
     if not _CHANNEL.fullmatch(channel):
-        raise _refused(name, key, "is no channel", "write its name, or https://HOST/CHANNEL")
+        raise _refused(name, key, "is not a channel", "write its name, or https://HOST/CHANNEL")
     return channel
 
 
 def _items(content: Mapping[str, Any], key: str, name: str) -> list[Any]:
     found = content.get(key) or []
     if not isinstance(found, list):
-        raise _refused(name, key, "is no list", "write a list: [VALUE]")
+        raise _refused(name, key, "is not a list", "write a list: [VALUE]")
     return found
 
 
 def _text(value: Any, name: str, key: str) -> str:
     if isinstance(value, str) and value.isprintable() and value.strip():
         return value.strip()
-    what = "is no line of text"
+    what = "is not a line of text"
     hint = "write pip and its packages with pip: [PACKAGE], and numbers in quotes"
     raise _refused(name, key, what, hint)
 

@@ -1,7 +1,7 @@
-"""Installs an image's conda packages, and then pip's in their environment.
+"""Installs conda packages, then pip requirements, into an image's conda environment.
 
-It runs in builds, by the Python of the image that gets them. Its arguments are a JSON file of channels and
-dependencies, the folder of the environment, a folder for downloads, and requirements, if there are any.
+The image's own Python runs it during the build. Arguments: a JSON file of channels and dependencies, the
+environment's folder, a folder for downloads, and optional requirements files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PIP = ("-m", "pip", "install")
 async def _install(wanted: dict[str, list[str]], prefix: str, downloads: Path) -> None:
     import rattler
 
-    # Variables such as CONDA_OVERRIDE_CUDA stand for what the machine of a build does not have.
+    # Variables such as CONDA_OVERRIDE_CUDA replace hardware that the build machine lacks.
     overrides = rattler.VirtualPackageOverrides.from_env()
     records = await rattler.solve(
         wanted["channels"],
@@ -43,7 +43,7 @@ def _main(listed: str, prefix: str, downloads: str, *requirements: str) -> None:
     if Path(prefix).exists():
         sys.exit(f"this image has conda packages already, in {prefix}")
     with tempfile.TemporaryDirectory() as folder:
-        # Of wheels alone: its source would need a compiler.
+        # Wheels only: building from source would need a compiler.
         options = ("--quiet", "--only-binary", ":all:", "--target", folder)
         subprocess.run([sys.executable, *_PIP, *options, _RATTLER], check=True)
         sys.path.insert(0, folder)
@@ -57,6 +57,6 @@ if __name__ == "__main__":
     try:
         _main(*sys.argv[1:])
     except subprocess.CalledProcessError as problem:
-        sys.exit(problem.returncode)  # pip has said why
-    except Exception as problem:  # rattler's have no class in common
+        sys.exit(problem.returncode)  # pip has printed the reason
+    except Exception as problem:  # rattler's exceptions share no base class
         sys.exit(f"conda packages cannot be installed: {' '.join(str(problem).split())}")

@@ -1,4 +1,4 @@
-"""Reads a configuration and says what is wrong with it in the researcher's words."""
+"""Validates a configuration; errors name the file, the key and the remedy."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ Location = tuple[int | str, ...]
 
 @dataclass(frozen=True)
 class Source:
-    """A file, or the command line, that says a part of the configuration."""
+    """A file, or the command line, that holds a part of the configuration."""
 
     name: str
     values: Any
 
     def depth(self, location: Location) -> int:
-        """Return how many of the keys on the way to `location` it has."""
+        """Return how many keys of the path `location` it has."""
         here = self.values
         for depth, key in enumerate(location):
             try:
@@ -34,7 +34,7 @@ class Source:
 
 
 def parse_config(values: Mapping[str, Any], sources: Sequence[Source]) -> Config:
-    """Validate `values`, which were merged from `sources`; a later one wins over those before it.
+    """Validate `values`, merged from `sources`; later sources override earlier ones.
 
     Raises:
         ArgosyError: with one line that names the file, each wrong key, its value and the remedy.
@@ -42,7 +42,7 @@ def parse_config(values: Mapping[str, Any], sources: Sequence[Source]) -> Config
     try:
         return Config.model_validate(values, context=AS_WRITTEN)
     except ValidationError as problem:
-        found = [(_said_by(_location(error), sources), error) for error in errors_of(problem)]
+        found = [(_source_of(_location(error), sources), error) for error in errors_of(problem)]
         parts = [
             f"{name}: {'; '.join(finding(error, Config) for _, error in group)}"
             for name, group in groupby(found, key=lambda each: each[0])
@@ -51,14 +51,14 @@ def parse_config(values: Mapping[str, Any], sources: Sequence[Source]) -> Config
 
 
 def _location(error: ErrorDetails) -> Location:
-    """Return the keys on the way to what is wrong; an error of the whole begins with them."""
+    """Return the path of the wrong key; messages about several keys begin with it."""
     if error["loc"]:
         return error["loc"]
     return tuple(error["msg"].removeprefix("Value error, ").partition(":")[0].split("."))
 
 
-def _said_by(location: Location, sources: Sequence[Source]) -> str:
-    """Name the source that a value comes from: of those that have most of its keys, the last."""
+def _source_of(location: Location, sources: Sequence[Source]) -> str:
+    """Name the source of a value: the last one with the longest part of its path."""
     if not sources:
         return "the configuration"
     sources = [source for source in sources if source.values] or sources

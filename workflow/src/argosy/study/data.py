@@ -1,30 +1,29 @@
-"""The key `data` of an experiment: folders and files of the host that its containers show."""
+"""The key `data` of an experiment: host folders and files mounted into its containers."""
 
 import re
 from itertools import permutations
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
-from argosy.validation import from_text
+from argosy.validation import NAME, Model, from_text
 from argosy_common.host_paths import host_path
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _CONTAINER_PATH = re.compile(r"(?:/[A-Za-z0-9._-]+)+")
 _OF_THE_CONTAINER = (
     *("argosy", "workloads", "job", "proc", "sys", "dev", "run", "tmp", "etc"),
     *("usr", "bin", "sbin", "lib", "lib32", "lib64"),
 )
-"""Folders of every container that no data may hide."""
+"""Container folders that data must not hide."""
 
 
 def is_name(source: str) -> bool:
-    """Return whether data is named, for the site to say where it is."""
-    return _NAME.fullmatch(source) is not None
+    """Return whether `source` is a name of the site's data.yaml rather than a path."""
+    return NAME.fullmatch(source) is not None
 
 
 def container_path(value: str) -> str:
-    """Accept a path that hides nothing that a program needs to start."""
+    """Accept a mount path that hides none of the container's own folders."""
     parts = value.split("/")[1:]
     if not _CONTAINER_PATH.fullmatch(value) or {".", ".."} & {*parts}:
         raise ValueError(
@@ -36,7 +35,7 @@ def container_path(value: str) -> str:
 
 
 def name_or_path(value: str) -> str:
-    """Accept a name of the site's data.yaml, and a path of the host."""
+    """Accept a name of the site's data.yaml or a host path."""
     try:
         return value if is_name(value) else host_path(value)
     except ValueError as problem:
@@ -44,35 +43,35 @@ def name_or_path(value: str) -> str:
 
 
 def long_form(value: Any) -> Any:
-    """Accept the source alone."""
+    """Expand a source alone to a mapping."""
     if not isinstance(value, str | dict | Data):
-        raise ValueError("write a path of the host, or a name of slurm/<site>/data.yaml")
+        raise ValueError("write a host path, or a name of slurm/<site>/data.yaml")
     return {"from": value} if isinstance(value, str) else value
 
 
 Flag = Annotated[bool, BeforeValidator(from_text), Field(strict=True)]
 
 
-class Data(BaseModel):
+class Data(Model):
     """A folder or file of the host."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
+    model_config = ConfigDict(serialize_by_alias=True)
 
     source: Annotated[str, Field(alias="from"), AfterValidator(name_or_path)]
-    """Its path, which may hold variables such as $SCRATCH, or its name in slurm/<site>/data.yaml."""
+    """Host path, which may contain variables such as $SCRATCH, or a name of slurm/<site>/data.yaml."""
     write: Flag = False
     """Whether the program may write to it."""
     digest: Flag = False
-    """Whether each run reads all of it first, and notes a digest."""
+    """Whether each run first reads all of it and records a digest."""
     stage: Annotated[
         Literal["shared", "node"], Field(exclude_if=lambda stage: stage == "shared")
     ] = "shared"
-    """shared: used where it lies; node: first copied to the own disk of each node, and kept there for the
-    next jobs. Also `node` where slurm/<site>/data.yaml says so."""
+    """shared: used in place; node: copied to each node's local disk first, and kept there for later jobs.
+    `stage: node` in slurm/<site>/data.yaml has the same effect."""
 
     @model_validator(mode="after")
     def only_read_on_nodes(self) -> "Data":
-        """Refuse a copy to write to: nobody would ever see what is written there."""
+        """Refuse a writable copy on a node: its changes would be lost."""
         if self.write and self.stage == "node":
             raise ValueError(
                 "leave out `write: true` or `stage: node`: the copies on nodes are read-only"
@@ -81,7 +80,7 @@ class Data(BaseModel):
 
 
 def apart(data: dict[str, Data]) -> dict[str, Data]:
-    """Refuse a path in the container below another one."""
+    """Refuse a container path below another one."""
     for outer, inner in permutations(data, 2):
         if inner.startswith(f"{outer}/"):
             raise ValueError(f"{inner} lies in {outer}: leave one out, or choose paths apart")

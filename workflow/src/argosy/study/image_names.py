@@ -1,7 +1,7 @@
-"""What `image` of an experiment may say, and what the project calls an image that it takes as it is.
+"""Values of the key `image`, and names for images that are imported rather than built.
 
-An image is a folder of containers/, which is built, or else is taken from a registry, from udocker or from
-an archive. Its lock lies in `resources/images/<name>/` in both cases.
+An image is built from a folder of containers/, or imported from a registry, udocker or an archive. Its lock
+is in `resources/images/<name>/` in both cases.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ ARCHIVES = (
 )
 _ENDING = "|".join(map(re.escape, ARCHIVES))
 _ARCHIVE = re.compile(rf"(?P<file>(?:.*/)?(?P<stem>[^/]*?)(?:{_ENDING}))(?P<inside>:.+)?")
-"""The path of an archive; behind a colon, the name of one of several images in it."""
+"""An archive's path; after a colon, the name of one of several images in it."""
 LONGEST = 64
 _DIGEST = re.compile(r"@sha256:([0-9a-f]{12})[0-9a-f]*$")
 _OTHERS = re.compile(r"[^A-Za-z0-9._-]+")
@@ -23,12 +23,12 @@ _SHORT_DIGEST = 12
 
 
 def is_taken(image: str) -> bool:
-    """Return whether an image is taken as it is, and not built of a folder of containers/."""
+    """Return whether an image is imported rather than built from a folder of containers/."""
     return image.startswith((REGISTRY, UDOCKER)) or bool(archive_of(image))
 
 
 def archive_of(image: str) -> str:
-    """Return the file of the project or of the host that an image is taken from; empty for other images."""
+    """Return the path of an image's archive; "" for other images."""
     found = _ARCHIVE.fullmatch(image)
     return found["file"] if found and not image.startswith((REGISTRY, UDOCKER)) else ""
 
@@ -38,16 +38,16 @@ def image_name(image: str) -> str:
     if not is_taken(image):
         return image
     found = _ARCHIVE.fullmatch(image) if archive_of(image) else None
-    told = found["stem"] + (found["inside"] or "") if found else _tagged(image)
-    name = _OTHERS.sub("-", told).strip("-._")
+    text = found["stem"] + (found["inside"] or "") if found else _tagged(image)
+    name = _OTHERS.sub("-", text).strip("-._")
     if len(name) <= LONGEST:
         return name
-    told = hashlib.sha256(image.encode()).hexdigest()[:_SHORT_DIGEST]
-    return f"{name[: LONGEST - _SHORT_DIGEST - 1]}-{told}"
+    digest = hashlib.sha256(image.encode()).hexdigest()[:_SHORT_DIGEST]
+    return f"{name[: LONGEST - _SHORT_DIGEST - 1]}-{digest}"
 
 
 def _tagged(image: str) -> str:
-    """Return what a registry or udocker calls it, with a tag or digest and without what is meant anyway."""
+    """Return a reference with its tag or digest, without the default registry and namespace."""
     rest = image.removeprefix(REGISTRY).removeprefix(UDOCKER)
     rest = rest.removeprefix("docker.io/").removeprefix("library/")
     if _DIGEST.search(rest):

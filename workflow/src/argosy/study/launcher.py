@@ -1,4 +1,4 @@
-"""The keys of a launcher's file: how a run's command is started, and what its ranks are told."""
+"""Keys of a launcher file: how a run's command is started, and the variables of its ranks."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -6,37 +6,36 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from argosy.runtime.contract.placeholders import FIELDS, is_field, names_in
-from argosy.study.values import Model, Variable, Words
-from argosy.validation import Value
+from argosy.study.values import Variable, Words
+from argosy.validation import Model, Value
 
 
 class Beside(Model):
-    """Commands that run beside the program, and end with it."""
+    """Commands that run beside the program and end with it."""
 
     head: tuple[Words, ...] = ()
-    """Started on the head alone."""
+    """Commands started only on the head node."""
     each: tuple[Words, ...] = ()
-    """Started on each node."""
+    """Commands started on each node."""
 
 
 class Launcher(Model):
-    """How the processes of a run are started, and what they are told."""
+    """How the processes of a run are started, and their variables."""
 
     variables: Annotated[dict[Variable, Value], Field(default_factory=dict)]
-    """Variables of each process; values may name fields such as {rank}."""
+    """Variables of each process; values may contain fields such as {rank}."""
     per: Literal["rank", "node", "job"] = "rank"
-    """The command is started once a rank, once a node, or once on the head."""
+    """Start the command once per rank, once per node, or once on the head node."""
     start: Annotated[Words | None, Field(exclude_if=lambda words: words is None)] = None
-    """Words before the command, which start it."""
+    """Words put before the command to start it."""
     beside: Annotated[Beside | None, Field(exclude_if=lambda beside: beside is None)] = None
     """Commands that run beside the program."""
     mpi_tasks: Annotated[bool, Field(exclude_if=lambda asked: not asked)] = False
-    """The scheduler starts a task for each rank, of the type of MPI that `mpi` of site.yaml names: for the
-    site's own MPI."""
+    """Let the scheduler start one MPI task per rank, by the type in `mpi` of site.yaml."""
 
     @property
     def texts(self) -> Iterator[str]:
-        """All texts that may name fields."""
+        """All texts that may contain fields."""
         yield from self.variables.values()
         yield from self.start or ()
         for words in (*self.beside.head, *self.beside.each) if self.beside else ():
@@ -55,7 +54,7 @@ class Launcher(Model):
 
     @model_validator(mode="after")
     def tasks_are_of_ranks(self) -> "Launcher":
-        """Refuse tasks of MPI for what is not started once a rank."""
+        """Refuse MPI tasks for a command that is not started once per rank."""
         if self.mpi_tasks and self.per != "rank":
             raise ValueError(f"mpi_tasks are of ranks: remove them, or `per: {self.per}`")
         return self

@@ -1,6 +1,6 @@
-"""What a researcher may write in config/config.yaml, and nothing else.
+"""Keys of config/config.yaml.
 
-Every model refuses unknown keys, so a misspelt key is an error and never silently without effect.
+Every model refuses unknown keys, so a misspelt key is an error.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,6 @@ from argosy.study.values import (
     HangTimeout,
     Image,
     LauncherName,
-    Model,
     Name,
     Output,
     Runtimes,
@@ -43,15 +42,12 @@ from argosy.study.values import (
     separate_outputs,
     several,
 )
-from argosy.validation import (
-    Value,
-    one_or_several,
-)
+from argosy.validation import Model, Value, one_or_several
 from argosy_common.errors import choices
 
 
 def _each(text: str, sweep: Sweep | None) -> Iterator[str]:
-    """Yield a text as each combination of a sweep fills it in."""
+    """Yield a text with the values of each combination of a sweep."""
     for values in sweep.points if sweep else ({},):
         yield from filled([text], values)
 
@@ -60,38 +56,38 @@ class Experiment(Model):
     """A program in an image, measured at several sizes."""
 
     sweep: SweepKey | None = None
-    """Values of placeholders in the command, variables and image: an experiment for each combination."""
+    """Values of placeholders in command, environment and image; each combination is an experiment."""
     image: Image | None = None
     """Folder of containers/, docker://REFERENCE, udocker:NAME:TAG, an archive, or a mapping of from, python
-    and system, by which Argosy writes a Containerfile; None: the host has all."""
+    and system to build an image; None: use the host's programs."""
     command: Words
-    """Program and arguments of each rank, split as a shell would and never given to one."""
+    """Program and arguments of each rank, split into words as by a shell; no shell runs them."""
     launcher: LauncherName = "horovod"
     """How ranks are started and find each other: horovod, torch, tensorflow, jax, mpi, ray, flower,
     per-node, plain, or the name of a file in the project's launchers/."""
     runtime: Runtimes = ("container",)
-    """`native`: without a container, by the image's programs or else the host's; both: to compare."""
+    """`container`, `native` (without one, with the image's programs or the host's), or both to compare."""
     scale: Scale
     """The sizes to measure."""
     resources: Resources = Resources()
-    """What each rank needs."""
+    """Resources of each rank."""
     checkpoints: Checkpoints | None = None
-    """The program saves checkpoints when it is warned."""
+    """Set it if the program saves checkpoints on a signal."""
     throughput: Annotated[Throughput | None, Field(json_schema_extra=or_text)] = None
     """A regular expression with one group: samples per second of the whole job, printed by rank 0.
 
-    Or the name of a format, or a map that says what the number is, and whose.
+    Or the name of a format, or a mapping that describes the number.
     """
     metrics: Metrics = {}
-    """Other numbers that the program prints, by name: a regular expression with one group, the number."""
+    """Other printed numbers: a regular expression with one group by metric name."""
     environment: dict[Variable, Value] = {}
-    """Variables of the ranks; they win over the site's."""
+    """Variables of the ranks; they override the site's."""
     data: Annotated[dict[ContainerPath, Annotated[Data, SHORT_OR_LONG]], AfterValidator(apart)] = {}
-    """Folders and files of the host, by the path at which the container shows them."""
+    """Host folders and files, by their mount path in the container."""
     independent: Annotated[bool, Field(strict=True)] = False
-    """The ranks are separate programs: they need not be connected to each other."""
+    """The ranks are separate programs that need not connect to each other."""
     hang_timeout: HangTimeout | None = None
-    """How long no rank may make a step or print anything; None: as the run's own steps suggest."""
+    """Longest time without a step or output of any rank; None: derived from the run's own steps."""
     outputs: (
         Annotated[
             tuple[Output, ...],
@@ -101,14 +97,14 @@ class Experiment(Model):
         ]
         | None
     ) = None
-    """Paths that the program writes though the project or the image has them, read-only."""
+    """Paths of the project or the image that the program may write; they are read-only otherwise."""
     timeline: bool = False
-    """Horovod writes down what it does with each tensor; for looking, since that takes time itself."""
+    """Write Horovod's timeline, an event for each tensor; this slows the run."""
 
     @field_validator("image")
     @classmethod
     def names_images(cls, image: Image | None, known: ValidationInfo) -> Image | None:
-        """Refuse a name of no image, as a sweep fills it in."""
+        """Refuse an invalid image name, for each combination of a sweep."""
         sweep: Sweep | None = known.data.get("sweep")
         for name in {*_each(image, sweep)} if isinstance(image, str) else ():
             image_or_source(name)
@@ -117,7 +113,7 @@ class Experiment(Model):
     @field_validator("timeline")
     @classmethod
     def of_horovod(cls, wanted: bool, known: ValidationInfo) -> bool:
-        """Refuse it with another launcher: its ranks write none."""
+        """Refuse a timeline with other launchers."""
         if wanted and known.data.get("launcher") != "horovod":
             raise ValueError("needs Horovod; remove it, or write launcher: horovod")
         return wanted
@@ -125,7 +121,7 @@ class Experiment(Model):
     @field_validator("independent")
     @classmethod
     def of_plain_ranks(cls, wanted: bool, known: ValidationInfo) -> bool:
-        """Refuse it with another launcher: its ranks are told how to find each other."""
+        """Refuse independent ranks with a launcher that connects them."""
         if wanted and known.data.get("launcher") != "plain":
             raise ValueError(
                 "needs ranks that do not communicate; remove it, or write launcher: plain"
@@ -134,7 +130,7 @@ class Experiment(Model):
 
     @model_validator(mode="after")
     def runs_of_a_shared_job_begin_once(self) -> "Experiment":
-        """Refuse checkpoints in a shared job: a run in the queue again would take the others with it."""
+        """Refuse checkpoints in a shared job: a requeue would restart the other runs too."""
         if self.resources.same_allocation and self.checkpoints:
             raise ValueError(
                 "resources.same_allocation measures runs from their start in one job, but "
@@ -144,7 +140,7 @@ class Experiment(Model):
 
     @model_validator(mode="after")
     def goes_on_with_fewer_nodes(self) -> "Experiment":
-        """Refuse a range of nodes without restarts, which alone go on with fewer."""
+        """Refuse a range of nodes without restarts: only a restart can use fewer nodes."""
         for nodes in self.scale.nodes:
             if isinstance(nodes, NodeRange) and not (
                 self.checkpoints and self.checkpoints.restarts
@@ -163,7 +159,7 @@ class Experiment(Model):
 
     @model_validator(mode="after")
     def no_second_launcher(self) -> "Experiment":
-        """Refuse a command that starts the ranks once more."""
+        """Refuse a command that starts the ranks a second time."""
         # A node may have several GPUs.
         ranks = max(self.scale.nodes) * max(self.scale.counts, default=2)
         for values in self.sweep.points if self.sweep else ({},):
@@ -172,7 +168,7 @@ class Experiment(Model):
 
     @model_validator(mode="after")
     def uses_all_of_its_sweep(self) -> "Experiment":
-        """Refuse values that would change nothing."""
+        """Refuse swept values without a placeholder."""
         image = self.image if isinstance(self.image, str) else ""
         used = {*names_in((*self.command, *self.environment.values(), image))}
         for name in self.sweep.points[0] if self.sweep else ():
@@ -199,7 +195,7 @@ class Experiment(Model):
 
     @model_validator(mode="after")
     def outputs_of_a_container(self) -> "Experiment":
-        """Refuse an absolute output without a container: nothing can be mounted there."""
+        """Refuse an absolute output without a container, since nothing is mounted."""
         absolute = [path for path in self.outputs or () if path[0] == "/"]
         if absolute and "native" in self.runtime:
             raise ValueError(
@@ -210,7 +206,7 @@ class Experiment(Model):
 
     @model_validator(mode="after")
     def rank_of_every_size(self) -> "Experiment":
-        """Refuse to search the lines of a rank that the smallest size does not have."""
+        """Refuse `throughput.rank` if the smallest size has no such rank."""
         rank = self.throughput.rank if self.throughput else None
         if not self.scale.counts:
             return self
@@ -223,7 +219,7 @@ class Experiment(Model):
 
     @model_validator(mode="after")
     def one_gpu_of_each_rank(self) -> "Experiment":
-        """Refuse another number of GPUs where ranks are as many as GPUs."""
+        """Refuse `gpus_per_rank` other than 1 with `ranks_per_node: gpu`."""
         asked = self.resources.gpus_per_rank
         is_written = "gpus_per_rank" in self.resources.model_fields_set
         if GPU in self.scale.ranks_per_node and is_written and asked != 1:
@@ -235,29 +231,28 @@ class Experiment(Model):
 
     @model_validator(mode="after")
     def image_for_a_container(self) -> "Experiment":
-        """Refuse a container without an image."""
         if "container" in self.runtime and self.image is None:
             raise ValueError("add image, or set runtime: native")
         return self
 
 
 class Stalls(Model):
-    """What an experiment waits for is found by running it again with less to wait for.
+    """Find an experiment's stalls by running it again with less input work.
 
-    Each is what is added to the experiment's command.
+    Each key holds arguments to append to the experiment's command.
     """
 
     synthetic: Words
-    """Batches are made in memory: nothing is read and nothing prepared."""
+    """Arguments for batches made in memory: no reading, no preprocessing."""
     warm: Words | None = None
-    """All files are in memory already: nothing is read, all is prepared."""
+    """Arguments for files cached in memory: no reading, full preprocessing."""
 
 
 class Studies(Model):
     """Ready-made designs over experiments, by the experiment's name."""
 
     stalls: dict[ExperimentName, Stalls] = {}
-    """Experiments that run again with less to wait for."""
+    """Experiments to run again with less input work, by name."""
 
 
 class Config(Model):
@@ -266,13 +261,13 @@ class Config(Model):
     site: Name = "local"
     """A folder of slurm/."""
     hardware: Name | None = None
-    """Which of the site's hardware to use; None: the first that suits."""
+    """The site's hardware to use; None: the first that fits."""
     queue: Name | None = None
-    """Which of the site's queues to use; None: the first that takes the job."""
+    """The site's queue to use; None: the first that accepts the job."""
     avoid_bad_nodes: Annotated[bool, Field(strict=True)] = True
-    """Whether jobs avoid a node that spoils runs; false here or in the site's file turns that off."""
+    """Whether jobs avoid nodes on which runs fail; false here or in site.yaml turns it off."""
     budget: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """Most node-hours that the runs without a result may take by their time limits; None: any."""
+    """Limit on the node-hours of all runs without a result, by their time limits; None: no limit."""
     experiments: Annotated[dict[ExperimentName, Experiment], Field(min_length=1)]
     """Programs to measure, by name."""
     studies: Studies = Studies()
@@ -286,11 +281,11 @@ class Config(Model):
         ]
         | None
     ) = None
-    """The experiments that are run; None: all. Files given by --configfile add to those of config.yaml."""
+    """Experiments to run; None: all. Files given by --configfile add experiments to config.yaml's."""
 
     @cached_property
     def swept(self) -> dict[str, SweptPoint]:
-        """The combinations of all sweeps, by the names of their experiments."""
+        """All combinations of all sweeps, by experiment name."""
         return {
             point_name(name, values): SweptPoint(of=name, values=values)
             for name, one in self.experiments.items()
@@ -299,7 +294,7 @@ class Config(Model):
 
     @cached_property
     def measured(self) -> dict[str, Experiment]:
-        """All experiments by name, with those of the combinations of sweeps in place of the swept ones."""
+        """All experiments by name; each swept one is replaced by its combinations."""
         plain = {name: one for name, one in self.experiments.items() if not one.sweep}
         return plain | {
             name: self.experiments[point.of].at(point.values) for name, point in self.swept.items()
@@ -307,7 +302,6 @@ class Config(Model):
 
     @property
     def selected(self) -> dict[str, Experiment]:
-        """The experiments that are run, by name."""
         if self.only is None:
             return self.measured
         return {
@@ -318,19 +312,19 @@ class Config(Model):
 
     @property
     def taken_images(self) -> dict[str, str]:
-        """Where images come from that are taken as they are, by their names in the project."""
+        """Sources of imported images, by name in the project."""
         images = [one.image for one in self.selected.values() if isinstance(one.image, str)]
         return {image_name(image): image for image in images if is_taken(image)}
 
     @property
     def built_images(self) -> dict[str, BuiltImage]:
-        """The images that are described by what they are made of, by their names in the project."""
+        """Images to build from a base and packages, by name in the project."""
         images = [one.image for one in self.selected.values()]
         return {image.name: image for image in images if isinstance(image, BuiltImage)}
 
     @model_validator(mode="after")
     def few_runs_of_sweeps(self) -> "Config":
-        """Refuse more runs than anybody measures, before they are made."""
+        """Refuse too many runs before creating them."""
         runs = {
             name: one.sweep.size * one.scale.size * one.scale.repeats * len(one.runtime)
             for name, one in self.experiments.items()
@@ -346,7 +340,7 @@ class Config(Model):
 
     @model_validator(mode="after")
     def distinct_names_of_sweeps(self) -> "Config":
-        """Refuse a combination that has the name of another experiment."""
+        """Refuse a combination named like another experiment."""
         for name, point in self.swept.items():
             if name in self.experiments:
                 raise ValueError(
@@ -357,7 +351,7 @@ class Config(Model):
 
     @model_validator(mode="after")
     def known_selection(self) -> "Config":
-        """Refuse a selection of what is not an experiment."""
+        """Refuse an unknown experiment in `only`."""
         for name in self.only or ():
             if name not in self.experiments and name not in self.swept:
                 hint = choices([*self.experiments, *self.swept], name)
@@ -366,7 +360,7 @@ class Config(Model):
 
     @model_validator(mode="after")
     def one_image_of_a_name(self) -> "Config":
-        """Refuse two images that would be called the same: one would be measured as the other."""
+        """Refuse two image sources with the same name in the project."""
         named: dict[str, str] = {}
         for experiment, one in self.measured.items():
             if (
@@ -383,7 +377,7 @@ class Config(Model):
 
     @model_validator(mode="after")
     def native_experiments(self) -> "Config":
-        """Refuse a name that the native one of an experiment in both runtimes has."""
+        """Refuse an experiment named like the native variant of another one."""
         for name, one in self.measured.items():
             if len(one.runtime) > 1 and experiment_name(native_name(name)) in self.measured:
                 raise ValueError(
@@ -394,7 +388,7 @@ class Config(Model):
 
     @model_validator(mode="after")
     def studied_experiments(self) -> "Config":
-        """Refuse a study of no experiment, or one that adds what has the name of another."""
+        """Refuse a study of an unknown or swept experiment, or one whose variants have names in use."""
         for name in self.studies.stalls:
             if name not in self.experiments:
                 known = ", ".join(self.experiments)

@@ -1,7 +1,7 @@
-"""Files of a project that list packages for an image: requirements, pyproject.toml, uv.lock and conda's.
+"""Package lists for an image: requirements, pyproject.toml, uv.lock and environment.yml.
 
-Each file has to lie in the project, by its name and really, and may name packages of indexes and addresses
-alone: a build sees no other file of the project.
+Each file must be inside the project, with symbolic links resolved. It may list only packages of indexes and
+addresses, since a build sees no other file of the project.
 """
 
 import json
@@ -17,7 +17,7 @@ from argosy_common.errors import ArgosyError
 
 UV_LOCK = "uv.lock"
 CONDA = "conda.json"
-"""Channels and packages of an environment.yml; what pip installs follows it."""
+"""Channels and packages of an environment.yml; pip's requirements follow in their own files."""
 _PROJECT = "pyproject.toml"
 _REQUIREMENTS = (".txt", ".in")
 _ENVIRONMENTS = (".yml", ".yaml")
@@ -34,18 +34,18 @@ _COMMENT = re.compile(r"(?:^|\s)#.*$")
 
 
 class Listed(NamedTuple):
-    """A file for an image: whence it comes, and what it says there."""
+    """A file for an image: its source in the project, and its text in the image."""
 
     source: Path
     text: str
 
 
 def check_path(value: str) -> str:
-    """Accept the path of a file that lists packages, below the project's folder."""
+    """Accept the path of a package list below the project's folder."""
     path = PurePosixPath(value)
     suffixes = _REQUIREMENTS + _ENVIRONMENTS
     if path.name not in (UV_LOCK, _PROJECT) and path.suffix not in suffixes:
-        raise ValueError(f"is no list of packages that Argosy reads: {_KINDS}")
+        raise ValueError(f"is not a package list that Argosy reads: {_KINDS}")
     if path.is_absolute() or ".." in path.parts:
         raise ValueError("write its path below the project's folder, without '..'")
     if not value.isprintable() or _NOT_IN_NAMES.search(value):
@@ -56,11 +56,10 @@ def check_path(value: str) -> str:
 
 
 def read_lists(project: Path, name: str) -> dict[str, Listed]:
-    """Return the list `name` of a project first, and the files that it needs, by their names for an image.
+    """Return package list `name` and the files it includes, by name in the image; the list comes first.
 
     Raises:
-        ArgosyError: naming the file, if one is missing, leads out of the project, or names a file or folder
-            that a build does not see.
+        ArgosyError: if a file is missing, outside the project, or refers to a local file or folder.
     """
     path = PurePosixPath(name)
     if path.name == UV_LOCK:
@@ -93,7 +92,7 @@ def _add_environment(project: Path, name: str, where: str, found: dict[str, List
 
 
 def _add_requirements(project: Path, name: str, where: str, found: dict[str, Listed]) -> None:
-    """Add a file of requirements, and those that it names, each with its own behind it."""
+    """Add a requirements file and the files that it includes, depth first."""
     waiting = [(name, where)]
     while waiting:
         name, where = waiting.pop()
@@ -104,7 +103,7 @@ def _add_requirements(project: Path, name: str, where: str, found: dict[str, Lis
 
 
 def _named(name: str, text: str) -> list[tuple[str, str]]:
-    """Return the files that requirements name, and where they do; check the other lines."""
+    """Return the included files, each with its line for messages; check all other lines."""
     named = []
     for line in _lines(text):
         if other := _OTHER_FILE.fullmatch(line):
@@ -120,7 +119,7 @@ def _named(name: str, text: str) -> list[tuple[str, str]]:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Yield the lines of requirements as pip reads them: joined, without comments."""
+    """Yield requirement lines as pip does: joined, without comments."""
     for line in re.sub(r"\\\r?\n", "", text).splitlines():
         if kept := _COMMENT.sub("", line).strip():
             yield kept
@@ -141,7 +140,7 @@ def _error(name: str, line: str, hint: str) -> ArgosyError:
 
 
 def _read(project: Path, name: str, where: str) -> str:
-    """Return the text of a file that lies in the project, really."""
+    """Return the text of a file inside the project, with symbolic links resolved."""
     path = project / name
     if PurePosixPath(name).is_absolute() or name == ".." or name.startswith("../"):
         raise ArgosyError(f"{where}: leads out of the project", "copy the file into the project")
@@ -159,19 +158,19 @@ def _read(project: Path, name: str, where: str) -> str:
         ) from None
     except UnicodeDecodeError:
         raise ArgosyError(f"{where}: {name} is not UTF-8 text") from None
-    # A name may lead round in a circle, or contain a NUL.
+    # Links may form a loop, and a name may contain a NUL.
     except (OSError, RuntimeError, ValueError) as problem:
         why = getattr(problem, "strerror", None) or problem
         raise ArgosyError(f"{where}: {name}: {why}") from None
 
 
 def _dependencies(name: str, text: str) -> list[str]:
-    """Return the requirements of a project's program in pyproject.toml."""
+    """Return `project.dependencies` of a pyproject.toml."""
     try:
         content: dict[str, Any] = tomllib.loads(text)
     except RecursionError:
         raise ArgosyError(f"{name}: is nested too deeply") from None
-    # Besides wrong TOML, a number of thousands of digits.
+    # Invalid TOML, or a number with thousands of digits.
     except ValueError as problem:
         raise ArgosyError(f"{name}: {problem}") from None
     project = content.get("project")

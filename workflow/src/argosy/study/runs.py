@@ -1,7 +1,7 @@
-"""Expands an experiment to runs with stable ids, one for each point and repeat, and orders a study's runs.
+"""Expands experiments to runs with stable ids, one for each size and repeat, and orders a study's runs.
 
-Runs are submitted in randomised blocks (Fisher, "The Design of Experiments", 1935, ch. 4): a block is one
-repeat of all experiments and sizes, shuffled. Runs of a block share the machine's state of that hour.
+Runs are submitted in randomised blocks (Fisher, "The Design of Experiments", 1935, ch. 4). A block is one
+repeat of all experiments and sizes, shuffled, so its runs share the machine's state of that hour.
 """
 
 import hashlib
@@ -22,29 +22,30 @@ from argosy.study.shell_words import remedy, unfilled
 from argosy.study.sizes import GPU, Checkpoints, NodeRange, Resources
 from argosy.study.sweep import SweptPoint
 from argosy.study.throughput import Throughput
-from argosy.study.values import HangTimeout, LauncherName, Model, Name, Runtime, native_name
-from argosy.validation import Count
+from argosy.study.values import HangTimeout, LauncherName, Name, Runtime, native_name
+from argosy.validation import Count, Model
 from argosy_common.errors import ArgosyError
 
 
 class Variant(Model):
-    """Of which experiment a run is, but for its data."""
+    """The studied experiment of a run that differs from it only in its input data."""
 
     of: Name
     data: Literal["synthetic", "warm"]
 
 
 class Written(Model):
-    """Words of a run as they are at every size: with the placeholders of its size and repeat."""
+    """Command and variables with the placeholders of size and repeat still in them."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
 
 
 class Run(Model):
-    """One point of an experiment, measured once, as a job of its own; all that decides its outcome.
+    """One repeat of one size of an experiment, with everything that determines its outcome.
 
-    It does not know of the other points and repeats, so adding some leaves it as it is.
+    It is independent of other sizes and repeats, so adding some does not change it. Unset optional fields
+    are left out of the JSON, so that a new field does not change earlier runs.
     """
 
     experiment: Name
@@ -60,51 +61,47 @@ class Run(Model):
     checkpoints: Checkpoints | None
     throughput: Throughput | None
     variant: Annotated[Variant | None, Field(exclude_if=lambda variant: variant is None)] = None
-    """Left out where there is none: that must not look like a change of the runs there are."""
     native_of: Annotated[Name | None, Field(exclude_if=lambda name: name is None)] = None
-    """The experiment that is measured in containers, where this is the same without; left out as well."""
+    """The same experiment in containers, if this is its native variant."""
     timeline: Annotated[bool, Field(exclude_if=lambda timeline: not timeline)] = False
-    """As is this."""
     hang_timeout: Annotated[
         HangTimeout | None, Field(exclude_if=lambda timeout: timeout is None)
     ] = None
-    """And this."""
     environment: Annotated[Mapping[str, str], Field(exclude_if=lambda names: not names)] = {}
-    """And these."""
     independent: Annotated[bool, Field(exclude_if=lambda wanted: not wanted)] = False
-    """Whether ranks need not meet; left out where they have to."""
+    """Whether the ranks need not connect to each other."""
     sweep: Annotated[SweptPoint | None, Field(exclude_if=lambda point: point is None)] = None
-    """The combination of a sweep; left out of other experiments."""
+    """The combination of a sweep."""
     outputs: Annotated[tuple[str, ...] | None, Field(exclude_if=lambda paths: paths is None)] = None
-    """Paths that the program writes; left out where the study says none."""
+    """Paths that the program may write."""
     written: Annotated[Written | None, Field(exclude_if=lambda words: words is None)] = None
-    """The words before the run's own numbers were filled in; left out where there is nothing to fill in."""
+    """Command and variables before the placeholders of this run were replaced; None if it has none."""
     data: Annotated[Mapping[str, Data], Field(exclude_if=lambda data: not data)] = {}
-    """Data of the host by its path in the container; left out where there is none."""
+    """Host data by path in the container."""
     metrics: Annotated[Mapping[str, str], Field(exclude_if=lambda metrics: not metrics)] = {}
-    """Patterns of other printed numbers; left out where there are none."""
+    """Patterns of other printed numbers, by metric name."""
     own_launcher: Annotated[Launcher | None, Field(exclude_if=lambda own: own is None)] = None
-    """Of a file of the project; left out where the launcher comes with Argosy."""
+    """The project's own launcher file; None for a launcher of Argosy."""
     least_nodes: Annotated[Count | None, Field(exclude_if=lambda least: least is None)] = None
-    """The fewest nodes with which the run goes on after losses; left out where it needs all."""
+    """Fewest nodes with which the run continues after losing nodes; None: all."""
 
     @property
     def asked_as(self) -> str:
-        """The experiment of config.yaml that it is made of."""
+        """The experiment of config.yaml from which this run was derived."""
         if self.sweep:
             return self.sweep.of
         return self.variant.of if self.variant else self.native_of or self.experiment
 
     @property
     def as_written(self) -> "Run":
-        """The run by whose words runs of other sizes are of the same work."""
+        """This run with its placeholders restored, to compare it with runs of other sizes."""
         if self.written is None:
             return self
         return self.model_copy(update={**dict(self.written), "written": None})
 
     @property
     def run_id(self) -> str:
-        """The run's folder name; it depends on the point and the repeat alone."""
+        """Folder name of the run; it depends only on size and repeat."""
         return f"nodes{self.nodes}-ranks{self.ranks_per_node}-repeat{self.repeat}"
 
 
@@ -113,15 +110,15 @@ def expand(
     variables: Mapping[str, str] = {},
     gpus: Callable[[Resources], int] = lambda _: 0,
 ) -> list[Run]:
-    """Return all runs of the configuration, by experiment, size and repeat.
+    """Return all runs of a configuration, sorted by experiment, size and repeat.
 
     Args:
-        config: the whole of it.
-        variables: of the site, for `{site.NAME}`.
-        gpus: of the nodes of the site that ranks of one GPU go to, for `ranks_per_node: gpu`.
+        config: the configuration.
+        variables: the site's variables, for `{site.NAME}`.
+        gpus: returns the GPUs per node for `ranks_per_node: gpu`; 0 if there are none.
 
     Raises:
-        ArgosyError: naming a variable that the site does not have, or saying that it has no GPUs.
+        ArgosyError: if the site lacks a variable or a GPU.
     """
     of_site = {f"{_OF_SITE}{name}": value for name, value in variables.items()}
     for name, experiment in config.selected.items():
@@ -140,7 +137,7 @@ _OF_SITE = "site."
 def _check_variables(
     config: Config, name: str, experiment: Experiment, of_site: Mapping[str, str]
 ) -> None:
-    """Raise ArgosyError for a variable that the site lacks, or one of a shell that nobody fills in."""
+    """Raise ArgosyError for a variable that the site lacks, or a shell variable that nothing expands."""
     stalls = config.studies.stalls.get(name)
     asked = config.swept[name].of if name in config.swept else name
     words = {
@@ -190,13 +187,13 @@ def _filled(run: Run, of_site: Mapping[str, str]) -> Run:
 
 
 _More = Mapping[str, object]
-"""Of a run that is made for another experiment: which."""
+"""Fields of `Run` that name the experiment from which a derived run comes."""
 
 
 def _experiments(
     config: Config, gpus: Callable[[Resources], int]
 ) -> Iterator[tuple[str, Experiment, _More]]:
-    """Yield the experiments, each with its native one and those that a study of its stalls adds."""
+    """Yield each experiment, followed by its native variant and the variants of its stall study."""
     for name, written in config.selected.items():
         asked = (
             _on_gpus(config, name, written, gpus)
@@ -239,7 +236,7 @@ def _in(experiment: Experiment, runtime: Runtime) -> Experiment:
 def _of_stalls(
     name: str, experiment: Experiment, stalls: Stalls
 ) -> Iterator[tuple[str, Experiment, _More]]:
-    """Yield what takes part: one rank computes, ranks of a node exchange within it, nodes between them."""
+    """Yield the variants of a stall study: synthetic data, one rank alone, and warm files."""
     scale = experiment.scale
     synthetic = _with(experiment, stalls.synthetic, {1, *scale.nodes})
     of = {"variant": Variant(of=name, data="synthetic")}
@@ -282,10 +279,10 @@ def _run(
 
 
 def seed_of(runs: Iterable[Run]) -> int:
-    """Return the seed of a study's order, made of its experiments and sizes.
+    """Return the seed of the shuffle, derived from the study's experiments and sizes.
 
-    Repeats are not in it: with more of them the blocks that there are keep their order. Nor is data, which
-    has other paths at each site.
+    It ignores repeats, so that more of them keep the order of earlier blocks. It ignores data, whose paths
+    differ between sites.
     """
     asked = {run.as_written.model_dump_json(exclude={"repeat", "data"}) for run in runs}
     digest = hashlib.sha256("\n".join(sorted(asked)).encode())
@@ -293,7 +290,7 @@ def seed_of(runs: Iterable[Run]) -> int:
 
 
 def in_blocks(runs: Iterable[Run]) -> list[Run]:
-    """Return the runs in the order of their submission: by repeat, shuffled within each."""
+    """Return the runs in order of submission: by repeat, shuffled within each repeat."""
     by_repeat: defaultdict[int, list[Run]] = defaultdict(list)
     for run in runs:
         by_repeat[run.repeat].append(run)

@@ -1,4 +1,4 @@
-"""Variables and commands of a shell in words that no shell reads: a program would get them as text."""
+"""Shell variables and substitutions in commands that no shell runs: the program would get them as text."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,31 +10,31 @@ PLACEHOLDERS = {
     **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), "{ranks}"),
     "SLURM_NTASKS_PER_NODE": "{ranks_per_node}",
 }
-"""Variables of Slurm, and the placeholders of the same value."""
+"""Slurm's variables, with the placeholders of the same value."""
 OF_SLURM = {"SLURM_PROCID": "RANK", "SLURM_LOCALID": "LOCAL_RANK", "SLURM_NODEID": "GROUP_RANK"}
-"""Ranks have no variables of Slurm; these have the same values."""
+"""Slurm's variables, with the variables of ranks that have the same values; ranks do not get Slurm's."""
 JOB_NUMBERS = ("SLURM_JOB_ID", "SLURM_JOBID")
 RUN_NUMBER = "{nodes}x{ranks_per_node}-{repeat}"
-"""Stands for the job's number: each run of an experiment has another."""
+"""Replacement for the job id: unique for each run of an experiment."""
 _NAME = r"[A-Za-z_]\w*"
 _OPERATOR = r"(?::[-=?+0-9]|[-?+=#%/^,])[^{}]*"
 _EXPANSION = re.compile(
     rf"(?<![\\$])\$(?:({_NAME})|[0-9@*#]|\{{(?:{_NAME}|[0-9@*]+)(?:{_OPERATOR})?\}}|\(\(?[^()]+\)?\))|`[^`]+`"
 )
-"""A variable, a positional parameter, or a command whose output a shell puts there."""
+"""A variable, a positional parameter or a command substitution."""
 _OF_SLURM = re.compile(r"(?<![\\$])\$\{?(S(?:LURM|BATCH)_\w+)(?!\w|:?[-=?+])")
-"""A variable of Slurm without a default."""
+"""A variable of Slurm without a default value."""
 _INTERPOLATION = re.compile(r"[+~]*[A-Za-z_][\w./@-]*=\S*\$\{[a-z]")
-"""An option of Hydra, which fills in names of its configuration by itself."""
+"""An option of Hydra, which interpolates `${name}` itself."""
 _OF_LINKER = ("ORIGIN", "LIB", "PLATFORM")
 
 
 def unfilled(words: Sequence[str], of_shell: Mapping[str, str] | None = None) -> str:
-    """Return the first part of words that only a shell would fill in; empty if there is none.
+    """Return the first part that only a shell would expand; "" if there is none.
 
     Args:
-        words: of a command, or the value of a variable.
-        of_shell: of a command, which may start a shell: variables that this shell has.
+        words: a command, or the value of a variable.
+        of_shell: the variables of a shell that a command may start; None for other words.
     """
     text = shell_text(words) if of_shell is not None else None
     if text is None:
@@ -46,9 +46,9 @@ def unfilled(words: Sequence[str], of_shell: Mapping[str, str] | None = None) ->
 
 
 def _unfilled_in(word: str) -> str:
-    """Return the first such part of a word.
+    """Return the first such part of a word; "" if there is none.
 
-    Words with blanks are texts of other languages, such as awk's, in which `$` has another meaning.
+    Words with blanks may be code of another language such as awk, where `$` has another meaning.
     """
     if re.search(r"\s", _EXPANSION.sub("", word)):
         found = _OF_SLURM.search(word)
@@ -60,7 +60,7 @@ def _unfilled_in(word: str) -> str:
 
 
 def remedy(found: str) -> str:
-    """Return what to write in the place of a part that nobody fills in."""
+    """Return a hint: the replacement for a part that nothing expands."""
     match = re.search(_NAME, found)
     name = match[0] if match and found[1:2] != "(" and found[:1] == "$" else ""
     if name in PLACEHOLDERS or name in JOB_NUMBERS:

@@ -1,4 +1,4 @@
-"""A sweep: the values of an experiment's placeholders, and the name of each combination of them."""
+"""The key `sweep`: values of an experiment's placeholders, and a name for each combination."""
 
 import hashlib
 import itertools
@@ -12,38 +12,36 @@ from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PlainValidator,
     WithJsonSchema,
     model_validator,
 )
 
-from argosy.validation import Count, Natural, Value
+from argosy.validation import Count, Model, Natural, Value
 
 LONGEST_NAME = 57
-"""Of a point: with `-native` behind it, it still is the name of an experiment."""
+"""Characters of a combination's name; room for the suffix `-native` remains."""
 MOST_RUNS = 10_000
-"""Of all sweeps of a study."""
+"""Limit for all sweeps of a study together."""
 _FORMS = ("product", "list", "random")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OF_RUNS = ("repeat", "nodes", "ranks", "ranks_per_node", "experiment", "output")
-"""Names that are a run's own."""
+"""Placeholders that each run has anyway."""
 
 
 def variable(name: str) -> str:
-    """Accept the name of a placeholder that is nobody else's."""
+    """Accept a placeholder's name that is not reserved."""
     if not _NAME.fullmatch(name):
         raise ValueError("a name has letters, digits and '_', and begins with no digit")
     if name in _OF_RUNS:
-        raise ValueError(f"{{{name}}} is a run's own: choose another name")
+        raise ValueError(f"{{{name}}} is reserved for each run's own value: choose another name")
     return name
 
 
 def each_once(values: tuple[str, ...]) -> tuple[str, ...]:
-    """Refuse a value that is there twice."""
+    """Refuse a value that is listed twice."""
     if len(set(values)) != len(values):
         raise ValueError("a value is listed twice")
     return values
@@ -51,7 +49,7 @@ def each_once(values: tuple[str, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from which a random sweep draws; `is_whole`: both ends are whole numbers."""
+    """A range for random sweeps; `is_whole`: both ends are integers."""
 
     low: float
     high: float
@@ -59,7 +57,7 @@ class Range:
     is_whole: bool
 
     def draw(self, random: Random) -> str:
-        """Return a number of the range, with four digits if it is no whole one."""
+        """Draw a number: an integer, or a float with four significant digits."""
         if self.is_log:
             drawn = math.exp(random.uniform(math.log(self.low), math.log(self.high)))
         elif self.is_whole:
@@ -78,10 +76,10 @@ def number_range(value: Any) -> Range:
     except (TypeError, ValueError, OverflowError):
         raise ValueError("write numbers: [low, high], or [low, high, log]") from None
     if not -1e300 < low < high < 1e300:
-        raise ValueError("the first number has to be below the second")
+        raise ValueError("the first number must be below the second")
     is_log = len(value) == 3
     if is_log and low <= 0:
-        raise ValueError("a logarithmic range begins above 0")
+        raise ValueError("a logarithmic range must begin above 0")
     return Range(low, high, is_log, all(type(end) is int for end in value[:2]))
 
 
@@ -106,25 +104,23 @@ Product = Annotated[dict[Variable, Values], Field(min_length=1)]
 Point = Annotated[dict[Variable, Value], Field(min_length=1)]
 
 
-class Sweep(BaseModel):
+class Sweep(Model):
     """Values of the placeholders of an experiment: by `product`, `list` or `random`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     product: Product | None = None
-    """Lists of values by name: every combination is an experiment. `sweep: {lr: […]}` is the same."""
+    """Lists of values by name; every combination is an experiment. Short form: `sweep: {lr: […]}`."""
     list: Annotated[tuple[Point, ...], Field(min_length=1, max_length=MOST_RUNS)] | None = None
-    """Combinations, each with the same names."""
+    """Combinations, all with the same names."""
     random: Annotated[dict[Variable, NumberRange], Field(min_length=1)] | None = None
-    """Ranges by name: `[low, high]`, whole numbers if both are, or `[low, high, log]`."""
+    """Ranges by name: `[low, high]`, drawing integers if both ends are, or `[low, high, log]`."""
     samples: Annotated[Count, Field(le=MOST_RUNS)] | None = None
-    """Number of combinations of `random`."""
+    """Number of combinations to draw from `random`."""
     seed: Natural = 1
-    """Of `random`; more samples keep those that there are."""
+    """Seed of `random`; more samples keep the earlier ones."""
 
     @model_validator(mode="after")
     def one_form(self) -> "Sweep":
-        """Refuse several forms, keys of another form, and more combinations than can be run."""
+        """Refuse several forms, keys of another form, and too many combinations."""
         if sum(getattr(self, form) is not None for form in _FORMS) != 1:
             raise ValueError("give values by name, or one of product, list and random")
         of_random = self.model_fields_set & {"samples", "seed"}
@@ -139,12 +135,11 @@ class Sweep(BaseModel):
             )
         points = self.points
         if len({*map(_text, points)}) < len(points):
-            raise ValueError("a combination is there twice: take fewer samples or list each once")
+            raise ValueError("a combination occurs twice: take fewer samples or list each once")
         return self
 
     @property
     def size(self) -> int:
-        """The number of combinations, without making them."""
         if self.product is not None:
             return math.prod(map(len, self.product.values()))
         return len(self.list) if self.list is not None else self.samples or 0
@@ -157,7 +152,7 @@ class Sweep(BaseModel):
         if self.product is not None:
             names, values = self.product.keys(), self.product.values()
             return tuple(dict(zip(names, each, strict=True)) for each in itertools.product(*values))
-        # Each name has numbers of its own, so that another name or more samples change none.
+        # A generator for each name: adding names or samples changes no other draw.
         draws = {name: Random(f"{self.seed} {name}") for name in self.random or {}}
         return tuple(
             {name: each.draw(draws[name]) for name, each in (self.random or {}).items()}
@@ -166,7 +161,7 @@ class Sweep(BaseModel):
 
 
 def product_by_default(value: Any) -> Any:
-    """Read values by name, without one of the forms, as a product."""
+    """Treat a mapping without a form as a product."""
     if isinstance(value, Mapping) and not value.keys() & {*_FORMS, "samples", "seed"}:
         return {"product": value}
     return value
@@ -177,10 +172,8 @@ SweepKey = Annotated[
 ]
 
 
-class SweptPoint(BaseModel):
-    """The experiment of config.yaml that has the sweep, and the values of this combination."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class SweptPoint(Model):
+    """The swept experiment's name, and the values of one combination."""
 
     of: str
     values: dict[str, str]
@@ -189,8 +182,8 @@ class SweptPoint(BaseModel):
 def point_name(experiment: str, values: Mapping[str, str]) -> str:
     """Return the name of a combination: `train-lr0.1-batch32`.
 
-    It depends on nothing but the values, so that another value changes no other name. A name that would be
-    too long, has other characters or could be of other values, too, ends with a digest of them.
+    It depends only on the values, so adding a value changes no other name. A name that is too long,
+    ambiguous or has special characters ends with a digest of the values.
     """
     readable = experiment + "".join(f"-{name}{value}" for name, value in values.items())
     name = re.sub(r"[^A-Za-z0-9._-]", "_", readable)

@@ -1,4 +1,4 @@
-"""The key `throughput` of an experiment: a pattern, a format's name, and the meaning of the numbers."""
+"""The keys `throughput` and `metrics`: patterns or named formats of printed numbers, and their meaning."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     ConfigDict,
     Field,
     PlainValidator,
@@ -17,11 +16,11 @@ from pydantic import (
     model_validator,
 )
 
-from argosy.validation import from_text
+from argosy.validation import Model, from_text
 from argosy_common.errors import choices
 
 FORMATS: Mapping[str, Mapping[str, str]] = {
-    # Its first rates may be -inf.
+    # DeepSpeed's first rates may be -inf, which the pattern skips.
     "deepspeed": {"pattern": r"RunningAvgSamplesPerSec=([0-9][0-9.e+-]*)"},
     "horovod-synthetic": {
         "pattern": r"Iter #[0-9]+: ([0-9.]+) img/sec per",
@@ -29,17 +28,17 @@ FORMATS: Mapping[str, Mapping[str, str]] = {
         "per": "image",
     },
     "huggingface": {"pattern": r"'train_samples_per_second': '?([0-9][0-9.e+-]*)"},
-    # Each rank trains on batches of its own, so steps of bars are a rank's.
+    # Each rank trains on its own batches, so a progress bar counts the steps of one rank.
     "keras": {
         "pattern": r" (?P<number>[1-9][0-9]*)"
         r"(?:(?P<seconds>s)|(?P<milliseconds>ms)|(?P<microseconds>us))/step"
-        # The last line of an epoch counts the time of its validation.
+        # The last line of an epoch includes validation time.
         r"(?!.*\bval_)",
         "of": "rank",
         "per": "step",
     },
     "lightning": {
-        # The last states of an epoch count the time of its validation.
+        # The last states of an epoch include validation time.
         "pattern": r"^Epoch [0-9]+\b(?!.*100%.*\bval).*[ ,](?P<number>[0-9.]+)(?:(?P<seconds>s/it)|it/s)",
         "of": "rank",
         "per": "step",
@@ -57,7 +56,7 @@ FORMATS: Mapping[str, Mapping[str, str]] = {
         "per": "step",
     },
 }
-"""Formats of well-known programs: what their printed lines hold, in the words of the key."""
+"""Log formats of well-known programs, as values of `throughput`."""
 
 NUMBER = "number"
 MORE = ("times", "seconds", "milliseconds", "microseconds")
@@ -76,7 +75,7 @@ def _compiled(text: str) -> re.Pattern[str]:
 
 
 def _pattern(text: str) -> str:
-    """Refuse a pattern in which the number is in no group, or in any of several."""
+    """Refuse a pattern without a unique group for the number."""
     pattern = _compiled(text)
     if pattern.groups == 0 and _NAME.fullmatch(text):
         raise ValueError(
@@ -86,8 +85,8 @@ def _pattern(text: str) -> str:
     has_names = len(names) == pattern.groups and NUMBER in names and names <= {NUMBER, *MORE}
     if pattern.groups != 1 and not has_names:
         raise ValueError(
-            "needs exactly one group, around the number; of several, each has a name: (?P<number>…), and "
-            f"besides {', '.join(MORE)}"
+            "needs exactly one group, around the number, or several named groups: (?P<number>…), and "
+            f"optionally {', '.join(MORE)}"
         )
     return text
 
@@ -100,72 +99,70 @@ def _rank(value: object) -> str | int:
     raise ValueError(f"is {', '.join(_RANKS)} or the number of a rank, from 0")
 
 
-class Throughput(BaseModel):
-    """The numbers that a program prints, and what they mean."""
+class Throughput(Model):
+    """A number in a program's output, and its meaning."""
 
-    # A format has a pattern.
-    model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"required": []})
+    # A format implies a pattern, so no key is required.
+    model_config = ConfigDict(json_schema_extra={"required": []})
 
     format: str | None = None
-    """The name of a format, which gives all other keys; keys beside it replace its own."""
+    """Name of a known format, which sets all other keys; keys given here override it."""
     pattern: str
-    """A regular expression with one group, the number. Of several groups each has a name: `number`;
-    `times`, as the key; `seconds`, `milliseconds` and `microseconds`, which decide what the number is."""
+    """A regular expression with one group, the number. Several groups need names: `number`; `times`, like
+    the key; `seconds`, `milliseconds` or `microseconds`, for the number's unit."""
     of: Literal["job", "rank", "node"] = "job"
-    """Whose throughput the number is."""
+    """The number is the throughput of the whole job, of a rank or of a node."""
     says: Annotated[
         Literal["rate", "seconds", "milliseconds", "microseconds"], Field(alias="is")
     ] = "rate"
-    """A rate a second, or the time of a step or sample."""
+    """The number is a rate per second, or the time of one step or sample."""
     per: str = "sample"
-    """What is counted, in the singular: the report shows its plural a second, such as tokens/s."""
+    """Counted unit, in the singular; the report shows its plural per second, such as tokens/s."""
     times: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """Samples (or tokens) of a step of that whose number it is; the number is multiplied by them."""
+    """Factor for the number: samples (or tokens) per step of the job, rank or node in `of`."""
     rank: Annotated[
         str | int,
         PlainValidator(_rank),
         WithJsonSchema({"anyOf": [{"enum": [*_RANKS]}, {"type": "integer", "minimum": 0}]}),
     ] = "first"
-    """Whose lines are searched. With `all` the ranks' own means are added up, or averaged for `of: job`."""
+    """Ranks to search for the number. `all`: their means are summed, or averaged for `of: job`."""
 
     @model_validator(mode="before")
     @classmethod
     def by_name(cls, value: Any) -> Any:
-        """Take a format's keys by its name, and a text alone for a pattern."""
+        """Expand a format's name to its keys, and a text alone to a pattern."""
         if isinstance(value, str):
             if value not in FORMATS:
                 return {"pattern": _pattern(value)}
             value = {"format": value}
         if not isinstance(value, Mapping):
-            raise ValueError("is a pattern, the name of a format, or a map")
+            raise ValueError("must be a pattern, the name of a format, or a mapping")
         name = value.get("format")
         if name is None:
             return value
         if name not in FORMATS:
             raise ValueError(f"format: there is no {name}; {choices([*FORMATS], str(name))}")
         if value.get("pattern", FORMATS[name]["pattern"]) != FORMATS[name]["pattern"]:
-            raise ValueError(
-                f"format: {name} has a pattern of its own; leave one of the two keys out"
-            )
+            raise ValueError(f"format: {name} has its own pattern; remove one of the two keys")
         return {**FORMATS[name], **value}
 
     @field_validator("pattern")
     @classmethod
     def with_a_number(cls, text: str) -> str:
-        """Refuse a pattern that does not say where the number is."""
+        """Refuse a pattern without a unique group for the number."""
         return _pattern(text)
 
     @field_validator("per")
     @classmethod
     def one_word(cls, text: str) -> str:
-        """Refuse what the report could not show as a unit."""
+        """Refuse text that is not a unit for the report."""
         if not _UNIT.fullmatch(text) or len(text) > 24:
-            raise ValueError("is a word of letters, such as sample, step or token")
+            raise ValueError("must be a word of letters, such as sample, step or token")
         return text
 
     @model_serializer(mode="wrap")
     def written(self, dump: SerializerFunctionWrapHandler) -> Any:
-        """Write a pattern alone as a text, and else no more than was asked for: runs keep their digest."""
+        """Dump a pattern alone as text, and no default values, so that digests of runs are stable."""
         found = {"is" if key == "says" else key: value for key, value in dump(self).items()}
         if self.format is None:
             fields = type(self).model_fields.items()
@@ -179,14 +176,14 @@ _METRIC = re.compile(r"\w[\w.@/+-]{0,63}")
 
 def _metric_name(name: str) -> str:
     if name == "throughput":
-        raise ValueError("is no metric: write throughput: PATTERN beside metrics")
+        raise ValueError("is not a metric: write throughput: PATTERN beside metrics")
     if not _METRIC.fullmatch(name):
-        raise ValueError("is a word of at most 64 letters, digits, and the signs _ . @ / + -")
+        raise ValueError("must be a word of at most 64 letters, digits and _ . @ / + -")
     return name
 
 
 def _one_group(text: str) -> str:
-    """Refuse a pattern that does not say where the number is."""
+    """Refuse a pattern without exactly one group."""
     groups = _compiled(text).groups
     if groups != 1:
         raise ValueError(f"needs exactly one group, around the number, and has {groups}")
@@ -196,9 +193,9 @@ def _one_group(text: str) -> str:
 Metrics = Mapping[
     Annotated[str, AfterValidator(_metric_name)], Annotated[str, AfterValidator(_one_group)]
 ]
-"""Patterns of numbers that a program prints besides its throughput, by the names of metrics."""
+"""Patterns of printed numbers besides the throughput, by metric name."""
 
 
 def or_text(schema: dict[str, Any]) -> None:
-    """Add to the JSON Schema of the key that a text may stand for the map."""
+    """Allow a text in place of the mapping in the key's JSON Schema."""
     schema["anyOf"].insert(0, {"type": "string"})

@@ -7,9 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PlainValidator,
     ValidationInfo,
@@ -18,31 +16,22 @@ from pydantic import (
 
 from argosy.study.built_images import BuiltImage
 from argosy.study.image_names import ARCHIVES, image_name, is_taken
-from argosy.validation import (
-    DURATION_SCHEMA,
-    one_or_several,
-    printable,
-    written_seconds,
-)
+from argosy.validation import DURATION_SCHEMA, NAME, one_or_several, printable, written_seconds
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 Runtime = Literal["container", "native"]
-"""Where they run: in a container, or without one."""
-
-
 FORMER_RUNTIMES = {"udocker": "container"}
-"""The new word for a former one."""
+"""New names by former names."""
 
 
 def several(value: object) -> object:
-    """Accept one of something for a list of it."""
+    """Wrap a single value in a list."""
     return [value] if isinstance(value, (str, int)) else value
 
 
 def no_former_runtime(values: object) -> object:
-    """Refuse a former word and name the new one."""
+    """Refuse a former name and give the new one."""
     for value in values if isinstance(values, (list, tuple)) else ():
         if isinstance(value, str) and value in FORMER_RUNTIMES:
             raise ValueError(f"{value} is a former name: write {FORMER_RUNTIMES[value]}")
@@ -50,7 +39,7 @@ def no_former_runtime(values: object) -> object:
 
 
 def distinct_runtimes(values: tuple[Runtime, ...]) -> tuple[Runtime, ...]:
-    """Refuse one that is named twice, and none."""
+    """Refuse an empty list, and a runtime listed twice."""
     if not values or len(set(values)) != len(values):
         raise ValueError("name container, native, or both once")
     return values
@@ -66,7 +55,7 @@ Runtimes = Annotated[
 
 
 def folder_name(value: str) -> str:
-    """Accept a name that can be a folder's name on any file system and a Slurm job's name."""
+    """Accept a name that is valid as a folder on any file system and as a Slurm job."""
     if len(value) > 64 or not NAME.fullmatch(value):
         raise ValueError(
             "a name may contain letters, digits, '.', '_' and '-', begins with a letter or digit "
@@ -76,23 +65,22 @@ def folder_name(value: str) -> str:
 
 
 _BESIDE_EXPERIMENTS = ("tables", "figures", "history")
-"""Folders of a site's results that are no experiment."""
+"""Folders of a site's results that do not belong to an experiment."""
 
 
 def experiment_name(value: str) -> str:
-    """Keep experiments apart from what else lies beside them."""
+    """Refuse names of other folders in results/<site>/."""
     if value in _BESIDE_EXPERIMENTS:
         raise ValueError(f"'{value}' is the results' folder of {value}; choose another name")
     return folder_name(value)
 
 
 def native_name(experiment: str) -> str:
-    """Return what an experiment without containers is called that stands beside one with them."""
     return f"{experiment}-native"
 
 
 def image_asked_for(value: Any, info: ValidationInfo) -> BuiltImage | str:
-    """Accept a folder of containers/, an image to be taken as it is, and a mapping that describes one."""
+    """Accept a folder of containers/, an image source, or a mapping that describes an image."""
     if isinstance(value, Mapping | BuiltImage):
         return BuiltImage.model_validate(value, context=info.context)
     if not isinstance(value, str):
@@ -101,30 +89,30 @@ def image_asked_for(value: Any, info: ValidationInfo) -> BuiltImage | str:
 
 
 def image_or_source(value: str) -> str:
-    """Accept a folder of containers/, and where an image may be taken from as it is."""
+    """Accept a folder of containers/ or an image source."""
     if is_taken(value) and NAME.fullmatch(image_name(value)):
         return value
     if is_taken(value) or ":" in value or "/" in value:
         raise ValueError(
-            "names no image: write a folder of containers/, docker://HOST/NAME:TAG, udocker:NAME:TAG or "
+            "is not an image: write a folder of containers/, docker://HOST/NAME:TAG, udocker:NAME:TAG or "
             f"the path of an archive ({', '.join(ARCHIVES)})"
         )
     return folder_name(value)
 
 
 def variable_name(value: str) -> str:
-    """Accept the name of a variable that is nobody else's."""
+    """Accept the name of an environment variable that is not reserved."""
     if not VARIABLE.fullmatch(value):
         raise ValueError(
             "a variable's name may contain letters, digits and '_', and may not begin with a digit"
         )
     if value.startswith("ARGOSY_"):
-        raise ValueError("variables that begin with ARGOSY_ are Argosy's own")
+        raise ValueError("variables that begin with ARGOSY_ are reserved for Argosy")
     return value
 
 
 def output_path(value: str) -> str:
-    """Accept a path below the project, or an absolute one that is the image's or below /workloads."""
+    """Accept a path below the project, or an absolute path in the image or below /workloads."""
     path = printable(value).removeprefix("./").rstrip("/")
     parts = path.removeprefix("/").split("/")
     if not path or ":" in path or {"", ".", ".."} & {*parts}:
@@ -132,7 +120,7 @@ def output_path(value: str) -> str:
             "write a path below the project, such as checkpoints, or an absolute one; no ':'"
         )
     if path == "/workloads" or (path[0] == "/" and parts[0] in _NO_OUTPUTS):
-        raise ValueError(f"is no place for output: /{parts[0]} is each container's own")
+        raise ValueError(f"cannot hold output: /{parts[0]} is reserved in each container")
     return path
 
 
@@ -140,20 +128,20 @@ _NO_OUTPUTS = ("argosy", "dev", "job", "proc", "run", "sys", "tmp")
 
 
 def separate_outputs(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Refuse a path that is named twice, or lies in another."""
+    """Refuse a path that is listed twice, or inside another one."""
     for place, path in enumerate(paths):
         others = (*paths[:place], *paths[place + 1 :])
         if any(f"{path}/".startswith(f"{other}/") for other in others):
-            raise ValueError(f"{path} is named twice, or lies in another of them")
+            raise ValueError(f"{path} is listed twice, or lies inside another path of the list")
     return paths
 
 
 LONGEST_COMMAND = 128 << 10
-"""Characters; Linux takes no longer word, and a longer line takes minutes to split."""
+"""Characters; Linux accepts no longer argument, and splitting a longer line takes minutes."""
 
 
 def words(line: Any) -> Any:
-    """Split a command line as a shell would, but never give it to one."""
+    """Split a command line as a shell would."""
     if not isinstance(line, str):
         return line
     if len(line) > LONGEST_COMMAND:
@@ -167,14 +155,14 @@ def words(line: Any) -> Any:
 
 
 def off_or_seconds(value: Any, info: ValidationInfo) -> Any:
-    """`off`, which YAML may hand on as false, is 0 seconds: never."""
+    """Convert `off`, which YAML may read as false, to 0 seconds: never."""
     if value in (0, "off"):
         return 0
     return written_seconds(value, info)
 
 
 def long_enough(value: int) -> int:
-    """Refuse less than a second: steps are recorded once a second, so a shorter silence says nothing."""
+    """Refuse a timeout that is too short: steps are recorded only once a second."""
     if 0 < value < LEAST_HANG_TIMEOUT_S:
         raise ValueError(f"must be at least {LEAST_HANG_TIMEOUT_S}s, or off")
     return value
@@ -184,17 +172,16 @@ LEAST_HANG_TIMEOUT_S = 10
 
 
 VARIANTS = ("alone", "synthetic", "warm")
-"""What is added to the name of an experiment for those that a study of its stalls makes."""
+"""Suffixes for the experiments that a stall study adds."""
 
 Words = Annotated[
     tuple[str, ...], BeforeValidator(words), Field(min_length=1), one_or_several({"type": "string"})
 ]
 Name = Annotated[str, AfterValidator(folder_name)]
 LauncherName = Annotated[str, AfterValidator(folder_name)]
-"""Of a file in launchers/, the project's or Argosy's."""
+"""File name in the project's or Argosy's launchers/, without suffix."""
 Image = Annotated[
-    BuiltImage | str,
-    PlainValidator(image_asked_for, json_schema_input_type=BuiltImage | str),
+    BuiltImage | str, PlainValidator(image_asked_for, json_schema_input_type=BuiltImage | str)
 ]
 Variable = Annotated[str, AfterValidator(variable_name)]
 Output = Annotated[str, AfterValidator(output_path)]
@@ -208,9 +195,3 @@ HangTimeout = Annotated[
 ]
 """Seconds; 0: nothing counts as a hang."""
 ExperimentName = Annotated[str, AfterValidator(experiment_name)]
-
-
-class Model(BaseModel):
-    """Immutable, and strict about unknown keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)

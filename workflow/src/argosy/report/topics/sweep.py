@@ -53,6 +53,7 @@ def _table(of: str, experiments: Sequence[ExperimentSummary], name: str) -> Tabl
         ((each, _at(each, largest)) for each in experiments), key=lambda row: -_rate(row[1])
     )
     metrics = sorted({each for _, point in rows if point for each in point.metrics})
+    others = {"experiment", "n", "runs", "accuracy", *(each.lower() for each in metrics)}
     values = [tuple(_values(each).items()) for each in experiments]
     # Such as those of one combination in a container and without.
     are_alike = len({*values}) < len(values)
@@ -67,8 +68,10 @@ def _table(of: str, experiments: Sequence[ExperimentSummary], name: str) -> Tabl
                 terminal="experiment" if are_alike else "",
             ),
             *(
-                column(rows, each, partial(_value, each), terminal=each)
+                column(rows, heading, partial(_value, each), terminal=heading)
                 for each in dict.fromkeys(each for row in rows for each in _values(row[0]))
+                # A placeholder in braces differs from the table's other columns.
+                for heading in [f"{{{each}}}" if each.lower() in others else each]
             ),
             column(rows, "Runs", _runs, terminal="n"),
             _column(
