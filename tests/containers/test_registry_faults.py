@@ -313,7 +313,7 @@ def test_an_image_that_does_not_fit_is_refused_before_it_is_downloaded(
     image: str, puller: Puller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disk, "RESERVE", 1 << 60)
-    told = pytest.raises(ArgosyError, match=r"team/tool.*: 2\.86 MiB do not fit, .* are free")
+    told = pytest.raises(ArgosyError, match=r"team/tool.*: 2\.86 MiB do not fit: .* are free")
     with between(image, lambda request, number, ask: ask()) as front, told:
         puller(front.address)
     # The configuration is read before.

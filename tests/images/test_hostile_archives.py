@@ -146,7 +146,7 @@ def test_a_few_hundred_archives_are_images_or_one_line(host: Host) -> None:
 def test_a_sparse_file_of_a_few_bytes_fills_no_disk(
     host: Host, make: Callable[[int], bytes]
 ) -> None:
-    host.refuses_layer(make(TERABYTES) + bytes(2 * BLOCK), "'huge': 20 TiB do not fit, ")
+    host.refuses_layer(make(TERABYTES) + bytes(2 * BLOCK), "'huge': 20 TiB do not fit: ")
     # Holes take room, so that many small files do not come to what one may not be.
     write_image(host.file, _Plain(), [make(1 << 20) + bytes(2 * BLOCK)])
     assert host.take() == ""
@@ -251,7 +251,7 @@ def test_a_negative_size_does_not_turn_back(host: Host, size: str) -> None:
 def test_folders_alone_do_not_fill_the_disk(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     found = os.statvfs(host.outside)
     monkeypatch.setattr(disk, "RESERVE", found.f_bavail * found.f_frsize + (1 << 30))
-    host.refuses_layer(header("folder", b"5") + bytes(2 * BLOCK), "'folder': 4 KiB do not fit, ")
+    host.refuses_layer(header("folder", b"5") + bytes(2 * BLOCK), "'folder': 4 KiB do not fit: ")
 
 
 def test_an_archive_of_endless_zeros_ends(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -541,10 +541,10 @@ def test_what_would_fill_the_disk_is_refused(
     with_free_bytes((1 << 30) + 1_000_000)
     # Two megabytes of zeros are two kilobytes.
     project.write_oci(tar(member("zeros", bytes(2_000_000))), pack=gzip.compress)
-    project.refuses("'zeros': 1.91 MiB do not fit, ", "free")
+    project.refuses("'zeros': 1.91 MiB do not fit: ", "free")
     monkeypatch.setattr(disk, "MOST_FILES_LEFT", 1 << 62)
     project.write_oci(LAYER)
-    project.refuses("the file system can hold no more files")
+    project.refuses("the file system has no free inodes for more files")
 
 
 def test_a_disk_that_is_nearly_full_still_takes_an_image(
@@ -553,7 +553,7 @@ def test_a_disk_that_is_nearly_full_still_takes_an_image(
     """A share of a large disk is more than anybody needs left."""
     project.write_oci(LAYER)
     with_free_bytes((1 << 30) - 1)
-    project.refuses(" do not fit, ", "and 1 GiB stay so")
+    project.refuses(" do not fit: ", "and 1 GiB stay reserved")
     with_free_bytes((1 << 30) + (1 << 20))
     assert project.take().digest
 

@@ -106,7 +106,7 @@ def test_what_would_fill_the_disk_is_refused_before_it_is_written(tmp_path: Path
     huge.size = 20 << 40
     start = huge.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20)
     packed = Packed(tmp_path, gzip.compress(start))
-    packed.refuses("'huge': 20 TiB do not fit, ")
+    packed.refuses("'huge': 20 TiB do not fit: ")
     assert [*packed.work.iterdir()] == []
 
 
