@@ -22,7 +22,7 @@ _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
 
 
 class _How(ctypes.Structure):
-    """struct open_how of linux/openat2.h, for openat2(2): Linux 5.6, forbidden in some sites' containers."""
+    """struct open_how of openat2(2): since Linux 5.6, and forbidden in the containers of some sites."""
 
     _fields_ = (
         ("flags", ctypes.c_uint64),
