@@ -253,7 +253,7 @@ def test_what_udocker_has_is_imported(place: Place, project_store: Store, tmp_pa
     layer = next(folder.glob("*.layer"))
     layer.unlink()
     layer.symlink_to("/etc/passwd")
-    with pytest.raises(ArgosyError, match="is not in it"):
+    with pytest.raises(ArgosyError, match="is missing"):
         import_image(Store(tmp_path / "other"), tmp_path / "other project", folder, "again")
 
 

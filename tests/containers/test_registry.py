@@ -208,7 +208,7 @@ def test_an_image_layout_is_imported_as_a_folder_as_well(mine: Project, tmp_path
     outside = tmp_path / "outside"
     outside.write_bytes(content)
     blob.symlink_to(outside)
-    with pytest.raises(ArgosyError, match=r"layout: 'blobs/sha256/\w+' is not in it"):
+    with pytest.raises(ArgosyError, match=r"layout: 'blobs/sha256/\w+' is missing"):
         import_image(mine.store, mine.folder, layout.folder, "again")
     outside.unlink()
     blob.unlink()

@@ -200,7 +200,7 @@ def test_content_that_is_left_out_is_not_read_for_ever(host: Host) -> None:
             why = "20 TiB do not fit" if size == TERABYTES else "unexpected end of data"
             host.refuses_layer(began, why)
     whole = header("a", b"D", TERABYTES) + bytes(2 * BLOCK)
-    host.refuses_layer(whole, "of a kind that layers cannot contain")
+    host.refuses_layer(whole, "has a type that layers cannot contain")
     host.file.write_bytes(gzip.compress(whole))
     assert "'a': 20 TiB do not fit" in host.take()
 

@@ -515,7 +515,7 @@ def test_a_hostile_member_is_refused_and_named(project: Project, kind: str) -> N
 def test_links_of_a_layer_below_are_not_followed_either(project: Project) -> None:
     lower = tar(symlink("a", str(project.outside)))
     project.write_docker(lower, tar(hardlink("b", "a/secret")))
-    project.refuses("1/layer.tar: 'b'", "which is not in the image")
+    project.refuses("1/layer.tar: 'b'", "which is missing in the image")
 
 
 @pytest.fixture
@@ -646,10 +646,10 @@ def test_a_blob_that_is_not_what_names_it_is_refused(project: Project) -> None:
         ),
         (
             {"manifest.json": json.dumps([{"Config": "c" * 70_000, "Layers": []}]).encode()},
-            "is not in it",
+            "is missing",
         ),
         ({"manifest.json": b"[]"}, "it must contain one image for linux/"),
-        ({"manifest.json": b'[{"Config": "c", "Layers": []}]'}, "'c' is not in it"),
+        ({"manifest.json": b'[{"Config": "c", "Layers": []}]'}, "'c' is missing"),
     ],
 )
 def test_what_describes_no_image_is_refused(

@@ -69,7 +69,7 @@ def test_layers_are_read_in_any_order_and_again(
         for name in ("symbolic", "hard"):
             with archive.open(name) as stream:
                 assert stream.read() == CONTENTS["layer-3"]
-        with pytest.raises(ArgosyError, match="'layer-9' is not in it"):
+        with pytest.raises(ArgosyError, match="'layer-9' is missing"):
             archive.open("layer-9")
 
     Packed(tmp_path, pack(tar(CONTENTS))).read(look)

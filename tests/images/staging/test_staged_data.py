@@ -143,16 +143,16 @@ def test_what_cannot_be_copied_is_refused_in_one_line(node: Node) -> None:
     (node.data.parent / "era55").mkdir()
     for leads in ("../../era55", "/etc/passwd", f"{node.data}/one", "../../era5/one"):
         link.symlink_to(leads)
-        said = f"{link} is a link to {leads}, which leads out of the folder; put what it leads to in its "
-        assert node.refused() == f"{said}place, or leave out stage: node"
+        said = f"{link} is a link to {leads}, which leads out of the folder; replace it by its target, "
+        assert node.refused() == f"{said}or leave out stage: node"
         link.unlink()
     os.mkfifo(fifo)
-    said = f"{fifo} is no file, folder or link; take it away, or leave out stage: node"
+    said = f"{fifo} is no file, folder or link; remove it, or leave out stage: node"
     assert node.refused() == said
     fifo.unlink()
     (node.data / "new").write_text("new")
     assert node.refused().startswith(
-        f"{node.data} is not what the job's first node found: 3 files, 11,000 bytes there, 4 files, "
+        f"{node.data} differs from the data on the job's first node: 3 files, 11,000 bytes there, 4 files, "
     )
     (node.data / "new").unlink()
     node.note(digest=True)
@@ -167,7 +167,7 @@ def test_what_cannot_be_copied_is_refused_in_one_line(node: Node) -> None:
     )
     if os.geteuid():
         one.chmod(0)
-        assert node.refused() == f"{one} may not be read; make it readable"
+        assert node.refused() == f"{one} is not readable; make it readable"
     assert node.kept() == []
     assert node.left() == {"lock"}
 

@@ -1,9 +1,8 @@
-"""Takes an image of another tool, from an archive, a folder or a registry, into the store and locks it.
+"""Import an image from an archive, a folder or a registry into the store, and lock it.
 
-What the archive says is proved before anything is used: each file by its digest, each layer by its
-diff_id. Owners and extended attributes are not kept, as in images built here, so that a layer may get
-another digest than it had, and an image of another tool does. One that was exported here has the digest
-that it had. `udocker load` takes the exported archives, too, as Docker's.
+Each file is verified by its digest and each layer by its diff_id before use. Owners and extended attributes
+are dropped, as in builds, so images of other tools get a new digest. Images that Argosy exported keep
+their digest.
 """
 
 import hashlib
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from argosy_common.errors import ArgosyError
+from argosy_common.errors import ArgosyError, some
 from argosy_images.builder import cache
 from argosy_images.interchange.incoming import IncomingImage, IncomingLayer, describe
 from argosy_images.interchange.opening import Archive, Folder, opened
@@ -45,7 +44,7 @@ KEY_FORMAT = "argosy-import-1"
 
 @dataclass(frozen=True)
 class _Import:
-    """An import under way: into which store, in which folder of it, as which image."""
+    """The target of an import: the store, a working folder in it, and the image's name."""
 
     store: Store
     work: Path
@@ -62,18 +61,14 @@ def import_image(
     wanted: str = "",
     say: Say = silent,
 ) -> ImageLock:
-    """Make the image of an archive, OCI image layout or SIF file the project's image `name`.
-
-    It may be one that the project builds elsewhere; the workflow builds it here only when a file that it
-    is made of is newer than its image.lock.
+    """Import an archive, OCI image layout or SIF file as the project's image `name`.
 
     Args:
-        wanted: the name or digest of the image in the archive; nothing where there is only one.
-        say: is told every few seconds how far it is.
+        wanted: the name or digest of one image of several.
+        say: receives progress messages every few seconds.
 
     Raises:
-        ArgosyError: naming file and member, when the archive is damaged or not to be trusted. Nothing
-            is left in the store then.
+        ArgosyError: naming file and member, if the archive is damaged or unsafe. The store is unchanged.
     """
     with _importing(store, name, say) as to:
         if is_sif(file):
@@ -88,10 +83,10 @@ def import_image(
 def import_from_registry(
     store: Store, project: Path, reference: Reference, name: str, say: Say
 ) -> ImageLock:
-    """Make an image of a registry the project's image `name`.
+    """Import an image of a registry as the project's image `name`.
 
     Raises:
-        ArgosyError: as `import_image`, and when it cannot be pulled. What was downloaded is kept then.
+        ArgosyError: as `import_image`, and if the pull fails. Finished downloads are kept.
     """
     with _importing(store, name, say) as to:
         client = reach(reference, Patience(say=say))
@@ -104,7 +99,7 @@ def import_from_registry(
 
 @contextmanager
 def _importing(store: Store, name: str, say: Say) -> Iterator[_Import]:
-    """Make a folder to work in while nobody else changes the image."""
+    """Lock the image's name, and make a working folder in the store."""
     if not NAME.fullmatch(name):
         raise ArgosyError(f"{name!r}: a name may contain only letters, digits and . _ -")
     sweep()
@@ -113,7 +108,7 @@ def _importing(store: Store, name: str, say: Say) -> Iterator[_Import]:
 
 
 def _lock(store: Store, project: Path, take: Callable[[], ImageLock]) -> ImageLock:
-    """Have the image taken, and lock it."""
+    """Run `take` in a child process, and write the image's lock files."""
     lock = ImageLock.model_validate_json(unhindered(lambda: take().model_dump_json()))
     lock.write(store.description(lock.digest))
     lock.write(ImageLock.path_of(project, lock.name))
@@ -134,7 +129,7 @@ def _take_pulled(to: _Import, pulled: Pulled) -> ImageLock:
 def _take(
     to: _Import, archive: Archive, image: IncomingImage, source: Literal["file", "registry"]
 ) -> ImageLock:
-    """Unpack the archive into the store and freeze it."""
+    """Unpack the image's layers into the store and freeze them."""
     config = config_of(archive, image)
     keys = _keys(image.layers)
     _unpack_missing(to, archive, image, config)
@@ -169,7 +164,7 @@ def _freeze(title: str, layers: Sequence[Layer], making: Path, config: ImageConf
 
 
 def _keys(layers: Sequence[IncomingLayer]) -> list[str]:
-    """Return the layers' keys: each stands for its content and all that is below it."""
+    """Return the keys of the layers, each derived from its content and the layers below."""
     keys: list[str] = []
     for layer in layers:
         described = json.dumps([KEY_FORMAT, keys[-1] if keys else "", layer.diff_id])
@@ -180,9 +175,9 @@ def _keys(layers: Sequence[IncomingLayer]) -> list[str]:
 def _unpack_missing(
     to: _Import, archive: Archive, image: IncomingImage, config: ImageConfig
 ) -> None:
-    """Unpack the layers that are not in the store, and freeze all of them in `work`.
+    """Unpack missing layers and freeze the image in `work`; then move the layers into the store.
 
-    They go into the store only then, when nothing can be wrong with the image any more.
+    Nothing reaches the store before the whole image is verified.
     """
     all_layers: list[Layer] = []
     made: list[tuple[str, IncomingLayer, Change]] = []
@@ -213,14 +208,13 @@ def _moving(source: Path, change: Change) -> Callable[[Path], Change]:
 
 PREFIX = "udocker:"
 _NAME = re.compile(r"([A-Za-z0-9_][A-Za-z0-9._/-]*?)(?::([A-Za-z0-9_][A-Za-z0-9._-]*))?")
-_MOST_TOLD = 10
 
 
 def tag_folder(text: str, variables: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of `udocker:NAME[:TAG]`, as `udocker images` names it.
+    """Return udocker's folder of the image `udocker:NAME[:TAG]`.
 
     Raises:
-        ArgosyError: when it is not there, saying what is.
+        ArgosyError: if it is missing, with the names of the existing images.
     """
     repos = Path(variables.get("UDOCKER_DIR") or Path.home() / ".udocker") / "repos"
     found = _NAME.fullmatch(text.removeprefix(PREFIX))
@@ -235,9 +229,8 @@ def tag_folder(text: str, variables: Mapping[str, str] = os.environ) -> Path:
     there = sorted(
         f"{path.parent.parent.relative_to(repos)}:{path.parent.name}" for path in repos.rglob("TAG")
     )
-    told = ", ".join(there[:_MOST_TOLD]) or "no image"
     raise ArgosyError(
-        f"{text}: {repos} has no such image; it has {told}",
+        f"{text}: {repos} has no such image; it has {some(there) or 'no image'}",
         "set UDOCKER_DIR to udocker's folder, or pull the image: "
         f"argosy image import docker://{name}:{tag} NAME",
     )
@@ -246,10 +239,10 @@ def tag_folder(text: str, variables: Mapping[str, str] = os.environ) -> Path:
 def take_image(
     store: Store, project: Path, source: str, name: str, say: Callable[[str], None]
 ) -> ImageLock:
-    """Make what `source` names the project's image `name`.
+    """Import `source`, in any notation, as the project's image `name`.
 
     Raises:
-        ArgosyError: as `import_image` and `import_from_registry`, and when it names nothing of the kind.
+        ArgosyError: as `import_image` and `import_from_registry`, and for an unknown notation.
     """
     if source.startswith(TRANSPORT):
         return import_from_registry(store, project, Reference.parse(source), name, say)
@@ -265,11 +258,10 @@ def take_image(
 
 
 def check_taken(project: Path, name: str, source: str) -> None:
-    """Refuse an image that cannot be meant, before anything is downloaded.
+    """Check an experiment's image source before anything is downloaded.
 
     Raises:
-        ArgosyError: when `source` is written wrongly, the project builds an image of this name, or has
-            locked another one under it.
+        ArgosyError: if `source` is invalid, or the project builds or has locked another image of this name.
     """
     try:
         reference = Reference.parse(source) if source.startswith(TRANSPORT) else None
@@ -302,6 +294,6 @@ def check_taken(project: Path, name: str, source: str) -> None:
 
 
 def _is_of(locked: Reference, wanted: Reference) -> bool:
-    """Return whether what was pulled is what is named; a tag may have moved since."""
+    """Return whether a locked image matches the reference, by digest or else by tag."""
     same = (locked.host, locked.repository) == (wanted.host, wanted.repository)
     return same and (locked.digest == wanted.digest if wanted.digest else locked.tag == wanted.tag)
