@@ -18,8 +18,6 @@ from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.thorough
 
-"""Of each."""
-
 SIZE = 20_000_000
 
 

@@ -144,7 +144,7 @@ def test_another_version_has_a_folder_of_its_own(store: Store, host: Host) -> No
     )
     assert driver_version(host) == "999.11"
     with pytest.raises(
-        ArgosyError, match=r"999\.11, and its libcuda\.so is not in the linker's cache"
+        ArgosyError, match=r"999\.11, but its libcuda\.so is not in the linker's cache"
     ):
         driver_mount(store, host)
     assert [path.name for path in store.driver(VERSION).parent.iterdir()] == [VERSION]

@@ -38,7 +38,9 @@ def why_no_room(folder: Path, size: int) -> str:
     free = found.f_bavail * found.f_frsize
     kept = reserve(found)
     if max(size, BLOCK) > free - kept:
-        return f"{amount(size)} do not fit: {amount(free)} are free, and {amount(kept)} stay reserved"
+        return (
+            f"{amount(size)} do not fit: {amount(free)} are free, and {amount(kept)} stay reserved"
+        )
     if found.f_files and found.f_favail < MOST_FILES_LEFT:
         return "the file system has no free inodes for more files"
     return ""

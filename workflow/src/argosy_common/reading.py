@@ -157,12 +157,7 @@ def read_end(path: Path, top: Path, size: int) -> tuple[bytes, bool]:
 
 
 def read_object(path: Path, top: Path, most: int = SMALL_BYTES) -> dict[str, Any]:
-    """Read a JSON object from a file.
-
-    Raises:
-        ValueError: if the file holds anything else, or nests too deeply.
-        OSError: as `open_regular`.
-    """
+    """Read a JSON object; raises as `open_regular`, and ValueError for anything else."""
     found = json_of(read_bytes(path, top, most))
     if not isinstance(found, dict):
         raise ValueError("it contains no JSON object")

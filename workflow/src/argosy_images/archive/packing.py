@@ -113,13 +113,14 @@ def pack_image(store: Store, lock: ImageLock, say: Say) -> Path:
         ArgosyError: if the frozen image is missing or unreadable.
     """
     path = store.archive(lock.digest)
+    packed = f"image {lock.name} {lock.digest[:19]} is packed in {path}"
     if not store.is_writable and _is_whole(path, lock.digest):
-        say(f"image {lock.name} {lock.digest[:19]} is packed in {path}")
+        say(packed)
         return path
     # Two names may stand for one image.
     with store.changing(lock.name), store.locked(f"pack-{lock.digest.replace(':', '-')}"):
         if _is_whole(path, lock.digest):
-            say(f"image {lock.name} {lock.digest[:19]} is packed in {path}")
+            say(packed)
             return path
         root = store.root(lock.digest)
         if not root.is_dir():
@@ -132,21 +133,17 @@ def pack_image(store: Store, lock: ImageLock, say: Say) -> Path:
             unhindered(lambda: _pack(root, lock.digest, temporary))
         # Processes of a killed packing may have made files meanwhile.
         _remove_partials(path)
-        said = f"{amount(path.stat().st_size)} of {amount(_index(path, lock.digest).size)}"
-        say(f"image {lock.name} {lock.digest[:19]} is packed in {path}: {said}")
+        size = read_index(path, lock.digest, "").size
+        say(f"{packed}: {amount(path.stat().st_size)} of {amount(size)}")
     return path
 
 
 def _is_whole(path: Path, image: str) -> bool:
     try:
-        verify(path, _index(path, image), "")
+        verify(path, read_index(path, image, ""), "")
     except ArgosyError:
         return False
     return True
-
-
-def _index(path: Path, image: str) -> Index:
-    return read_index(path, image, "")
 
 
 def _remove_partials(path: Path) -> None:

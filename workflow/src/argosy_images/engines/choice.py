@@ -106,9 +106,6 @@ def engine_of_host(store: Store) -> str:
     """Return the stored choice for hosts like this one, or measure now.
 
     A stored engine without isolation is used only while no isolating engine works.
-
-    Raises:
-        ArgosyError: as `choose_engine`.
     """
     noted = _noted(store)
     if noted in ISOLATING_ENGINES:

@@ -19,12 +19,7 @@ from typing import TYPE_CHECKING
 
 from argosy_common.errors import ArgosyError, plain
 from argosy_images.engines.invocation import invocation, is_ours, subfolder
-from argosy_images.engines.models import (
-    HOST_FILES,
-    OWN_ENGINES,
-    Container,
-    Outcome,
-)
+from argosy_images.engines.models import HOST_FILES, OWN_ENGINES, Container, Outcome
 from argosy_images.engines.mount_points import with_mount_points
 from argosy_images.store.scratch import private_folder
 from argosy_images.store.store import Store
@@ -39,17 +34,8 @@ def run(store: Store, container: Container, on_output: Callable[[bytes], None]) 
     SIGTERM, SIGINT and SIGHUP to this process end the container: its first process gets SIGTERM, and
     SIGKILL after `patience_s` and `STOP_GRACE_S`. No files or processes remain.
     """
-    with private_folder() as (folder, lock):
-        container = with_mount_points(container, folder)
-        _check_container(container)
-        _make_workdir(container, folder)
-        _copy_host_files(subfolder(folder, "guest"))
-        for path in container.files:
-            shutil.copyfile(path, folder / "guest" / path.name)
-        for name, text in container.secrets.items():
-            write_private(folder / "guest" / name, text)
-        held = replace(container, held=[*container.held, lock])
-        process, terminal = _start_engine(store, held, folder)
+    with _prepared(container) as (ready, folder):
+        process, terminal = _start_engine(store, ready, folder)
         began = folder / "guest" / "began"
         with ended_with_us(process, container.patience_s) as asked_to_end:
             _relay(terminal, _plain_until(began, on_output))
@@ -62,17 +48,13 @@ def run(store: Store, container: Container, on_output: Callable[[bytes], None]) 
 
 def attach(store: Store, container: Container) -> int:
     """Run the container on this process's terminal, input and output; return its exit status."""
-    with private_folder() as (folder, lock):
-        container = with_mount_points(container, folder)
-        _check_container(container)
-        _make_workdir(container, folder)
-        _copy_host_files(subfolder(folder, "guest"))
-        engine = invocation(store, replace(container, attached=True), folder)
+    with _prepared(replace(container, attached=True)) as (ready, folder):
+        engine = invocation(store, ready, folder)
         process = subprocess.Popen(
             engine.command,
             cwd=subfolder(folder, "cwd"),
             env=engine.environment,
-            pass_fds=[*container.held, lock],
+            pass_fds=ready.held,
         )
         while True:
             try:
@@ -80,6 +62,22 @@ def attach(store: Store, container: Container) -> int:
             except KeyboardInterrupt:
                 # Ctrl-C is for the program inside, which received it too.
                 continue
+
+
+@contextmanager
+def _prepared(container: Container) -> Iterator[tuple[Container, Path]]:
+    """Check the container; yield it with its mount points, and the private folder that they need."""
+    with private_folder() as (folder, lock):
+        container = with_mount_points(container, folder)
+        _check_container(container)
+        _make_workdir(container, folder)
+        guest = subfolder(folder, "guest")
+        _copy_host_files(guest)
+        for path in container.files:
+            shutil.copyfile(path, guest / path.name)
+        for name, text in container.secrets.items():
+            write_private(guest / name, text)
+        yield replace(container, held=[*container.held, lock]), folder
 
 
 def write_private(path: Path, text: str) -> None:

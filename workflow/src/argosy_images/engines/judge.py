@@ -141,11 +141,7 @@ class Memory:
         return os.fsdecode(text)
 
     def path(self, address: int) -> str:
-        """Read a path.
-
-        Raises:
-            OSError: as `text`; ENOENT for an empty path.
-        """
+        """Read a path as `text` does; raise OSError ENOENT if it is empty."""
         found = self.text(address, _LONGEST_PATH)
         if not found:
             raise OSError(errno.ENOENT, "an empty path")

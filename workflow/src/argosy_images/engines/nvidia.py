@@ -72,7 +72,9 @@ def driver_mount(store: Store, host: Host = Host()) -> Bind | None:
     folder = store.driver(version)
     if not folder.is_dir():
         if not store.is_writable:
-            raise store.read_only(f"NVIDIA's driver {version} must be copied into it from this node")
+            raise store.read_only(
+                f"NVIDIA's driver {version} must be copied into it from this node"
+            )
         with store.locked(f"driver-{version}"):
             if not folder.is_dir():
                 _copy_driver(host, version, folder)
@@ -114,7 +116,9 @@ def _copy_driver(host: Host, version: str, target: Path) -> None:
             shutil.copyfile(path, making / path.name)
             for name in _other_names(path):
                 (making / name).symlink_to(path.name)
-        for program in _programs([*host.programs, *_program_folders(libraries)]):
+        # A driver with its own prefix has its programs beside the libraries' folders.
+        prefixed = sorted({path.parent.with_name("bin") for path in libraries})
+        for program in _programs([*host.programs, *prefixed]):
             shutil.copyfile(program, making / "bin" / program.name)
             # The host's mode may include setuid, which would give others the user's rights.
             (making / "bin" / program.name).chmod(0o755)
@@ -145,11 +149,6 @@ def _other_names(library: Path) -> Iterator[str]:
     for path in library.parent.glob(f"{stem}.so*"):
         if path.is_symlink() and path.resolve() == library:
             yield path.name
-
-
-def _program_folders(libraries: Sequence[Path]) -> list[Path]:
-    """Return the `bin` folders beside the libraries' folders, for drivers with their own prefix."""
-    return sorted({path.parent.with_name("bin") for path in libraries})
 
 
 def _programs(folders: Sequence[Path]) -> Iterator[Path]:

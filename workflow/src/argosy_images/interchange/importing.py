@@ -83,10 +83,9 @@ def import_image(
 def import_from_registry(
     store: Store, project: Path, reference: Reference, name: str, say: Say
 ) -> ImageLock:
-    """Import an image of a registry as the project's image `name`.
+    """Import an image of a registry as the project's image `name`; raises as `import_image`.
 
-    Raises:
-        ArgosyError: as `import_image`, and if the pull fails. Finished downloads are kept.
+    If the pull fails, its downloads are kept.
     """
     with _importing(store, name, say) as to:
         client = reach(reference, Patience(say=say))
@@ -239,11 +238,7 @@ def tag_folder(text: str, variables: Mapping[str, str] = os.environ) -> Path:
 def take_image(
     store: Store, project: Path, source: str, name: str, say: Callable[[str], None]
 ) -> ImageLock:
-    """Import `source`, in any notation, as the project's image `name`.
-
-    Raises:
-        ArgosyError: as `import_image` and `import_from_registry`, and for an unknown notation.
-    """
+    """Import `source`, in any notation, as the project's image `name`; raises as `import_image`."""
     if source.startswith(TRANSPORT):
         return import_from_registry(store, project, Reference.parse(source), name, say)
     if source.startswith(PREFIX) and not Path(source).exists():

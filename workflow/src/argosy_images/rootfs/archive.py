@@ -68,11 +68,7 @@ def layer_tar(diff: Path, change: Change) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def files_tar(folder: Path, names: Sequence[str]) -> Iterator[IO[bytes]]:
-    """Open some of the files below a folder as a tar stream.
-
-    Raises:
-        ArgosyError: as `layer_tar`.
-    """
+    """Open some of the files below a folder as a tar stream; raises as `layer_tar`."""
     # An unnamed file disappears even if this process is killed.
     with tempfile.TemporaryFile() as listed:
         listed.write(_terminated(names))

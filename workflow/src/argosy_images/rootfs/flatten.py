@@ -101,11 +101,7 @@ def flatten(
 
 
 def lay_over(layer: Layer, root: str) -> None:
-    """Apply one more layer to the frozen tree `root`.
-
-    Raises:
-        OSError: as `flatten`.
-    """
+    """Apply one more layer to the frozen tree `root`; raises as `flatten`."""
     _change(_Part(layer, str(layer.diff), ""), root)
 
 

@@ -133,8 +133,7 @@ def check_depth(folder: str) -> None:
 def walk(folder: Path, below: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Yield all entries below a folder with relative paths, sorted; folders precede their content.
 
-    Raises:
-        OSError: ENAMETOOLONG, as `check_depth`.
+    Raises as `check_depth`.
     """
     check_depth(below)
     with os.scandir(folder / below if below else folder) as entries:

@@ -262,10 +262,7 @@ class Root(Folder):
     def find(self, pattern: str) -> list[tuple[Names, str]]:
         """Find the files that match a pattern; return each resolved path with the matching name.
 
-        `*`, `?` and `[` match within one folder, as in Go's filepath.Match.
-
-        Raises:
-            OSError: as `resolve`.
+        `*`, `?` and `[` match within one folder, as in Go's filepath.Match. Raises as `resolve`.
         """
         *folders, last = _parts(pattern) or ["."]
         found: list[Names] = [()]
@@ -304,12 +301,9 @@ class Root(Folder):
 
 
 def inside(root: Path, path: str) -> Path:
-    """Return the host's path of `path` in the image `root`.
+    """Return the host's path of `path` in the image `root`; raises as `Root.resolve`.
 
     Use it only for programs that need a path, and while no other program changes the image.
-
-    Raises:
-        OSError: as `Root.resolve`.
     """
     with Root(root) as tree:
         return root.joinpath(*tree.resolve(path))

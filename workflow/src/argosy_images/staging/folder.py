@@ -39,11 +39,7 @@ def take(path: Path, kind: int) -> int:
 
 
 def take_at_once(path: Path, kind: int) -> int | None:
-    """Take a lock without waiting; return None if others hold it.
-
-    Raises:
-        ArgosyError: as `take`.
-    """
+    """Take a lock without waiting; return None if others hold it. Raises as `take`."""
     descriptor = _take(path, kind | fcntl.LOCK_NB)
     if descriptor is None or _is_at(descriptor, path):
         return descriptor

@@ -94,14 +94,11 @@ Say = Callable[[str], None]
 
 
 def fill(wanted: Wanted, folder: NodeFolder, kept: int | None, alone: int, say: Say) -> None:
-    """Unpack the image.
+    """Unpack the image; raises as `staged`.
 
     Args:
         kept: maximum bytes of all staged images and data; None: the folder is in memory.
         alone: the descriptor of the folder's lock.
-
-    Raises:
-        ArgosyError: as `staged`.
     """
     index = read_index(wanted.archive, wanted.digest, _remedy(wanted))
     folder.remove_partials()
