@@ -5,11 +5,9 @@ import signal
 import stat
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 from hashlib import sha256
-from io import BytesIO
 from pathlib import Path
 
 import psutil
@@ -193,18 +191,6 @@ RUN ! grep licence /etc/hosts && cp /etc/resolv.conf /seen
     ]
 
 
-def test_archives_are_unpacked_by_add_alone(store: Store, tmp_path: Path) -> None:
-    folder = tmp_path / "image"
-    folder.mkdir()
-    with tarfile.open(folder / "a.tar.gz", "w:gz") as archive:
-        member = tarfile.TarInfo("inner/file")
-        member.size, member.mode = 4, 0o640
-        archive.addfile(member, BytesIO(b"text"))
-    lock = build(store, folder, "ADD a.tar.gz /unpacked/\nCOPY a.tar.gz /kept/\n")
-    assert read(store, lock, "unpacked/inner/file") == "text"
-    assert (store.root(lock.digest) / "kept/a.tar.gz").is_file()
-
-
 @pytest.mark.thorough
 def test_more_steps_than_one_mount_can_join(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "image"
@@ -342,19 +328,6 @@ def test_a_failing_step_names_its_line_and_keeps_those_before(store: Store, tmp_
     assert steps_run(folder) == ["RUN true"]
 
 
-def test_a_download_with_another_checksum_stops_the_build(store: Store, tmp_path: Path) -> None:
-    folder = tmp_path / "image"
-    folder.mkdir()
-    (folder / "download.tar.gz").write_text("not what was published")
-    expected = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
-    with pytest.raises(ArgosyError, match=r"Containerfile:3: RUN failed .*did NOT match"):
-        build(
-            store,
-            folder,
-            f'COPY download.tar.gz /\nRUN echo "{expected}  /download.tar.gz" | sha256sum --check\n',
-        )
-
-
 def test_a_command_that_the_image_lacks_is_named(store: Store, tmp_path: Path) -> None:
     with pytest.raises(ArgosyError, match=r"Containerfile:2: RUN .*no-such-command"):
         build(store, tmp_path / "image", "RUN no-such-command --now\n")
@@ -464,22 +437,6 @@ def test_the_hosts_settings_reach_the_build_and_stay_out_of_the_image(
     )
     assert found.stdout == ""
     assert "PIP_FIND_LINKS" not in lock.config.environment
-
-
-def test_a_frozen_image_of_a_build_runs(store: Store, tmp_path: Path) -> None:
-    lock = build(store, tmp_path / "image", "ENV PATH=/tools:$PATH\nRUN mkdir /tools\n")
-    inside = Container(store.root(lock.digest), ["cat", "/etc/os-release"])
-    outcome, said = contained(store, inside)
-    assert outcome.status == 0
-    assert "bookworm" in said
-
-
-def test_damage_to_a_lock_is_explained(tmp_path: Path) -> None:
-    with pytest.raises(ArgosyError, match="the image is not built yet"):
-        ImageLock.read(tmp_path / "image.lock")
-    (tmp_path / "image.lock").write_text('{"schema_version": 0}')
-    with pytest.raises(ArgosyError, match="remove the file and build the image again"):
-        ImageLock.read(tmp_path / "image.lock")
 
 
 def test_an_image_without_a_file_has_its_mount_points(store: Store, tmp_path: Path) -> None:

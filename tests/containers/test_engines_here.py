@@ -3,7 +3,6 @@
 Engines that do not isolate are in `test_unisolated_engines`.
 """
 
-import ast
 import json
 import os
 import subprocess
@@ -11,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from no_namespaces import CHOOSE, without_namespaces
+from no_namespaces import CHOOSE, TRY, without_namespaces
 
 from argosy_images import tools
 from argosy_images.engines.choice import choose_engine, engine_of_host, try_engine
@@ -90,39 +89,19 @@ def test_engines_are_tried_where_programs_may_be_started(store: Store, tmp_path:
     assert note.suffix == ".json"
 
 
-CRUN = """
-import sys
-from pathlib import Path
-from argosy_images.engines.choice import try_engine
-from argosy_images.store.store import Store
-trial = try_engine(Store(Path(sys.argv[1])), Path(sys.argv[2]), "crun")
-print(trial)
-sys.exit(trial.start_s is None)
-"""
-
-
 def test_crun_works_where_control_groups_are_not_mixed(tmp_path: Path, root: Path) -> None:
     own = Store(tmp_path / "store")
     tools.Tools(own).require("crun", print)
     # It refuses hosts that have version 1 and 2 of control groups at once, which this may be one of.
     hide = 'mount -t tmpfs none /sys/fs/cgroup && exec "$@"'
-    command = ["unshare", "-rm", "sh", "-c", hide, "sh", sys.executable, "-c", CRUN]
-    done = subprocess.run([*command, own.path, root], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-NO_NAMESPACES = """
-import sys
-from pathlib import Path
-from argosy_images.engines.choice import try_engine
-from argosy_images.store.store import Store
-print(repr(try_engine(Store(Path(sys.argv[1])), Path(sys.argv[2]), "runc").said))
-"""
+    command = ["unshare", "-rm", "sh", "-c", hide, "sh", sys.executable, "-c", TRY]
+    done = subprocess.run([*command, own.path, root, "crun"], capture_output=True, text=True)
+    assert done.stdout == "\n", done.stdout + done.stderr
 
 
 def test_an_engine_that_does_not_work_says_why_in_plain_text(store: Store, root: Path) -> None:
-    done = without_namespaces(sys.executable, "-c", NO_NAMESPACES, store.path, root)
-    said = ast.literal_eval(done.stdout)
+    done = without_namespaces(sys.executable, "-c", TRY, store.path, root, "runc")
+    [said] = done.stdout.splitlines()
     assert said.startswith("unshare: ")
     assert said.isprintable()
 

@@ -102,21 +102,16 @@ def seen_by(program: str, folder: Path, store: Store, digest: str) -> dict[str, 
         return found
 
 
-def test_a_rank_finds_no_token(project_store: Store, torch_digest: str, tmp_path: Path) -> None:
+def test_a_rank_finds_no_token_and_can_change_nothing_of_the_machine(
+    project_store: Store, torch_digest: str, tmp_path: Path
+) -> None:
+    """A program that can write to a control group can end all programs in it."""
     seen = seen_by(HOSTILE, tmp_path, project_store, torch_digest)
     assert seen["found"] == []
     # The first process, the agent and its guard.
     assert seen["processes"] == 3
     assert isinstance(seen["tried"], int)
     assert seen["tried"] > 10
-    assert seen["no_new_privileges"] == "1"
-
-
-def test_a_rank_may_change_nothing_of_the_machine(
-    project_store: Store, torch_digest: str, tmp_path: Path
-) -> None:
-    """Whoever may write to a control group can end all that runs in it."""
-    seen = seen_by(HOSTILE, tmp_path, project_store, torch_digest)
     assert seen["writable"] == []
     assert seen["keys"] == ""
     assert seen["no_new_privileges"] == "1"

@@ -3,13 +3,12 @@
 import json
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from image_programs import BASE, built
 
 from argosy_common.errors import ArgosyError
-from argosy_images.builder.builder import build_image
 from argosy_images.native import make_environment
 from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
@@ -39,12 +38,8 @@ if __name__ == "__main__":
 
 
 @pytest.fixture(scope="module")
-def torch_lock(
-    project: Path, project_store: Store, tmp_path_factory: pytest.TempPathFactory
-) -> ImageLock:
-    folder = tmp_path_factory.mktemp("torch-cpu")
-    image = project / "containers" / "torch-cpu"
-    return build_image(project_store, image, folder / "image.lock", folder / "build.log")
+def torch_lock(project_store: Store, torch_digest: str) -> ImageLock:
+    return ImageLock.read(project_store.description(torch_digest))
 
 
 def output(*command: str | Path, **variables: str) -> str:
@@ -153,24 +148,6 @@ def test_an_image_that_is_gone_is_named(
     assert "make this anew: argosy image native torch-cpu" in done.stderr
 
 
-Make = Callable[[str], ImageLock]
-
-
-@pytest.fixture
-def make(store: Store, tmp_path: Path) -> Make:
-    """Build an image of a Containerfile and a few files beside it."""
-
-    def built(text: str) -> ImageLock:
-        folder = tmp_path / "image"
-        folder.mkdir()
-        (folder / "Containerfile").write_text(text)
-        (folder / "file").write_text("#!/bin/sh\n")
-        build_image(store, folder, tmp_path / "image.lock", tmp_path / "build.log")
-        return ImageLock.read(tmp_path / "image.lock")
-
-    return built
-
-
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -189,18 +166,19 @@ def make(store: Store, tmp_path: Path) -> Make:
     ],
 )
 def test_an_image_without_python_is_refused(
-    store: Store, make: Make, tmp_path: Path, text: str, problem: str
+    store: Store, tmp_path: Path, text: str, problem: str
 ) -> None:
+    (tmp_path / "image").mkdir()
+    (tmp_path / "image/file").write_text("#!/bin/sh\n")
+    lock = built(store, tmp_path / "image", text)
     with pytest.raises(ArgosyError, match=problem):
-        make_environment(store, make(text), tmp_path / "native")
+        make_environment(store, lock, tmp_path / "native")
     assert not (tmp_path / "native").exists()
 
 
-def test_the_links_of_an_image_lead_nowhere_else(store: Store, make: Make, tmp_path: Path) -> None:
-    """Its python3 leads to that of the host by its name, and is none in the image."""
-    lock = make(
-        "FROM docker.io/library/debian:bookworm-slim\n"
-        "RUN ln -s /usr/bin/python3.11 /usr/bin/python3 && ln -s /etc /opt/etc\n"
-    )
+def test_the_links_of_an_image_lead_nowhere_else(store: Store, tmp_path: Path) -> None:
+    """The image's python3 is a link to a file that only the host has."""
+    text = f"{BASE}\nRUN ln -s /usr/bin/python3.11 /usr/bin/python3 && ln -s /etc /opt/etc\n"
+    lock = built(store, tmp_path / "image", text)
     with pytest.raises(ArgosyError, match="no python3 in the image's PATH"):
         make_environment(store, lock, tmp_path / "native")

@@ -18,6 +18,7 @@ import pytest
 import refused_filters
 import traced
 from image_programs import contained
+from no_namespaces import TRY
 from trees import describe_tree
 
 from argosy_common.errors import ArgosyError
@@ -341,15 +342,6 @@ def test_where_proot_cannot_trace_it_is_one_line(
             run(project_store, root, "proot", "true")
 
 
-TRY = """
-import sys
-from pathlib import Path
-from argosy_images.engines.choice import try_engine
-from argosy_images.store.store import Store
-print(try_engine(Store(Path(sys.argv[1])), Path(sys.argv[2]), "proot").said)
-"""
-
-
 @pytest.mark.parametrize(
     ("world", "line"),
     [
@@ -363,7 +355,7 @@ print(try_engine(Store(Path(sys.argv[1])), Path(sys.argv[2]), "proot").said)
 def test_what_keeps_it_from_working_is_one_line(
     project_store: Store, root: Path, world: ModuleType, line: str
 ) -> None:
-    program = [sys.executable, "-c", TRY, str(project_store.path), str(root)]
+    program = [sys.executable, "-c", TRY, str(project_store.path), str(root), "proot"]
     assert world.__file__
     done = subprocess.run(
         [sys.executable, world.__file__, *program], capture_output=True, text=True, timeout=120

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from registries import Answer, Layout, Request, between, no_logins, push, registry, tar_of
@@ -56,6 +57,12 @@ class Puller:
         client = Client(Reference.parse(f"{address}/team/tool:1"), Patience(pauses), read_s)
         return pull(self.store, client, self.folder / f"pulled-{self.count}", self.said.append)
 
+    def refused(self, image: str, spoil: "Spoil", why: str, **options: Any) -> list[Request]:
+        """The requests of a pull that fails by spoilt answers, with an error of these words."""
+        with between(image, spoil) as front, pytest.raises(ArgosyError, match=why):
+            self(front.address, **options)
+        return front.requests
+
     @property
     def parts(self) -> list[Path]:
         return sorted(self.store.blobs.glob("*.part"))
@@ -93,6 +100,7 @@ def cut(answer: Answer, end: int) -> Answer:
 
 
 Ask = Callable[[], Answer]
+Spoil = Callable[[Request, int, Ask], Answer]
 
 
 def test_what_fails_twice_is_asked_a_third_time(image: str, puller: Puller) -> None:
@@ -110,11 +118,7 @@ def test_what_fails_for_ever_is_given_up_and_said(image: str, puller: Puller, pa
     def spoil(request: Request, number: int, ask: Ask) -> Answer:
         return Answer(503) if part in request.path else ask()
 
-    with (
-        between(image, spoil) as front,
-        pytest.raises(PassingError, match=r"cannot answer now \(HTTP 503\) \(tried 4 times\)$"),
-    ):
-        puller(front.address)
+    puller.refused(image, spoil, r"cannot answer now \(HTTP 503\) \(tried 4 times\)$")
 
 
 def test_a_registry_may_ask_for_a_pause(image: str, puller: Puller) -> None:
@@ -130,12 +134,7 @@ def test_a_registry_may_ask_for_a_pause(image: str, puller: Puller) -> None:
     def never(request: Request, number: int, ask: Ask) -> Answer:
         return Answer(429, {"Retry-After": "3600"})
 
-    with (
-        between(image, never) as front,
-        pytest.raises(PassingError, match=r"asks to wait 3600 s\)$"),
-    ):
-        puller(front.address)
-    assert len(front.requests) == 1
+    assert len(puller.refused(image, never, r"asks to wait 3600 s\)$")) == 1
 
 
 def test_a_layer_that_is_cut_off_goes_on_where_it_ended(image: str, puller: Puller) -> None:
@@ -224,11 +223,7 @@ def test_a_layer_of_other_bytes_is_fetched_once_more_and_then_refused(
     for path in puller.whole:
         path.unlink()
     times = 99
-    with (
-        between(image, spoil) as front,
-        pytest.raises(ArgosyError, match=r"digest mismatch \(twice\)"),
-    ):
-        puller(front.address)
+    puller.refused(image, spoil, r"digest mismatch \(twice\)")
     # The small blobs are stopped wherever they are, and may have parts for the next try.
     assert big not in {path.stem for path in puller.parts}
     assert big not in {path.name for path in puller.whole}
@@ -243,11 +238,7 @@ def test_a_layer_that_is_too_short_or_too_long_is_refused(image: str, puller: Pu
             answer.body = answer.body[:-10]
         return answer
 
-    with (
-        between(image, short) as front,
-        pytest.raises(PassingError, match=r"(the registry sent less|bytes are missing).*tried"),
-    ):
-        puller(front.address)
+    puller.refused(image, short, r"(the registry sent less|bytes are missing).*tried")
 
     def long(request: Request, number: int, ask: Ask) -> Answer:
         answer = ask()
@@ -257,11 +248,7 @@ def test_a_layer_that_is_too_short_or_too_long_is_refused(image: str, puller: Pu
 
     for path in [*puller.parts, *puller.whole]:
         path.unlink()
-    with (
-        between(image, long) as front,
-        pytest.raises(ArgosyError, match="sends more than its"),
-    ):
-        puller(front.address)
+    puller.refused(image, long, "sends more than its")
 
 
 def test_silence_is_waited_for_only_so_long(image: str, puller: Puller) -> None:
@@ -270,22 +257,15 @@ def test_silence_is_waited_for_only_so_long(image: str, puller: Puller) -> None:
             time.sleep(1)
         return ask()
 
-    with (
-        between(image, spoil) as front,
-        pytest.raises(PassingError, match=r"no answer in time \(tried 2 times\)"),
-    ):
-        puller(front.address, pauses=(0.01,), read_s=0.2)
+    why = r"no answer in time \(tried 2 times\)"
+    puller.refused(image, spoil, why, pauses=(0.01,), read_s=0.2)
 
 
 def test_a_missing_blob_is_named(image: str, puller: Puller) -> None:
     def spoil(request: Request, number: int, ask: Ask) -> Answer:
         return Answer(404) if "/blobs/" in request.path else ask()
 
-    with (
-        between(image, spoil) as front,
-        pytest.raises(ArgosyError, match="does not have it: a part of it"),
-    ):
-        puller(front.address)
+    puller.refused(image, spoil, "does not have it: a part of it")
 
 
 def test_a_damaged_download_of_an_earlier_pull_is_not_used(image: str, puller: Puller) -> None:
@@ -313,11 +293,10 @@ def test_an_image_that_does_not_fit_is_refused_before_it_is_downloaded(
     image: str, puller: Puller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disk, "RESERVE", 1 << 60)
-    told = pytest.raises(ArgosyError, match=r"team/tool.*: 2\.86 MiB do not fit: .* are free")
-    with between(image, lambda request, number, ask: ask()) as front, told:
-        puller(front.address)
+    why = r"team/tool.*: 2\.86 MiB do not fit: .* are free"
+    requests = puller.refused(image, lambda request, number, ask: ask(), why)
     # The configuration is read before.
-    assert sum("/blobs/" in request.path for request in front.requests) <= 1
+    assert sum("/blobs/" in request.path for request in requests) <= 1
     assert puller.whole == puller.parts == []
 
 

@@ -128,20 +128,6 @@ def open_by(path: Path) -> list[str]:
     return found
 
 
-def test_a_missing_archive_is_told_with_the_command_that_makes_it(
-    start: Runner, store: Store, image: ImageLock, tmp_path: Path
-) -> None:
-    store.archive(image.digest).unlink()
-    runner = start(in_node(tmp_path / "node"), "true")
-    runner.communicate()
-    assert runner.returncode == 2
-    said = (tmp_path / "node-0.log").read_text()
-    assert said.startswith(
-        f"error: {store.archive(image.digest)}: this image is not packed for the"
-    )
-    assert said.endswith("; run: argosy image pack image\n")
-
-
 def test_a_store_behind_a_symbolic_link(store: Store, image: ImageLock, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(store.path)
     command = [sys.executable, "-m", "argosy_images.run", "--digest", image.digest]

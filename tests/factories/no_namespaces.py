@@ -12,6 +12,15 @@ from argosy_images.store.store import Store
 print(choose_engine(Store(Path(sys.argv[1]))).engine)
 """
 
+TRY = """
+import sys
+from pathlib import Path
+from argosy_images.engines.choice import try_engine
+from argosy_images.store.store import Store
+print(try_engine(Store(Path(sys.argv[1])), Path(sys.argv[2]), sys.argv[3]).said)
+"""
+"""Prints why an engine does not work with a frozen tree; an empty line if it works."""
+
 _FORBID = """
 echo 0 > /proc/sys/user/max_user_namespaces
 exec setpriv --ambient-caps -all --inh-caps -all --bounding-set -all "$@"

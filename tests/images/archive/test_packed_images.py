@@ -1,12 +1,10 @@
 """A packed image unpacks to the tree that was packed, or is said to be damaged."""
 
-import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import zstandard
 from frozen_images import make_image, make_layer
 from trees import describe_tree, make_odd_tree
 
@@ -186,13 +184,3 @@ def test_an_image_that_is_not_there_is_told(own: Store, image: ImageLock) -> Non
         ArgosyError, match="the image is missing; build it with: argosy image build odd"
     ):
         pack_image(own, image, print)
-
-
-def test_the_index_is_a_frame_that_zstd_skips(own: Store, image: ImageLock) -> None:
-    path, index, _ = pack(own, image)
-    end = max(frame.offset + frame.length for frame in index.frames)
-    tail = path.read_bytes()[end:]
-    assert tail[:4] == (0x184D2A5A).to_bytes(4, "little")
-    assert int.from_bytes(tail[4:8], "little") == len(tail) - 8
-    content = json.loads(zstandard.ZstdDecompressor().decompress(tail[8:-44]))
-    assert content["version"] == 1

@@ -4,7 +4,6 @@ import bz2
 import gzip
 import io
 import lzma
-import os
 import random
 import tarfile
 from collections.abc import Callable
@@ -13,9 +12,8 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from argosy_common import disk
 from argosy_common.errors import ArgosyError
-from argosy_images.interchange import opening, streams
+from argosy_images.interchange import streams
 from argosy_images.interchange.opening import Archive, opened
 from argosy_images.interchange.streams import silent
 
@@ -110,21 +108,7 @@ def test_what_would_fill_the_disk_is_refused_before_it_is_written(tmp_path: Path
     assert [*packed.work.iterdir()] == []
 
 
-def test_an_archive_leaves_the_disk_its_reserve(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    free = os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize
-    monkeypatch.setattr(disk, "RESERVE", free + (1 << 30))
-    Packed(tmp_path, gzip.compress(tar(CONTENTS))).refuses("'layer-0': .* do not fit")
-
-
 def test_what_follows_an_archive_is_not_decompressed(tmp_path: Path) -> None:
     """Zeros without end, of which gzip makes a thousandth, cost neither time nor disk."""
     zeros = gzip.compress(bytes(1 << 20))
     Packed(tmp_path, gzip.compress(tar(CONTENTS)) + zeros * 3 + b"no gzip").read(lambda _: None)
-
-
-def test_files_without_end_come_to_one(tmp_path: Path) -> None:
-    names = map(str, range(opening.MOST_FILES + 1))
-    many = b"".join(tarfile.TarInfo(name).tobuf() for name in names)
-    Packed(tmp_path, gzip.compress(many)).refuses("more than 10,000 files")

@@ -96,7 +96,7 @@ def test_a_sif_file_is_an_image_with_its_literal_variables(place: Place, compres
         "QUOTED": "a $b",
         "BARE": "C.UTF-8",
     }
-    told = next(line for line in place.said if "do not count" in line)
+    told = next(line for line in place.said if "are ignored" in line)
     assert "touch" in told and "$PATH:/x" in told and "source /etc/profile" in told
     assert (lock.base.source, lock.base.reference) == ("file", "my image.sif")
     root = place.store.root(lock.digest)
