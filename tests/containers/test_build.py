@@ -101,8 +101,7 @@ EXPOSE 80 443/udp
 STOPSIGNAL SIGINT
 VOLUME /data
 """
-    (folder / "Containerfile").write_text(text)
-    lock = build_image(store, folder, folder / "image.lock", folder / "build.log")
+    lock = built(store, folder, text)
     root = store.root(lock.digest)
     assert read(store, lock, "from/tools/one") == "one\n"
     assert (root / "from/tools/link").readlink() == Path("/out/one")
@@ -197,11 +196,8 @@ def test_more_steps_than_one_mount_can_join(store: Store, tmp_path: Path) -> Non
     folder.mkdir()
     (folder / "file").write_text("x")
     steps = MOST_LAYERS + 20
-    text = "FROM docker.io/library/debian:bookworm-slim\n"
-    text += "".join(f"COPY file /files/{number}\n" for number in range(steps))
-    text += "RUN rm /files/0 /files/79 && ls /files | wc -l > /count\n"
-    (folder / "Containerfile").write_text(text)
-    lock = build_image(store, folder, tmp_path / "image.lock", tmp_path / "build.log")
+    text = "".join(f"COPY file /files/{number}\n" for number in range(steps))
+    lock = build(store, folder, f"{text}RUN rm /files/0 /files/79 && ls /files | wc -l > /count\n")
     assert read(store, lock, "count") == f"{steps - 2}\n"
     left = {path.name for path in (store.root(lock.digest) / "files").iterdir()}
     assert left == {str(number) for number in range(1, steps - 1)}
@@ -442,7 +438,6 @@ def test_the_hosts_settings_reach_the_build_and_stay_out_of_the_image(
 def test_an_image_without_a_file_has_its_mount_points(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "image"
     (folder / "empty").mkdir(parents=True)
-    (folder / "Containerfile").write_text("FROM scratch\nCOPY empty /\nENV TOLD=yes\n")
-    lock = build_image(store, folder, folder / "image.lock", folder / "build.log")
+    lock = built(store, folder, "FROM scratch\nCOPY empty /\nENV TOLD=yes\n")
     assert (store.root(lock.digest) / "job").is_dir()
     assert lock.config.environment["TOLD"] == "yes"

@@ -20,7 +20,6 @@ from trees import describe_tree
 
 from argosy_common.disk import remove_tree
 from argosy_common.errors import ArgosyError
-from argosy_images import tools
 from argosy_images.builder import builder
 from argosy_images.builder.builder import build_image
 from argosy_images.engines import proot
@@ -77,12 +76,6 @@ def own_project(tmp_path: Path) -> Path:
     (folder / "file").write_text("copied\n")
     (folder / "Containerfile").write_text(TEXT)
     return tmp_path / "project"
-
-
-@pytest.fixture
-def with_proot(store: Store, project_store: Store) -> Store:
-    tools.Tools(project_store).fetch_proot(print)
-    return store
 
 
 def without_times(tree: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,12 +23,6 @@ pytestmark = pytest.mark.container
 PATH = {"PATH": "/opt/venv/bin:/usr/bin:/bin"}
 
 
-@pytest.fixture
-def root(project_store: Store, torch_digest: str) -> Path:
-    """The frozen torch-cpu image."""
-    return project_store.root(torch_digest)
-
-
 def run(store: Store, root: Path, *command: str, **options: object) -> tuple[Outcome, str]:
     return contained(store, Container(root, command, environment=PATH, **options))  # type: ignore[arg-type]
 

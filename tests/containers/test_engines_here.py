@@ -24,12 +24,6 @@ WORKING = ("runc", "crun")
 """Engines that start a container on hosts of tests: all that are there but those that need proot."""
 
 
-@pytest.fixture
-def root(project_store: Store, torch_digest: str) -> Path:
-    """The frozen torch-cpu image."""
-    return project_store.root(torch_digest)
-
-
 def test_engines_are_measured_once_and_the_fastest_is_noted(store: Store) -> None:
     choice = choose_engine(store)
     assert [trial.engine for trial in choice.trials] == list(ISOLATING_ENGINES)

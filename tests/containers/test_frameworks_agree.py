@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from image_programs import root_of, run_python
+from image_programs import run_python
 
 from argosy_images.engines.models import Bind
 from argosy_images.store.store import Store
@@ -26,14 +26,16 @@ Agreement = dict[str, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def agreement(project_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Agreement:
+def agreement(
+    project_store: Store, roots: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Agreement:
     """How far TensorFlow's are off PyTorch's, by model and precision."""
     folder = tmp_path_factory.mktemp("step")
 
     def run(framework: str) -> str:
         outcome, said = run_python(
             project_store,
-            root_of(project_store, f"{framework}-cpu", folder),
+            roots[framework],
             [f"/job/{framework}_gradients.py", "/data", str(SIZE), *MODELS],
             Bind(Path(__file__).parent / "programs", "/job"),
             Bind(folder, "/data", writable=True),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import step_files
-from image_programs import root_of, run_python
+from image_programs import run_python
 
 from argosy_images.engines.models import Bind, Outcome
 from argosy_images.store.store import Store
@@ -37,12 +37,6 @@ Benchmark = Callable[..., tuple[Outcome, str]]
 
 
 @pytest.fixture(scope="module")
-def roots(project_store: Store, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("image-files")
-    return {each: root_of(project_store, f"{each}-cpu", folder) for each in FRAMEWORKS}
-
-
-@pytest.fixture(scope="module")
 def pictures(
     project_store: Store, roots: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
@@ -55,22 +49,12 @@ def pictures(
 
 
 @pytest.fixture
-def benchmark(
-    project_store: Store, roots: dict[str, Path], pictures: Path, tmp_path: Path
-) -> Benchmark:
+def benchmark(python: Benchmark, pictures: Path, tmp_path: Path) -> Benchmark:
     """Run a framework's benchmark beside a folder of images; how it ended and what it printed."""
     shutil.copytree(pictures, tmp_path, dirs_exist_ok=True)
-    job = Bind(tmp_path, "/job", writable=True)
 
     def run(framework: str, *options: str) -> tuple[Outcome, str]:
-        return run_python(
-            project_store,
-            roots[framework],
-            (f"/workloads/{framework}/benchmark.py", *SMALL, *options),
-            job,
-            OMP_NUM_THREADS="1",
-            ARGOSY_STEPS_FILE="/job/rank-0.steps",
-        )
+        return python(framework, f"/workloads/{framework}/benchmark.py", *SMALL, *options)
 
     return run
 

@@ -8,10 +8,8 @@ from statistics import median
 
 import pytest
 import step_files
-from image_programs import root_of, run_python
 
-from argosy_images.engines.models import Bind, Outcome
-from argosy_images.store.store import Store
+from argosy_images.engines.models import Outcome
 
 pytestmark = pytest.mark.container
 
@@ -73,30 +71,6 @@ FRAMEWORKS = ("torch", "tensorflow")
 DIVERGING = "--learning-rate 1e30 --model alexnet --image-size 96 --batch-size 2"
 
 Python = Callable[..., tuple[Outcome, str]]
-
-
-@pytest.fixture(scope="module")
-def roots(project_store: Store, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The images by framework."""
-    folder = tmp_path_factory.mktemp("images")
-    return {each: root_of(project_store, f"{each}-cpu", folder) for each in FRAMEWORKS}
-
-
-@pytest.fixture
-def python(project_store: Store, roots: dict[str, Path], tmp_path: Path) -> Python:
-    """Run Python in a framework's image; how it ended and what it printed."""
-
-    def run(framework: str, *arguments: str) -> tuple[Outcome, str]:
-        return run_python(
-            project_store,
-            roots[framework],
-            arguments,
-            Bind(tmp_path, "/job", writable=True),
-            OMP_NUM_THREADS="1",
-            ARGOSY_STEPS_FILE="/job/rank-0.steps",
-        )
-
-    return run
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -162,18 +136,13 @@ def test_a_model_is_trained_and_its_steps_are_recorded(
 @pytest.mark.quiet
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_its_times_are_those_of_a_clock_outside(
-    project_store: Store, roots: dict[str, Path], tmp_path: Path, framework: str
+    python: Python, tmp_path: Path, framework: str
 ) -> None:
     lines: list[tuple[float, bytes]] = []
-    program = f"/workloads/{framework}/benchmark.py"
-    outcome, said = run_python(
-        project_store,
-        roots[framework],
-        (program, *["--image-size", "64", "--batch-size", "4", "--steps", "40", "--warm-up", "3"]),
-        Bind(tmp_path, "/job", writable=True),
+    options = ("--image-size", "64", "--batch-size", "4", "--steps", "40", "--warm-up", "3")
+    outcome, said = python(
+        *(framework, f"/workloads/{framework}/benchmark.py", *options),
         heard=lambda data: lines.append((time.monotonic(), data)),
-        OMP_NUM_THREADS="1",
-        ARGOSY_STEPS_FILE="/job/rank-0.steps",
     )
     assert outcome.status == 0, said
     [began] = [at for at, data in lines if b"measuring 40 steps after 3" in data]

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from udocker.config import Config
 
-from argosy_common.errors import ArgosyError
 from argosy_images import tools
 from argosy_images.store.store import Store
 
@@ -135,16 +134,6 @@ def test_why_a_package_cannot_be_had_is_said_in_apt_s_own_words(tmp_path: Path) 
         "ArgosyError: no-such-tool is missing and cannot be installed from here "
         "(E: Unable to locate package no-such-tool): ask the site for the package"
     ) in done.stderr
-
-
-def test_what_cannot_be_had_is_named_with_what_to_ask_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(
-        ArgosyError, match=r"no-such-tool is missing .*: ask the site for the package"
-    ):
-        tools.Tools(Store(tmp_path / "store")).require("no-such-tool", print)
 
 
 def test_programs_and_libraries_of_packages_are_found_in_and_outside_of_usr(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from no_namespaces import CHOOSE, without_namespaces
 
-from argosy_images import tools
 from argosy_images.builder.builder import build_image
 from argosy_images.engines.choice import choose_engine, engine_of_host
 from argosy_images.store.lockfile import ImageLock
@@ -43,13 +42,6 @@ def program(digest: str, logs: Path, *options: str) -> list[str | Path]:
     """What a batch script starts on each node."""
     command = [sys.executable, "-m", "argosy_images.run", "--digest", digest, "--log-dir", logs]
     return [*command, *options, "--", "/bin/dash", "-c", "echo inside $ARGOSY_ENTRYPOINT; exit 4"]
-
-
-@pytest.fixture
-def with_proot(store: Store, project_store: Store) -> Store:
-    """A store of the test's own, with proot."""
-    tools.Tools(project_store).fetch_proot(print)
-    return store
 
 
 def test_an_image_that_does_not_start_gets_no_weaker_engine(
