@@ -1,4 +1,4 @@
-"""The host's apptainer as an engine; `make check-apptainer` runs this on a machine that has one."""
+"""Tests of the host's apptainer; `make check-apptainer` runs them on a machine that has one."""
 
 import os
 import signal
@@ -112,7 +112,7 @@ def test_it_sees_no_other_process_and_no_control_group_that_can_be_changed(
     assert status == 0
     assert len(processes.split()) < 8
     assert f"/proc/{os.getpid()}" not in processes.split()
-    # Of those at one place the last is seen.
+    # Of several mounts at one path, the last is visible.
     seen = dict(line.split("=") for line in mounts)
     assert set(seen.values()) == {"ro"}, seen
 

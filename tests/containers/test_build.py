@@ -30,7 +30,7 @@ def build(store: Store, folder: Path, text: str) -> ImageLock:
 
 
 def steps_run(folder: Path) -> list[str]:
-    """The titles of the steps that the last build carried out."""
+    """Return the titles of the steps that the last build ran."""
     lines = (folder / "build.log").read_text().splitlines()
     return [line.partition("] ")[2] for line in lines if line.startswith("# [")]
 
@@ -57,7 +57,7 @@ def test_instructions_do_what_they_say(store: Store, tmp_path: Path) -> None:
     assert read(store, lock, "srv/app/where") == "/srv/app\n"
     assert read(store, lock, "files/a") + read(store, lock, "files/b") == "ab"
     files = store.root(lock.digest) / "files"
-    # The link in the folder came last, and stays one.
+    # The folder's link was copied last, and stays a link.
     assert (files / "link").readlink() == Path("b")
     assert read(store, lock, "exec") == "exec\n"
     assert lock.config.environment["GREETING"] == "hello world"
@@ -246,7 +246,7 @@ def test_without_an_overlay_the_same_files_come_out(
     )
     by_overlay = build(store, folder, text)
     expected = listing(store.root(by_overlay.digest))
-    # All but the base, which is a link to that of the project's store.
+    # Remove everything except the base, which is a link into the project's store.
     for made in (*store.layer("any").parent.iterdir(), store.root(by_overlay.digest)):
         if not made.is_symlink():
             remove_tree(made)
@@ -256,10 +256,10 @@ def test_without_an_overlay_the_same_files_come_out(
     assert listing(store.root(by_copies.digest)) == expected
     root = store.root(by_copies.digest)
     assert (root / "first").samefile(root / "second")
-    # What a step writes where another stage is mounted is not that stage's.
+    # Writes to a mount of another stage do not change that stage.
     assert read(store, by_copies, "own/a") == "5\n"
     assert read(store, by_copies, "made/a") == "5\n"
-    # What was made without an overlay serves with one.
+    # Layers made without an overlay can be used with one.
     monkeypatch.undo()
     more = build(store, folder, text + "RUN ls / > /listed\n")
     assert "link" in read(store, more, "listed")
@@ -359,7 +359,7 @@ def test_a_killed_build_goes_on_at_the_last_whole_step(
     assert [*temporary.iterdir()]
     build(store, folder, text.replace("sleep 30", "true"))
     assert steps_run(folder) == ["RUN touch /started && true"]
-    # What the killed one had in the folder for temporary files has gone as well.
+    # The temporary files of the killed build are gone, too.
     assert not [*temporary.iterdir()]
 
 
@@ -409,7 +409,7 @@ def test_the_hosts_settings_reach_the_build_and_stay_out_of_the_image(
     monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
     monkeypatch.setenv("https_proxy", "http://user:PROXY-PASSWORD@proxy.example.org:3128")
-    # The instruction itself is part of the lock, so it must not hold what is looked for below.
+    # The lock contains the instruction, so the instruction must not contain the secrets.
     certificate = sha256(b"CERTIFICATE-OF-THE-SITE").hexdigest()
     proxy = sha256(b"http://user:PROXY-PASSWORD@proxy.example.org:3128").hexdigest()
     lock = build(

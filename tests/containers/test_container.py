@@ -57,7 +57,7 @@ def snapshot_of(root: Path) -> list[tuple[str, int]]:
 
 
 def test_a_frozen_image_stays_as_it_is(project_store: Store, root: Path) -> None:
-    # A program that nobody runs just now, as other tests may run those of the same layer.
+    # Choose a program that no other test runs from the same layer.
     tries = (
         "touch /etc/new; echo x >> /usr/bin/tac; rm /etc/passwd; echo x >> /etc/group; echo tried"
     )

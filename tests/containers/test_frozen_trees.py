@@ -1,4 +1,4 @@
-"""Frozen trees serve all runs at once: no engine and no start of a container changes anything in one."""
+"""No engine and no start of a container changes a frozen tree, which all runs share."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ ENGINES = ("runc", *UNISOLATED_ENGINES)
 
 @pytest.fixture(scope="module")
 def layer(project_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Layer:
-    """The host's shell, links that lead nowhere yet, and no /etc/passwd."""
+    """Return a layer with the host's shell and dangling links, but without /etc/passwd."""
     diff = tmp_path_factory.mktemp("layer") / "diff"
     with trusted_root(project_store) as root:
         for path in root.rglob("*"):
@@ -73,7 +73,7 @@ def test_every_engine_starts_where_the_image_says(
 def test_what_a_tree_lacks_is_made_by_no_engine(
     project_store: Store, layer: Layer, tmp_path: Path, engine: str, bad: str
 ) -> None:
-    """As in trees that an earlier version froze; /inner leads to a folder that the host has."""
+    """Earlier versions froze such trees. /inner is a link to a folder that the host has."""
     root = tmp_path / "root"
     make_frozen([layer], root)
     before = describe_tree(root)

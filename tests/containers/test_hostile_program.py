@@ -26,17 +26,17 @@ pytestmark = [pytest.mark.container, pytest.mark.udocker]
 PROGRAM = Path(__file__).parent / "programs"
 ATTEMPT = "7.0"
 HARMLESS = {
-    # What reaches the container's own terminal, whose other end is a pipe's, or nobody.
+    # Reaches only the container's own terminal, whose other end is a pipe.
     "push input into the terminal",
-    # Becoming who one is: its own namespace.
+    # Enters its own namespace.
     "setns",
 }
 HARMLESS_IN_NAMESPACES = {
-    # Where the container sees its own processes and files alone.
+    # Reaches only the container's own processes and files.
     *("io_uring", "seccomp", "userfaultfd", "priority of all", "a terminal"),
 }
 HARMLESS_BELOW_PROOT = {
-    # What it calls another user is the same one.
+    # The other user is the same user.
     *("another user's rights", "a setuid program"),
 }
 
@@ -48,7 +48,7 @@ def state(path: Path) -> tuple[Any, ...]:
 
 @pytest.fixture
 def of_the_user() -> Iterator[dict[str, int]]:
-    """What the user has on the host besides files, by its numbers; all as it was afterwards."""
+    """Yield the numbers of the user's host objects besides files; check that none has changed."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.shmat.restype = ctypes.c_void_p
     memory, queue = libc.shmget(0, 4096, 0o600), libc.msgget(0, 0o600)
@@ -111,14 +111,14 @@ def host(run_dir: Path, program: str, *more: str) -> subprocess.CompletedProcess
 
 
 def modes(root: Path) -> dict[str, tuple[int, int, int]]:
-    """Modes, groups and times of a tree's uppermost files, which the program tries to change."""
+    """Return modes, groups and times of a tree's top files, which the program tries to change."""
     found = (root, *root.iterdir(), *(root / "etc").iterdir())
     statuses = {str(path): path.lstat() for path in found}
     return {path: (one.st_mode, one.st_gid, one.st_mtime_ns) for path, one in statuses.items()}
 
 
 def binds_of(run_dir: Path, runtime: Path, workloads: Path) -> list[Bind]:
-    """As job.sbatch has them."""
+    """Return the mounts of job.sbatch."""
     writable = [f"records/{ATTEMPT}", f"logs/{ATTEMPT}/ranks"]
     writable += [f"checkpoints/{ATTEMPT}", "output"]
     return [
@@ -153,7 +153,7 @@ WITHOUT_GROUPS = [
 def contained(
     store: Store, root: Path, engine: str, binds: list[Bind], command: list[str]
 ) -> tuple[int, str]:
-    """Exit status and output of a command in a container."""
+    """Run a command in a container; return exit status and output."""
     described = [(str(bind.source), bind.target, bind.writable) for bind in binds]
     asked = json.dumps([str(store.path), str(root), engine, described, command])
     before = WITHOUT_GROUPS if engine == "crun" else []
@@ -187,7 +187,7 @@ def test_none_of_its_attempts_reaches_the_host(
     before = {path: state(path) for path in (*canaries, *host_files)}
     listed = set((run_dir / "attempts").rglob("*"))
     binds = binds_of(run_dir, tmp_path / "argosy", tmp_path / "workloads")
-    # A folder that every image has stands in for the program's own.
+    # Every image has /data, so the program is mounted there.
     binds.append(Bind(PROGRAM, "/data"))
     command = ["python3", "/data/hostile.py", ATTEMPT, json.dumps(of_the_user), *map(str, canaries)]
     root = project_store.root(torch_digest)

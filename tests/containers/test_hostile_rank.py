@@ -1,4 +1,4 @@
-"""What a hostile program among the ranks can get hold of: a real agent in a real container."""
+"""A hostile rank beside a real agent in a real container gets no secrets."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ from argosy_images.store.store import Store
 
 pytestmark = [pytest.mark.container, pytest.mark.udocker]
 
-# The token itself is nowhere in this program.
+# The program does not contain the token itself.
 HOSTILE = r"""
 import ctypes, glob, json, os
 import argosy_steps
@@ -82,7 +82,7 @@ with argosy_steps.Recorder().step(samples=1):
 
 
 def seen_by(program: str, folder: Path, store: Store, digest: str) -> dict[str, object]:
-    """What the program prints as the only rank of a job in the container."""
+    """Run the program as the only rank of a job in a container; return its report."""
     with jobs(folder) as make:
         job: Job = make(["python3", "/job/hostile.py"], nodes=1)
         (folder / "hostile.py").write_text(program)

@@ -1,4 +1,4 @@
-"""Images from here in podman, skopeo and udocker, and theirs here."""
+"""Exchange of images with podman, skopeo and udocker."""
 
 import hashlib
 import os
@@ -84,7 +84,7 @@ def output(*command: str | Path, **variables: str) -> str:
 
 
 def as_others_unpack(place: Place, lock: ImageLock, archive: Path) -> Path:
-    """A tar of the file system that podman makes of an archive; it also gives the image our digest."""
+    """Return a tar of the file system that podman unpacks; check that podman shows our digest."""
     place.podman("load", "--quiet", "--input", archive)
     digests = place.podman("images", "--no-trunc", "--quiet").split()
     assert lock.digest in digests
@@ -100,7 +100,7 @@ def as_others_unpack(place: Place, lock: ImageLock, archive: Path) -> Path:
 
 
 def as_we_unpack(store: Store, lock: ImageLock, folder: Path) -> Path:
-    """A tar of the file system that the image's layers come to here."""
+    """Return a tar of the image's flattened layers."""
     layers = [cache.read_layer(store, key) for key, _, _ in find_layers(store, lock)]
     flatten(layers, folder / "tree")
     with tarfile.open(folder / "ours.tar", "w") as archive:
@@ -109,7 +109,7 @@ def as_we_unpack(store: Store, lock: ImageLock, folder: Path) -> Path:
 
 
 def content(path: Path) -> dict[str, tuple[object, ...]]:
-    """All that a tar of a file system tells, but for its own folder."""
+    """Return type, mode, time, target and digest of a tar's members, without the root."""
     found: dict[str, tuple[object, ...]] = {}
     with tarfile.open(path) as archive:
         for member in archive:
@@ -147,7 +147,7 @@ def test_podman_agrees_on_what_is_removed_and_hidden(place: Place, tmp_path: Pat
     theirs = content(as_others_unpack(place, lock, tmp_path / "image.tar"))
     assert {name for name in theirs if name.count("/") > 1} == {"./a/kept", "./b/new"}
     assert theirs == content(as_we_unpack(store, lock, tmp_path))
-    # What is taken from the archive says the same again.
+    # The imported archive has the same digest.
     other = Store(tmp_path / "other" / ".argosy")
     taken = import_image(other, tmp_path / "other", tmp_path / "image.tar", "image")
     assert taken.digest == lock.digest
@@ -248,7 +248,7 @@ def test_what_udocker_has_is_imported(place: Place, project_store: Store, tmp_pa
         tag_folder("udocker:other:1", variables)
     with pytest.raises(ArgosyError, match="is written udocker:NAME"):
         tag_folder("udocker:../../etc", variables)
-    # A link that leads elsewhere is no file of the image.
+    # A link out of udocker's folder is refused.
     folder = tag_folder("udocker:localhost/image", variables)
     layer = next(folder.glob("*.layer"))
     layer.unlink()

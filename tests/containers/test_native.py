@@ -66,24 +66,24 @@ def test_python_and_all_libraries_are_the_image_s(
     assert found["executable"] == str(python)
     assert found["prefix"] == str(folder)
     assert found["torch"].startswith("2.13.0")
-    # Programs that it starts, itself among them, are as well.
+    # Its child processes use the image's files, too.
     assert found["child"][-1] == found["torch"]
     assert found["pool"] == [2]
     root = str(project_store.root(torch_lock.digest))
     assert len(found["libraries"]) > 10
     assert [path for path in found["libraries"] if not path.startswith(root)] == []
-    # But the rest is the host's.
+    # All other files are the host's.
     assert found["host"] == Path("/etc/hostname").read_text().strip()
     assert found["variables"] == {"OWN": None, "PYTHONDONTWRITEBYTECODE": "1"}
-    # A program beside Python that is written in it.
+    # A Python script of the image.
     assert "usage: torchrun" in output(folder / "bin/torchrun", "--help")
-    # Moved, as with its project, it is what it was.
+    # The environment can be moved.
     moved = folder.rename(tmp_path / "elsewhere")
     show = "import sys, torch; print(sys.executable)"
     assert output(moved / "bin/python3", "-c", show).strip() == str(moved / "bin/python3")
     assert "usage: torchrun" in output(moved / "bin/torchrun", "--help")
     moved.rename(folder)
-    # Made once more it is the same.
+    # Making it again changes nothing.
     assert make_environment(project_store, torch_lock, folder) == python
     assert "2.13" in output(python, "-c", "import torch; print(torch.__version__)")
 
@@ -120,11 +120,11 @@ def test_libraries_that_an_image_preloads_are_for_its_own_programs(
     itself, again, of_the_host, variable = done.stdout.strip().split("\0")
     assert str(root / path) in itself
     assert str(root / path) in again
-    # The host's programs have neither the library nor a linker's complaint that it is not theirs.
+    # The host's programs do not load the library, and their linker prints no warning.
     assert name not in of_the_host
     assert done.stderr == ""
     assert variable == "none"
-    # A run can have it without them.
+    # A run can turn the libraries off.
     assert name not in output(python, "-c", "print(open('/proc/self/maps').read())", LD_PRELOAD="")
 
 
@@ -136,7 +136,7 @@ def test_an_image_that_is_gone_is_named(
         ArgosyError, match=r"torch-cpu: the image is not in the store .* build it: a"
     ):
         make_environment(project_store, other, tmp_path / "native")
-    # Pruned later.
+    # The image was pruned after the environment was made.
     store = Store(tmp_path / "store")
     store.root(torch_lock.digest).parent.mkdir(parents=True)
     store.root(torch_lock.digest).symlink_to(project_store.root(torch_lock.digest))

@@ -1,4 +1,4 @@
-"""Containers by proot, as on hosts without user namespaces: what they see, and what they cannot change."""
+"""Containers by proot, as on hosts without user namespaces: visible and protected files."""
 
 import errno
 import os
@@ -35,7 +35,7 @@ PATH = {"PATH": "/usr/bin:/bin"}
 
 @pytest.fixture(scope="module")
 def root(base_layer: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A frozen tree of its own, files and all: whatever becomes of it concerns nobody else."""
+    """Return a private copy of a frozen tree, which tests may damage."""
     folder = tmp_path_factory.mktemp("proot")
     subprocess.run(["cp", "-a", base_layer[1] / "diff", folder / "diff"], check=True)
     make_frozen([Layer(folder / "diff", {}, frozenset())], folder / "root")
@@ -93,7 +93,7 @@ perl -e 'my ($path, $name, $value) = ("/etc/passwd", "user.a", "b");
 
 
 def modes(root: Path) -> dict[str, tuple[int, int, int]]:
-    """Modes, groups and times of all files of a tree."""
+    """Return modes, groups and times of all files of a tree."""
     found = {}
     for path in (root, *root.rglob("*")):
         status = path.lstat()
@@ -228,7 +228,7 @@ print("all started")
 def test_programs_that_start_others_as_make_does_go_on(
     project_store: Store, torch_digest: str, engine: str
 ) -> None:
-    """proot 5.1 takes such a child's heap for its parent's, which crashes, where clone3 is kept away."""
+    """Without clone3, proot 5.1 confuses the heaps of parent and child, and the parent crashes."""
     inside = Container(
         project_store.root(torch_digest), ["/opt/venv/bin/python3", "-c", SPAWN], engine=engine
     )
@@ -250,7 +250,7 @@ sys.stdout.flush()
 
 
 def sleepers() -> list[psutil.Process]:
-    """What is alive of the tests' containers."""
+    """Return the live processes of the tests' containers."""
     return [
         process
         for process in psutil.process_iter(["cmdline", "status"])
@@ -280,7 +280,7 @@ def test_nothing_is_left_when_the_runner_is_ended(
 
 
 def seconds_to_begin(command: list[str | Path], until: float) -> float:
-    """How long a runner takes from its start until its container's program runs."""
+    """Return the seconds from a runner's start until its container's program runs."""
     began = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as runner:
         while len(sleepers()) < 2:
@@ -302,7 +302,7 @@ def test_a_runner_that_is_killed_at_any_moment_leaves_nothing_that_is_not_swept(
     began = 0
     for _ in range(moments):
         runner = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        # From the start of Python to a little after that of the program.
+        # Between the start of Python and shortly after the start of the program.
         time.sleep(chance.uniform(0, 1.5 * seconds))
         began += bool(sleepers())
         runner.kill()
@@ -315,9 +315,9 @@ def test_a_runner_that_is_killed_at_any_moment_leaves_nothing_that_is_not_swept(
     outcome, output = run(project_store, root, "proot", "echo right")
     assert (outcome.status, output) == (0, "right\n")
     assert modes(root) == before
-    # Nobody was left to remove its folders; the next job does.
+    # The next job removes the killed runners' folders.
     sweep()
-    # Python itself may leave an empty file, with which it tried whether it can write there.
+    # Python may leave the empty file of its write test.
     assert not [path for path in tmp_path.iterdir() if path.is_dir() or path.stat().st_size]
 
 

@@ -1,4 +1,4 @@
-"""The published models of containers/workloads, in the image that they run in."""
+"""The published models of containers/workloads, in their containers."""
 
 import json
 import time
@@ -64,7 +64,7 @@ PUBLISHED = {
     "inception_v3": (23_834_568, 5.7e9),
     "vit_small": (22_050_664, 4.6e9),
 }
-"""Parameters, and multiplications with an addition each of one image's forward pass."""
+"""Parameters, and multiply-adds of one image's forward pass."""
 
 
 FRAMEWORKS = ("torch", "tensorflow")
@@ -83,7 +83,7 @@ def test_parameters_and_operations_are_as_published(python: Python, framework: s
     }
     for name, (_, classes, operations) in found.items():
         assert classes == 1000
-        # Backward takes twice the forward pass but for the first layer, whose images have no gradient.
+        # Backward costs twice forward, except for the first layer, whose input has no gradient.
         assert operations == pytest.approx(3 * 2 * PUBLISHED[name][1], rel=0.07), name
 
 
@@ -118,9 +118,9 @@ def test_a_model_is_trained_and_its_steps_are_recorded(
     for step in steps:
         assert set(step.phases) == {"forward", "backward", "communication", "update"}
         assert all(seconds >= 0 for seconds in step.phases.values())
-    # In the middle: any one step may be interrupted between two phases.
+    # The median, since any step may be interrupted between two phases.
     assert median(sum(step.phases.values()) / step.seconds for step in steps) > 0.98
-    # When each gradient is ready in the backward pass, the last layer's first.
+    # Gradients become ready from the last layer to the first.
     [layers] = [one["layers"] for one in told if one["kind"] == "layers"]
     ready = [one["ready_s"] for one in layers]
     assert ready == sorted(ready)
@@ -159,7 +159,7 @@ def test_its_times_are_those_of_a_clock_outside(
 @pytest.mark.parametrize(
     ("framework", "options", "problem"),
     [
-        # Both benchmarks read their options by one parser.
+        # Both benchmarks use the same parser of options.
         ("torch", "--model resnet51", "argument --model: invalid choice: 'resnet51'"),
         ("torch", "--precision fp8", "argument --precision: invalid choice: 'fp8'"),
         ("torch", "--batch-size 0", "argument --batch-size: 0: a number above 0 is needed"),

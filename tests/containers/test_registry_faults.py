@@ -1,4 +1,4 @@
-"""A registry, or what is in between, that fails in the middle of a pull."""
+"""A registry or proxy that fails during a pull."""
 
 import random
 import signal
@@ -25,13 +25,13 @@ pytestmark = pytest.mark.container
 
 SIZE = 3_000_000
 LITTLE = 900_000
-"""Bytes; with more of them a try was not in vain, and others follow."""
+"""Bytes too few to count as progress, which would allow more retries."""
 QUICK = (0.01, 0.02, 0.04)
 
 
 @pytest.fixture(scope="module")
 def image(project_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A registry's address; it has `team/tool:1`, of one large layer and a small one."""
+    """Serve a registry with `team/tool:1`, which has a large and a small layer."""
     folder = tmp_path_factory.mktemp("registry")
     layout = Layout(folder / "layout")
     content = random.Random(1).randbytes(SIZE)
@@ -42,7 +42,7 @@ def image(project_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 class Puller:
-    """Pulls by way of somebody in between into a store of its own."""
+    """Pulls through a proxy into a private store."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -58,7 +58,7 @@ class Puller:
         return pull(self.store, client, self.folder / f"pulled-{self.count}", self.said.append)
 
     def refused(self, image: str, spoil: "Spoil", why: str, **options: Any) -> list[Request]:
-        """The requests of a pull that fails by spoilt answers, with an error of these words."""
+        """Pull with spoilt responses; check the error, and return the requests."""
         with between(image, spoil) as front, pytest.raises(ArgosyError, match=why):
             self(front.address, **options)
         return front.requests
@@ -79,7 +79,7 @@ def puller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Puller:
 
 
 def complete(pulled: Pulled) -> bool:
-    """Whether all blobs are there, each of them what its name says."""
+    """Return whether all blobs exist and match their digests."""
     blobs = pulled.folder / "blobs" / "sha256"
     sums = "".join(f"{path.name}  {path.name}\n" for path in blobs.iterdir())
     done = subprocess.run(["sha256sum", "--check", "--quiet"], cwd=blobs, input=sums, text=True)
@@ -87,7 +87,7 @@ def complete(pulled: Pulled) -> bool:
 
 
 def is_big(request: Request, answer: Answer) -> bool:
-    """Whether it is an answer with the large layer, or a part of it."""
+    """Return whether the response has the large layer or a part of it."""
     return "/blobs/" in request.path and (len(answer.body) > 100_000 or "Range" in request.headers)
 
 
@@ -224,7 +224,7 @@ def test_a_layer_of_other_bytes_is_fetched_once_more_and_then_refused(
         path.unlink()
     times = 99
     puller.refused(image, spoil, r"digest mismatch \(twice\)")
-    # The small blobs are stopped wherever they are, and may have parts for the next try.
+    # Downloads of small blobs are stopped at any point, and may leave parts.
     assert big not in {path.stem for path in puller.parts}
     assert big not in {path.name for path in puller.whole}
 
@@ -295,7 +295,7 @@ def test_an_image_that_does_not_fit_is_refused_before_it_is_downloaded(
     monkeypatch.setattr(disk, "RESERVE", 1 << 60)
     why = r"team/tool.*: 2\.86 MiB do not fit: .* are free"
     requests = puller.refused(image, lambda request, number, ask: ask(), why)
-    # The configuration is read before.
+    # Only the configuration may have been read before.
     assert sum("/blobs/" in request.path for request in requests) <= 1
     assert puller.whole == puller.parts == []
 

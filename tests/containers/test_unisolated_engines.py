@@ -1,4 +1,4 @@
-"""Engines that do not isolate: never chosen by what an image does; possible where nothing else works."""
+"""Engines without isolation: an image cannot select them; they are used if nothing else works."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from argosy_images.store.store import Store
 
 pytestmark = [pytest.mark.alone, pytest.mark.container, pytest.mark.udocker]
 
-# Where it sees processes of its own alone it does not start; where it sees the host's, it does.
+# The image's shell starts only where it sees the host's processes.
 HOSTILE = """FROM docker.io/library/debian:bookworm-slim
 COPY --chmod=755 sh /bin/hostile
 RUN ln -sf hostile /bin/sh
@@ -39,7 +39,7 @@ def build(folder: Path, store: Store, name: str, text: str) -> ImageLock:
 
 
 def program(digest: str, logs: Path, *options: str) -> list[str | Path]:
-    """What a batch script starts on each node."""
+    """Return the command that batch scripts start on each node."""
     command = [sys.executable, "-m", "argosy_images.run", "--digest", digest, "--log-dir", logs]
     return [*command, *options, "--", "/bin/dash", "-c", "echo inside $ARGOSY_ENTRYPOINT; exit 4"]
 
