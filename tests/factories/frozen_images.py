@@ -1,4 +1,4 @@
-"""Stores with layers and images in them that no build has made."""
+"""Make layers and images in stores without a build."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from argosy_images.store.store import Store
 
 
 def make_layer(store: Store, key: str, files: Mapping[str, str]) -> CachedStep:
-    """A finished step that made these files."""
+    """Make a finished step with these files."""
 
     def make(diff: Path) -> Change:
         diff.mkdir()
@@ -27,7 +27,7 @@ def make_layer(store: Store, key: str, files: Mapping[str, str]) -> CachedStep:
 
 
 def make_image(store: Store, project: Path, name: str, keys: Sequence[str]) -> ImageLock:
-    """A frozen image of these layers, which the project locks as `name`."""
+    """Make a frozen image of these layers, locked in the project as `name`."""
     steps = [cache.read_step(store, key) for key in keys]
     assert all(steps)
     diff_ids = [step.diff_id for step in steps if step and step.diff_id]
@@ -49,11 +49,11 @@ def make_image(store: Store, project: Path, name: str, keys: Sequence[str]) -> I
 
 
 def unlock(project: Path, name: str) -> None:
-    """The project has this image no more."""
+    """Remove the image's lock from the project."""
     (project / "resources" / "images" / name / "image.lock").unlink()
 
 
 def last_used(path: Path, days_ago: float, now: float) -> None:
-    """Let a layer's or an image's description say so."""
+    """Set the last use of a layer or image."""
     moment = now - days_ago * 86400
     os.utime(path, (moment, moment))

@@ -1,4 +1,4 @@
-"""Images and their programs, built and run by themselves: no job, no agent."""
+"""Build images, and run programs in them without a job or agent."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ BASE = "FROM docker.io/library/debian:bookworm-slim"
 
 
 def built(store: Store, folder: Path, text: str) -> ImageLock:
-    """Build an image of this Containerfile; image.lock and build.log lie beside it."""
+    """Build an image of this Containerfile; write image.lock and build.log beside it."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "Containerfile").write_text(text)
     return build_image(store, folder, folder / "image.lock", folder / "build.log")
@@ -33,7 +33,7 @@ def built(store: Store, folder: Path, text: str) -> ImageLock:
 def contained(
     store: Store, inside: Container, heard: Callable[[bytes], object] = bool
 ) -> tuple[Outcome, str]:
-    """Run a container; how it ended and what it printed, which `heard` is given as it comes."""
+    """Run a container; return result and output. `heard` receives the output as it is printed."""
     printed: list[bytes] = []
 
     def hear(data: bytes) -> None:
@@ -45,7 +45,7 @@ def contained(
 
 
 def root_of(store: Store, name: str, folder: Path) -> Path:
-    """The frozen tree of an image of containers/, built if it is not; `folder` takes lock and log."""
+    """Return the frozen tree of an image of containers/, built if missing; `folder` gets lock and log."""
     lock = build_image(
         store, PROJECT / "containers" / name, folder / f"{name}.lock", folder / f"{name}.log"
     )
@@ -60,10 +60,9 @@ def run_python(
     heard: Callable[[bytes], object] = bool,
     **variables: str,
 ) -> tuple[Outcome, str]:
-    """Run Python in an image that sees /workloads and /argosy; how it ended and what it printed.
+    """Run Python in an image with /workloads and /argosy, as `contained` does.
 
-    The working directory is where the last of `binds` is mounted. `heard` is given what is printed, as it
-    is.
+    The working directory is the mount point of the last of `binds`.
     """
     inside = Container(
         root,

@@ -1,4 +1,4 @@
-"""What a confined program reaches, and that nothing of it outlives it."""
+"""The access of a confined program, and the end of its child processes."""
 
 import json
 import os
@@ -20,7 +20,7 @@ SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc")
 
 
 def confined(folder: Path, *program: str, writable: tuple[Path, ...] = ()) -> list[str | Path]:
-    """How a program of the host is started that may write to these places alone."""
+    """Return the command line of a host program that may write only to these paths."""
     description = folder / "confined.json"
     description.unlink(missing_ok=True)
     Confinement(
@@ -44,7 +44,7 @@ def shell(folder: Path, script: str, *writable: Path) -> tuple[int, str]:
 
 
 def test_this_kernel_has_what_the_tests_need() -> None:
-    """Without Landlock nothing below would be shown; a machine for tests needs Linux 5.13."""
+    """The tests below need Landlock, so a test machine needs Linux 5.13."""
     assert landlock.version() >= 1
 
 
@@ -163,12 +163,12 @@ def test_odd_changes_of_files_are_answered_as_the_kernel_does(tmp_path: Path) ->
     program = (PYTHON, "-I", "-S", "-c", ODD_CHANGES, str(path))
     here = subprocess.run(program, capture_output=True, text=True, timeout=30)
     path.unlink()
-    # The first process is taken for proot.
+    # The judge treats the first process as proot.
     wrapped = ("/bin/sh", "-c", '"$@"; exit $?', "sh", *program)
     confined_program = confined(tmp_path, *wrapped, writable=(tmp_path,))
     done = subprocess.run(confined_program, capture_output=True, text=True, timeout=30)
     assert done.stderr == ""
-    # But that nothing becomes a program that changes its user.
+    # The only difference: no program becomes setuid.
     assert done.stdout == here.stdout.replace("0o104777", "0o100777")
 
 
@@ -194,7 +194,7 @@ def test_calls_that_old_releases_of_proot_do_not_know_are_answered_as_missing(
         text=True,
     )
     assert done.stdout == "-1 38\n", done.stderr
-    # The C library does without: its stat(1) still works.
+    # The C library falls back to other calls: stat(1) still works.
     assert shell(tmp_path, "stat -c %F /etc/passwd") == (0, "regular file\n")
 
 

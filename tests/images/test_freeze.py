@@ -42,7 +42,7 @@ def test_a_frozen_tree_has_its_mount_points_and_no_folder_that_could_be_changed(
     (layer / "bin").mkdir(parents=True)
     (layer / "bin/tool").touch(0o755)
     (layer / "link").symlink_to("bin/tool")
-    # Folders that are already there keep their modes, but for what they could be changed by.
+    # Existing folders keep their modes, except write permission.
     (layer / "tmp").mkdir()
     (layer / "tmp").chmod(0o1777)
     (layer / "etc").mkdir(0o700)
@@ -55,7 +55,7 @@ def test_a_frozen_tree_has_its_mount_points_and_no_folder_that_could_be_changed(
     for path in [root, *root.rglob("*")]:
         if path.is_dir():
             assert not stat.S_IMODE(path.stat().st_mode) & 0o222, path
-    # A file is a layer's, too, and keeps its mode.
+    # Files are hard links to the layer's, and keep their modes.
     assert stat.S_IMODE((root / "bin/tool").stat().st_mode) == 0o755
     for target in ("run/argosy", "argosy", "workloads", "job", "tmp"):
         assert (root / target).is_dir()
@@ -135,7 +135,7 @@ PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
 
 @st.composite
 def stacks(draw: st.DrawFn) -> list[tuple[list[str], list[str], list[str]]]:
-    """Layers from the lowest: paths of files, of what is removed, of opaque folders."""
+    """Generate layers from the lowest: paths of files, of removed files, and of opaque folders."""
     paths = st.lists(PATHS, max_size=6, unique=True)
     return draw(st.lists(st.tuples(paths, paths, paths), min_size=2, max_size=4))
 

@@ -1,4 +1,4 @@
-"""A packed image unpacks to the tree that was packed, or is said to be damaged."""
+"""A packed image unpacks to the same tree, or is reported as damaged."""
 
 import subprocess
 from collections.abc import Callable
@@ -21,7 +21,7 @@ REMEDY = "argosy image pack odd"
 
 @pytest.fixture(autouse=True)
 def small_shares(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a small image has several."""
+    """Reduce the size of shares, so that a small image has several."""
     monkeypatch.setattr(packing, "SHARE", 1 << 20)
 
 
@@ -32,7 +32,7 @@ def own(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def image(own: Store, tmp_path: Path) -> ImageLock:
-    """An image whose frozen tree is the odd one."""
+    """Return an image with the odd tree."""
     make_layer(own, "base", {"x": "x"})
     lock = make_image(own, tmp_path, "odd", ["base"])
     remove_tree(own.root(lock.digest))
@@ -143,7 +143,7 @@ def test_other_files_are_told_from_this_image(
 def test_a_full_disk_is_told_in_tars_words(own: Store, image: ImageLock, tmp_path: Path) -> None:
     path, index, _ = pack(own, image)
     target = tmp_path / "out"
-    # A folder where a file is to be: tar fails on it, as it would on a full disk.
+    # A folder in place of a file makes tar fail, as a full disk would.
     real = unpacking._tar
 
     def with_an_obstacle(folder: Path, held: object) -> object:

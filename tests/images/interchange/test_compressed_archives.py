@@ -1,4 +1,4 @@
-"""Archives that are compressed as a whole are read once, in any order, and fill no disk."""
+"""Archives compressed as a whole are decompressed once, and cannot fill the disk."""
 
 import bz2
 import gzip
@@ -35,7 +35,7 @@ def tar(contents: dict[str, bytes]) -> bytes:
 
 
 class Packed:
-    """A compressed archive, and a folder for its files."""
+    """A compressed archive, and a folder for its extracted files."""
 
     def __init__(self, place: Path, content: bytes) -> None:
         self.file = place / "image.tar.gz"
@@ -99,7 +99,7 @@ def test_how_much_is_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_would_fill_the_disk_is_refused_before_it_is_written(tmp_path: Path) -> None:
-    """A member says how long it is, so nothing of terabytes of zeros is decompressed."""
+    """The header has the member's size, so no terabytes of zeros are decompressed."""
     huge = tarfile.TarInfo("huge")
     huge.size = 20 << 40
     start = huge.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20)
@@ -109,6 +109,6 @@ def test_what_would_fill_the_disk_is_refused_before_it_is_written(tmp_path: Path
 
 
 def test_what_follows_an_archive_is_not_decompressed(tmp_path: Path) -> None:
-    """Zeros without end, of which gzip makes a thousandth, cost neither time nor disk."""
+    """Endless zeros, compressed to a thousandth, cost neither time nor disk."""
     zeros = gzip.compress(bytes(1 << 20))
     Packed(tmp_path, gzip.compress(tar(CONTENTS)) + zeros * 3 + b"no gzip").read(lambda _: None)

@@ -1,4 +1,4 @@
-"""Data on a node: copied once as it was found, and nothing that would be other data."""
+"""Data on a node is copied once, and only if it equals the first node's data."""
 
 import json
 import os
@@ -21,7 +21,7 @@ ON_A_SMALL_DISK = 'mount -t tmpfs -o "$0" none "$1" && shift && exec "$@"'
 
 
 class Node:
-    """A node whose command is started with copies of data."""
+    """A node that starts commands with copied data."""
 
     def __init__(self, folder: Path) -> None:
         self.data, self._disk, self._noted = folder / "era5", folder / "disk", folder / "data.json"
@@ -34,7 +34,7 @@ class Node:
         self.note()
 
     def note(self, *, digest: bool = False) -> None:
-        """Let the first node note the data."""
+        """Describe the data as the job's first node does."""
         found = describe(str(self.data), digest, is_copied=True)
         self._noted.write_text(json.dumps({"data": {"/data/era5": found}}))
 
@@ -117,7 +117,7 @@ def test_a_copy_takes_the_place_of_the_data_and_serves_later_jobs(node: Node) ->
     begin = f"argosy: node 3 on {os.uname().nodename}: /data/era5: "
     assert f"{begin}copying {node.data} (10.7 KiB) into {copy.parents[1]}\n" in said
     assert f"{begin}copied 10.7 KiB in 0." in said
-    # The same data is the same copy, and other data is not.
+    # The same data shares a copy, changed data gets another one.
     status, _, said = node.run(*NOTHING)
     assert (status, said) == (0, f"{begin}the copy of another job is there\n")
     (node.data / "b/two").write_text("abc" * 1000 + "de" * 1000)
