@@ -179,8 +179,7 @@ def status_of(path: Path, top: Path) -> os.stat_result:
         found = os.fstat(descriptor)
     finally:
         os.close(descriptor)
-    if not stat.S_ISREG(found.st_mode):
-        raise NotReadError(path, _KINDS.get(stat.S_IFMT(found.st_mode), "is not a file"))
+    _check(path, found, sys.maxsize)
     return found
 
 

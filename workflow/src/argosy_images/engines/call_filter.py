@@ -92,26 +92,28 @@ def program(calls: Calls, landlock_version: int, *, owns_all: bool) -> bytes:
         _step(_LOAD_WORD, _NUMBER_PLACE),
     ]
     for number, error in _answers(calls, landlock_version, owns_all).items():
-        steps += _of(number, _step(_RETURN, _ERROR | error))
+        steps += _for_call(number, _step(_RETURN, _ERROR | error))
     if owns_all:
         for number, argument in calls.nodes.items():
-            steps += _of(number, *_no_devices(argument))
+            steps += _for_call(number, *_ignore_devices(argument))
     if not owns_all:
         by_name, mode = (calls.fchmodat, 2) if calls.chmod == ABSENT else (calls.chmod, 1)
-        steps += _of(by_name, *_not_restored(mode, judged))
+        steps += _for_call(by_name, *_ignore_folder_modes(mode, judged))
     for number in (*calls.changing, *(calls.attributes if owns_all else ())):
-        steps += _of(number, _step(_RETURN, judged))
+        steps += _for_call(number, _step(_RETURN, judged))
     for number in calls.by_process:
-        steps += _of(number, *_own_or(judged, 0))
+        steps += _for_call(number, *_allow_own_process(judged, 0))
     for name, what in _A_PROCESS.items():
-        steps += _of(getattr(calls, name), *_one_of(what), *_own_or(judged, 1))
+        steps += _for_call(
+            getattr(calls, name), *_refuse_others(what), *_allow_own_process(judged, 1)
+        )
     if 0 < landlock_version < landlock.KNOWS_SIGNALS:
         for number in calls.signals:
-            steps += _of(number, _step(_RETURN, _JUDGED))
-        steps += _of(calls.fcntl, *_without(_SIGNALLED_BY_FCNTL))
-    steps += _of(calls.ioctl, *_without((*_TERMINAL_AND_FLAGS, *_SIGNALLED_BY_IOCTL)))
+            steps += _for_call(number, _step(_RETURN, _JUDGED))
+        steps += _for_call(calls.fcntl, *_refuse_commands(_SIGNALLED_BY_FCNTL))
+    steps += _for_call(calls.ioctl, *_refuse_commands((*_TERMINAL_AND_FLAGS, *_SIGNALLED_BY_IOCTL)))
     for number in (*calls.younger, *calls.common):
-        steps += _of(number, _step(_RETURN, _ALLOW))
+        steps += _for_call(number, _step(_RETURN, _ALLOW))
     return b"".join(
         [
             *steps,
@@ -135,12 +137,12 @@ def _answers(calls: Calls, landlock_version: int, owns_all: bool) -> dict[int, i
     return answers
 
 
-def _of(number: int, *steps: bytes) -> list[bytes]:
+def _for_call(number: int, *steps: bytes) -> list[bytes]:
     """Return steps for one call. Other calls skip them, with the number still loaded."""
     return [_step(_JUMP_IF_EQUAL, number, no=len(steps)), *steps]
 
 
-def _own_or(judged: int, argument: int) -> list[bytes]:
+def _allow_own_process(judged: int, argument: int) -> list[bytes]:
     """Return steps that allow a call for the caller itself (process 0)."""
     return [
         _load(argument),
@@ -150,12 +152,12 @@ def _own_or(judged: int, argument: int) -> list[bytes]:
     ]
 
 
-def _one_of(kind: int) -> list[bytes]:
+def _refuse_others(kind: int) -> list[bytes]:
     """Return steps that refuse a call for more than one process."""
     return [_load(0), _step(_JUMP_IF_EQUAL, kind, yes=1), _step(_RETURN, _ERROR | errno.EPERM)]
 
 
-def _without(commands: Sequence[int]) -> Iterator[bytes]:
+def _refuse_commands(commands: Sequence[int]) -> Iterator[bytes]:
     """Yield steps that refuse a call with one of these commands."""
     yield _load(1)
     for command in commands:
@@ -164,7 +166,7 @@ def _without(commands: Sequence[int]) -> Iterator[bytes]:
     yield _step(_RETURN, _ALLOW)
 
 
-def _not_restored(argument: int, judged: int) -> list[bytes]:
+def _ignore_folder_modes(argument: int, judged: int) -> list[bytes]:
     """Return steps that ignore proot's calls that restore folder modes, and report success.
 
     Only proot's calls contain the file type. They are half of the calls that `judge` would receive.
@@ -178,7 +180,7 @@ def _not_restored(argument: int, judged: int) -> list[bytes]:
     ]
 
 
-def _no_devices(argument: int) -> list[bytes]:
+def _ignore_devices(argument: int) -> list[bytes]:
     """Return steps that ignore a call that would make a device, and report success."""
     return [
         _load(argument),

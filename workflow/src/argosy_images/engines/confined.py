@@ -72,19 +72,19 @@ def main(description: str, parent: int) -> NoReturn:
     if os.getppid() != parent:
         # The parent died before prctl took effect.
         os._exit(128 + signal.SIGHUP)
-    said, tells = os.pipe()
+    status_reader, status_writer = os.pipe()
     here, there = socket.socketpair()
     child = os.fork()
     if child == 0:
-        os.dup2(tells, STATUS_DESCRIPTOR)
+        os.dup2(status_writer, STATUS_DESCRIPTOR)
         _become(confinement, there)
-    os.close(tells)
+    os.close(status_writer)
     there.close()
     _, listeners, _, _ = socket.recv_fds(here, 1, 1)
     for listener in listeners:
         asked = _judge(listener, confinement, child)
         threading.Thread(target=asked.serve, daemon=True).start()
-    status = _status_of(child, said)
+    status = _status_of(child, status_reader)
     _kill_all()
     os._exit(status)
 
@@ -120,23 +120,24 @@ def _become(confinement: Confinement, there: socket.socket) -> NoReturn:
     os._exit(_FAILED)
 
 
-def _status_of(child: int, said: int) -> int:
+def _status_of(child: int, reader: int) -> int:
     """Wait until the command reports its status or ends; reap orphans meanwhile."""
-    woken, wakes = os.pipe2(os.O_NONBLOCK)
-    signal.set_wakeup_fd(wakes)
+    wakeup_reader, wakeup_writer = os.pipe2(os.O_NONBLOCK)
+    signal.set_wakeup_fd(wakeup_writer)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     status: int | None = None
     while status is None:
         # Reap children that ended before the signal.
         for ended, code in _ended():
             status = code if ended == child else status
-        ready, _, _ = select.select([said, woken], [], [], 0 if status is not None else None)
-        if woken in ready:
-            os.read(woken, 64)
-        if said in ready and (text := os.read(said, 16)):
+        timeout_s = None if status is None else 0
+        ready, _, _ = select.select([reader, wakeup_reader], [], [], timeout_s)
+        if wakeup_reader in ready:
+            os.read(wakeup_reader, 64)
+        if reader in ready and (text := os.read(reader, 16)):
             # The program itself may have written anything else.
             return int(text) if text.strip().isdigit() else _FAILED
-        if said in ready and status is None:
+        if reader in ready and status is None:
             # Pipe closed: the child can report nothing more.
             status = _code(os.waitpid(child, 0)[1])
     return status

@@ -230,9 +230,9 @@ def _parents() -> Iterator[tuple[int, int]]:
                 yield int(place.name), parent(int(place.name))
 
 
-_ASKED, _ANSWER = struct.Struct("=QIIiIQ6Q"), struct.Struct("=QqiI")
+_REQUEST, _RESPONSE = struct.Struct("=QIIiIQ6Q"), struct.Struct("=QqiI")
 _RECEIVE, _SEND, _SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082104
-_GO_ON, _WAKES_AT_ONCE = 1, 1
+_CONTINUE, _SYNC_WAKE_UP = 1, 1
 """SECCOMP_USER_NOTIF_FLAG_CONTINUE, and, since Linux 6.6, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP. The latter
 shortens 80,000 waits of proot while PyTorch is imported."""
 
@@ -261,14 +261,14 @@ class Judge:
     def serve(self) -> None:
         """Answer calls until the container's last process has ended."""
         with suppress(OSError):
-            fcntl.ioctl(self.listener, _SET_FLAGS, _WAKES_AT_ONCE)
+            fcntl.ioctl(self.listener, _SET_FLAGS, _SYNC_WAKE_UP)
         left = select.poll()
         left.register(self.listener, select.POLLIN)
         while True:
-            asked = bytearray(_ASKED.size)
+            asked = bytearray(_REQUEST.size)
             try:
                 fcntl.ioctl(self.listener, _RECEIVE, asked)
-                fcntl.ioctl(self.listener, _SEND, self._answer(*_ASKED.unpack(asked)))
+                fcntl.ioctl(self.listener, _SEND, self._answer(*_REQUEST.unpack(asked)))
             except OSError:
                 # The caller was killed meanwhile, or was the last process.
                 if any(event & select.POLLHUP for _, event in left.poll(0)):
@@ -278,18 +278,18 @@ class Judge:
         self, asked: int, caller: int, _: int, call: int, _audit: int, _at: int, *arguments: int
     ) -> bytes:
         if caller == self.passed_over and call in _BY_NAME:
-            return _ANSWER.pack(asked, 0, 0, 0)
+            return _RESPONSE.pack(asked, 0, 0, 0)
         error, flags = 0, 0
         try:
             if call in (*_calls.changing, *_calls.attributes):
                 self._change(caller, change_of(caller, call, arguments))
-            elif _may_go_on(caller, call, arguments):
-                flags = _GO_ON
+            elif _may_continue(caller, call, arguments):
+                flags = _CONTINUE
         except OSError as problem:
             error = -(problem.errno or errno.EPERM)
         except (ValueError, ArithmeticError, struct.error):
             error = -errno.EINVAL
-        return _ANSWER.pack(asked, 0, error, flags)
+        return _RESPONSE.pack(asked, 0, error, flags)
 
     def _change(self, caller: int, change: Change) -> None:
         """Apply a change if the container may write to the file.
@@ -323,7 +323,7 @@ def _lies_in(path: str, places: Sequence[str]) -> bool:
     return any(path == place or path.startswith(f"{place}/") for place in places)
 
 
-def _may_go_on(caller: int, call: int, arguments: Sequence[int]) -> bool:
+def _may_continue(caller: int, call: int, arguments: Sequence[int]) -> bool:
     """Return whether the kernel should continue a call for a process; False if it is done here.
 
     Raises:

@@ -11,7 +11,7 @@ import platform
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -70,6 +70,7 @@ def command(
     Raises:
         ArgosyError: if a path cannot be mounted.
     """
+    variables = container.environment
     scratch = folder / "scratch"
     scratch.mkdir()
     mounts = [
@@ -95,7 +96,7 @@ def command(
         environment={
             # System V memory and other containers' memory are refused; UCX would fail.
             "UCX_TLS": "^mm,cma",
-            **_without_linkers_variables(container.environment),
+            **{name: value for name, value in variables.items() if not name.startswith(_LINKERS)},
             "PROOT_LOADER": str(program.loader),
             "PROOT_TMP_DIR": str(scratch),
             **({"PROOT_NO_SECCOMP": "1"} if traces_all else {}),
@@ -268,7 +269,3 @@ def _wrapped(container: runc.Specification) -> list[str]:
         if name.startswith(_LINKERS)
     ]
     return ["/bin/sh", "-c", _COMMAND, "sh", *variables, "--", *container.arguments]
-
-
-def _without_linkers_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if not name.startswith(_LINKERS)}

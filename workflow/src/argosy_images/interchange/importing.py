@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -24,17 +25,12 @@ from argosy_images.interchange.streams import Say, Seldom, silent
 from argosy_images.interchange.unpacking import config_of, unpack_layer
 from argosy_images.namespaces import unhindered
 from argosy_images.oci import ImageConfig
-from argosy_images.registry.pulling import Pulled, pull, reach
+from argosy_images.registry.pulling import pull, reach
 from argosy_images.registry.reference import TRANSPORT, Reference, split_source
 from argosy_images.registry.retry import Patience
 from argosy_images.rootfs.freeze import make_frozen, put_in_place
 from argosy_images.rootfs.layers import Change, Layer
-from argosy_images.store.lockfile import (
-    NAME,
-    ImageLock,
-    LockedBase,
-    LockedStep,
-)
+from argosy_images.store.lockfile import NAME, ImageLock, LockedBase, LockedStep
 from argosy_images.store.scratch import sweep
 from argosy_images.store.store import Store
 from argosy_images.udocker_repository.registering import UdockerRepository
@@ -77,7 +73,12 @@ def import_image(
             sif = unpack_sif(store, file, to.work / "sif", say)
             variables = sif.variables(say)
             return _lock(store, project, lambda: _take(to, sif, sif.describe(variables), "file"))
-        return _lock(store, project, lambda: _take_file(to, file, wanted))
+
+        def take() -> ImageLock:
+            with opened(file, to.work / "archive", say) as archive:
+                return _take(to, archive, describe(archive, wanted), "file")
+
+        return _lock(store, project, take)
 
 
 def import_from_registry(
@@ -91,7 +92,8 @@ def import_from_registry(
         client = reach(reference, Patience(say=say))
         pulled = pull(store, client, to.work / "pulled", say)
         say(f"unpacking {pulled.reference}")
-        lock = _lock(store, project, lambda: _take_pulled(to, pulled))
+        archive = Folder(pulled.folder, str(pulled.reference))
+        lock = _lock(store, project, lambda: _take(to, archive, describe(archive), "registry"))
         pulled.forget_downloads()
     return lock
 
@@ -113,16 +115,6 @@ def _lock(store: Store, project: Path, take: Callable[[], ImageLock]) -> ImageLo
     lock.write(ImageLock.path_of(project, lock.name))
     UdockerRepository(store).show(lock)
     return lock
-
-
-def _take_file(to: _Import, file: Path, wanted: str) -> ImageLock:
-    with opened(file, to.work / "archive", to.say) as archive:
-        return _take(to, archive, describe(archive, wanted), "file")
-
-
-def _take_pulled(to: _Import, pulled: Pulled) -> ImageLock:
-    archive = Folder(pulled.folder, str(pulled.reference))
-    return _take(to, archive, describe(archive), "registry")
 
 
 def _take(
@@ -193,16 +185,13 @@ def _unpack_missing(
     _freeze(archive.title, all_layers, to.work / "root", config)
     for key, layer, change in made:
         inputs = {"diff_id": layer.diff_id}
-        move = _moving(to.work / key, change)
+        move = partial(_move, to.work / key, change)
         cache.write_layer(to.store, key, layer.instruction, inputs, move, say=to.say)
 
 
-def _moving(source: Path, change: Change) -> Callable[[Path], Change]:
-    def move(diff: Path) -> Change:
-        source.rename(diff)
-        return change
-
-    return move
+def _move(source: Path, change: Change, diff: Path) -> Change:
+    source.rename(diff)
+    return change
 
 
 PREFIX = "udocker:"

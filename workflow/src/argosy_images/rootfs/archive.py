@@ -60,7 +60,8 @@ def layer_tar(diff: Path, change: Change) -> Iterator[IO[bytes]]:
         parts = [(tree if is_aside else diff, [*names]) for is_aside, names in runs]
         command: list[str | Path] = ["tar", "--create", *_OPTIONS, "--null"]
         for number, (folder, names) in enumerate((*parts, (tree, _markers(tree, change)))):
-            listed = _listed(scratch / f"names{number}", names)
+            listed = scratch / f"names{number}"
+            listed.write_bytes(_terminated(names))
             command += ["--directory", folder, f"--files-from={listed}"]
         with _unchanged(diff, members), _output(command, diff) as stream:
             yield stream
@@ -164,11 +165,6 @@ def _marker(tree: Path, path: str) -> str:
     # The tar must not depend on time or umask.
     place.chmod(0o644)
     os.utime(place, (0, 0))
-    return path
-
-
-def _listed(path: Path, names: Iterable[str]) -> Path:
-    path.write_bytes(_terminated(names))
     return path
 
 
