@@ -241,7 +241,7 @@ def test_a_link_on_the_way_is_followed_once(own: Store, tmp_path: Path, node: Pa
 
 def test_a_place_that_is_not_there_is_told(own: Store, tmp_path: Path, node: Path) -> None:
     wanted = make_packed(own, tmp_path, "one")
-    with pytest.raises(ArgosyError, match=r"nothing can be unpacked there on .* \(No such file"):
+    with pytest.raises(ArgosyError, match=r"this folder cannot be used on .* \(No such file"):
         stage(wanted, node / "none")
 
 

@@ -115,7 +115,7 @@ def explained(problem: OSError) -> str:
             "finished parts are kept"
         )
     if _is_without_temporary_folder(problem):
-        return f"{problem.strerror}: let TMPDIR name a folder that can be written to"
+        return f"{problem.strerror}: set TMPDIR to a writable folder"
     # A rename reports the temporary file first; the user knows the target.
     in_the_way = problem.errno in (errno.EISDIR, errno.ENOTDIR, errno.ENOTEMPTY, errno.EEXIST)
     where = (in_the_way and problem.filename2) or problem.filename or "a file"

@@ -1,10 +1,10 @@
 """Pack a frozen image into one file, atomically."""
 
 import hashlib
-import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
@@ -16,6 +16,7 @@ from argosy_common.units import amount
 from argosy_images.archive.unpacking import Folder, Frame, Index, read_index, verify, write_index
 from argosy_images.namespaces import unhindered
 from argosy_images.rootfs.archive import files_tar
+from argosy_images.rootfs.layers import walk
 from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
@@ -58,10 +59,12 @@ def read_tree(root: Path) -> Tree:
     """Read a tree and divide its files into shares, the largest first, since they take longest."""
     folders: list[Folder] = []
     files: dict[tuple[int, int], File] = {}
-    for path, status in _walk(str(root), ""):
+    # The walk is sorted, so that the shares are reproducible.
+    below = ((path, entry.stat(follow_symlinks=False)) for path, entry in walk(root))
+    for path, status in chain([("", root.stat())], below):
         if stat.S_ISDIR(status.st_mode):
             folders.append(Folder(path, stat.S_IMODE(status.st_mode), status.st_mtime_ns))
-        # tar has no sockets, and nobody would listen at them.
+        # tar cannot store sockets, and no process would listen on them.
         elif not stat.S_ISSOCK(status.st_mode):
             inode = (status.st_dev, status.st_ino)
             files.setdefault(inode, File([], status.st_size)).names.append(path)
@@ -83,19 +86,6 @@ def share_out(files: Sequence[File]) -> Iterator[Share]:
         cost += own
     if names:
         yield Share(tuple(names), cost)
-
-
-def _walk(folder: str, path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield a folder, then its content sorted by name, so that the shares are reproducible."""
-    yield path, os.stat(folder)
-    with os.scandir(folder) as entries:
-        found = sorted(entries, key=lambda entry: entry.name)
-    for entry in found:
-        inner = f"{path}/{entry.name}" if path else entry.name
-        if entry.is_dir(follow_symlinks=False):
-            yield from _walk(entry.path, inner)
-        else:
-            yield inner, entry.stat(follow_symlinks=False)
 
 
 Say = Callable[[str], None]

@@ -123,7 +123,7 @@ class _Decompressed:
             if not self._decompressor.eof:
                 packed = self._source.read(CHUNK) if self._decompressor.needs_input else b""
                 if self._decompressor.needs_input and not packed:
-                    raise EOFError("its compressed data has no end")
+                    raise EOFError("its compressed data is incomplete")
             elif packed := self._next_stream():
                 self._decompressor = self._begin()
             else:

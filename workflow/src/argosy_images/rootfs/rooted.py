@@ -20,7 +20,7 @@ from argosy_images.rootfs.layers import DEEPEST, too_deep
 MOST_LINKS = 40
 """Maximum number of links in one path, as in the kernel (path_resolution(7))."""
 
-CIRCLE = "symbolic links in the image go round in a circle"
+CIRCLE = "symbolic links in the image form a loop"
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -205,7 +205,7 @@ class Root(Folder):
         """Resolve all links of a path within the image, also of the last name. Missing names stay.
 
         Raises:
-            OSError: if links form a circle, or the path is too long.
+            OSError: if links form a loop, or the path is too long.
         """
         ahead = _parts(path)[::-1]
         found: list[str] = []

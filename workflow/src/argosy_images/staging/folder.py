@@ -150,8 +150,7 @@ class NodeFolder:
                 os.close(outer)
         except OSError as problem:
             raise ArgosyError(
-                f"{path}: nothing can be unpacked there on {os.uname().nodename} "
-                f"({problem.strerror})",
+                f"{path}: this folder cannot be used on {os.uname().nodename} ({problem.strerror})",
                 REMEDY,
             ) from None
         try:
