@@ -215,7 +215,7 @@ def test_a_place_that_others_could_replace_is_refused(
     inner = node / "further" / "in"
     inner.mkdir(parents=True)
     node.chmod(0o777)
-    refused = rf"^{node}: there anybody may remove the folders of others.* images.folder"
+    refused = rf"^{node}: .*anybody may remove .*folders of .* images.folder"
     for place in (node, inner):
         with pytest.raises(ArgosyError, match=refused):
             stage(wanted, place)
@@ -224,7 +224,7 @@ def test_a_place_that_others_could_replace_is_refused(
     # The user's private group is harmless, another group is not.
     monkeypatch.setattr(strict_modes, "_is_private_group", lambda group: False)
     node.chmod(0o775)
-    with pytest.raises(ArgosyError, match=rf"^{node}: there its group [\w-]+ may remove"):
+    with pytest.raises(ArgosyError, match=rf"^{node}: .*its group [\w-]+ may remove"):
         stage(wanted, inner)
     assert not [*inner.iterdir()]
     node.chmod(0o3775)
