@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 from agent_job import RUNTIME
+from image_programs import runner
 from run_files import run_content
 
 from argosy_images import tools
@@ -129,20 +130,6 @@ def binds_of(run_dir: Path, runtime: Path, workloads: Path) -> list[Bind]:
     ]
 
 
-RUN = """
-import json, sys
-from pathlib import Path
-from argosy_images.engines import container
-from argosy_images.engines.models import Bind, Container
-from argosy_images.store.store import Store
-store, root, engine, binds, command = json.loads(sys.argv[1])
-binds = [Bind(Path(source), target, writable) for source, target, writable in binds]
-path = {"PATH": "/opt/venv/bin:/usr/bin:/bin"}
-inside = Container(Path(root), command, binds=binds, environment=path, engine=engine)
-outcome = container.run(Store(Path(store)), inside, sys.stdout.buffer.write)
-sys.stdout.flush()
-sys.exit(outcome.status if outcome.status is not None else 100)
-"""
 # crun refuses hosts that have control groups of both versions.
 WITHOUT_GROUPS = [
     *("unshare", "--user", "--map-root-user", "--mount"),
@@ -154,11 +141,9 @@ def contained(
     store: Store, root: Path, engine: str, binds: list[Bind], command: list[str]
 ) -> tuple[int, str]:
     """Run a command in a container; return exit status and output."""
-    described = [(str(bind.source), bind.target, bind.writable) for bind in binds]
-    asked = json.dumps([str(store.path), str(root), engine, described, command])
     before = WITHOUT_GROUPS if engine == "crun" else []
     done = subprocess.run(
-        [*before, sys.executable, "-c", RUN, asked],
+        [*before, *runner(store, root, engine, command, binds)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         timeout=120,

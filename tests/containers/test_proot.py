@@ -17,7 +17,7 @@ import psutil
 import pytest
 import refused_filters
 import traced
-from image_programs import contained
+from image_programs import contained, runner
 from no_namespaces import TRY
 from trees import describe_tree
 
@@ -236,17 +236,7 @@ def test_programs_that_start_others_as_make_does_go_on(
     assert (outcome.status, said) == (0, "all started\n")
 
 
-RUNNER = """
-import sys
-from pathlib import Path
-from argosy_images.engines import container
-from argosy_images.engines.models import Container
-from argosy_images.store.store import Store
-script = "(setsid sleep 3333 &); sleep 3333 & echo began; wait"
-inside = Container(Path(sys.argv[2]), ["/bin/sh", "-c", script], engine="proot")
-container.run(Store(Path(sys.argv[1])), inside, sys.stdout.buffer.write)
-sys.stdout.flush()
-"""
+SLEEPING = ("/bin/sh", "-c", "(setsid sleep 3333 &); sleep 3333 & echo began; wait")
 
 
 def sleepers() -> list[psutil.Process]:
@@ -263,31 +253,29 @@ def sleepers() -> list[psutil.Process]:
 def test_nothing_is_left_when_the_runner_is_ended(
     project_store: Store, root: Path, number: signal.Signals
 ) -> None:
-    runner = subprocess.Popen(
-        [sys.executable, "-c", RUNNER, project_store.path, root], stdout=subprocess.PIPE
+    process = subprocess.Popen(
+        runner(project_store, root, "proot", SLEEPING), stdout=subprocess.DEVNULL
     )
-    assert runner.stdout
-    time.sleep(1.0)
     until = time.monotonic() + 20
     while len(sleepers()) < 2:
-        assert time.monotonic() < until and runner.poll() is None
+        assert time.monotonic() < until and process.poll() is None
         time.sleep(0.05)
-    runner.send_signal(number)
-    runner.wait(timeout=20)
+    process.send_signal(number)
+    process.wait(timeout=20)
     while found := sleepers():
         assert time.monotonic() < until + 10, found
         time.sleep(0.05)
 
 
-def seconds_to_begin(command: list[str | Path], until: float) -> float:
+def seconds_to_begin(command: list[str], until: float) -> float:
     """Return the seconds from a runner's start until its container's program runs."""
     began = time.monotonic()
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as runner:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         while len(sleepers()) < 2:
-            assert time.monotonic() < began + until and runner.poll() is None
+            assert time.monotonic() < began + until and process.poll() is None
             time.sleep(0.01)
         seconds = time.monotonic() - began
-        runner.terminate()
+        process.terminate()
     return seconds
 
 
@@ -296,17 +284,17 @@ def test_a_runner_that_is_killed_at_any_moment_leaves_nothing_that_is_not_swept(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    command = [sys.executable, "-c", RUNNER, project_store.path, root]
+    command = runner(project_store, root, "proot", SLEEPING)
     before = modes(root)
     seconds, chance = seconds_to_begin(command, 60), random.Random(6)
     began = 0
     for _ in range(moments):
-        runner = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         # Between the start of Python and shortly after the start of the program.
         time.sleep(chance.uniform(0, 1.5 * seconds))
         began += bool(sleepers())
-        runner.kill()
-        runner.wait()
+        process.kill()
+        process.wait()
         until = time.monotonic() + 20
         while found := [one for one in psutil.process_iter() if is_of(one, root)] + sleepers():
             assert time.monotonic() < until, found

@@ -2,13 +2,11 @@
 
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from registries import Answer, Layout, Request, between, no_logins, push, registry, tar_of
@@ -18,7 +16,7 @@ from argosy_common.errors import ArgosyError
 from argosy_images.registry.client import Client
 from argosy_images.registry.pulling import Pulled, pull
 from argosy_images.registry.reference import Reference
-from argosy_images.registry.retry import PassingError, Patience, UnreachableError
+from argosy_images.registry.retry import PassingError, Patience
 from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.container
@@ -50,17 +48,15 @@ class Puller:
         self.count = 0
         self.said: list[str] = []
 
-    def __call__(
-        self, address: str, pauses: tuple[float, ...] = QUICK, read_s: float = 10.0
-    ) -> Pulled:
+    def __call__(self, address: str, pauses: tuple[float, ...] = QUICK) -> Pulled:
         self.count += 1
-        client = Client(Reference.parse(f"{address}/team/tool:1"), Patience(pauses), read_s)
+        client = Client(Reference.parse(f"{address}/team/tool:1"), Patience(pauses), read_s=10.0)
         return pull(self.store, client, self.folder / f"pulled-{self.count}", self.said.append)
 
-    def refused(self, image: str, spoil: "Spoil", why: str, **options: Any) -> list[Request]:
+    def refused(self, image: str, spoil: "Spoil", why: str) -> list[Request]:
         """Pull with spoilt responses; check the error, and return the requests."""
         with between(image, spoil) as front, pytest.raises(ArgosyError, match=why):
-            self(front.address, **options)
+            self(front.address)
         return front.requests
 
     @property
@@ -251,16 +247,6 @@ def test_a_layer_that_is_too_short_or_too_long_is_refused(image: str, puller: Pu
     puller.refused(image, long, "sends more than its")
 
 
-def test_silence_is_waited_for_only_so_long(image: str, puller: Puller) -> None:
-    def spoil(request: Request, number: int, ask: Ask) -> Answer:
-        if "/blobs/" in request.path:
-            time.sleep(1)
-        return ask()
-
-    why = r"no answer in time \(tried 2 times\)"
-    puller.refused(image, spoil, why, pauses=(0.01,), read_s=0.2)
-
-
 def test_a_missing_blob_is_named(image: str, puller: Puller) -> None:
     def spoil(request: Request, number: int, ask: Ask) -> Answer:
         return Answer(404) if "/blobs/" in request.path else ask()
@@ -397,17 +383,3 @@ def test_ctrl_c_ends_a_pull_at_once_whatever_it_waits_for(image: str, tmp_path: 
     assert "Traceback" not in said
     assert max(path.stat().st_size for path in parts.glob("*.part")) > LITTLE // 2
     assert list((tmp_path / "store" / "builds").iterdir()) == []
-
-
-def test_nobody_there_is_not_the_same_as_a_failure(puller: Puller) -> None:
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{closed.getsockname()[1]}"
-        client = Client(Reference.parse(f"{address}/a"), Patience(QUICK))
-        refused = rf"{address}: no connection \(Connection refused\)"
-        with pytest.raises(UnreachableError, match=rf"{refused} \(tried 4 times\)$"):
-            client.reach()
-        with pytest.raises(UnreachableError, match=f"{refused}$"):
-            client.reach(tries=1)
-    with between("", lambda request, number, ask: Answer(503)) as front:
-        Client(Reference.parse(f"{front.address}/a"), Patience(QUICK)).reach()

@@ -1,5 +1,7 @@
 """Build images, and run programs in them without a job or agent."""
 
+import json
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -42,6 +44,30 @@ def contained(
 
     outcome = container.run(store, inside, hear)
     return outcome, b"".join(printed).decode()
+
+
+_RUN = """
+import json, sys
+from pathlib import Path
+from argosy_images.engines import container
+from argosy_images.engines.models import Bind, Container
+from argosy_images.store.store import Store
+store, root, engine, binds, command = json.loads(sys.argv[1])
+binds = [Bind(Path(source), target, writable) for source, target, writable in binds]
+path = {"PATH": "/opt/venv/bin:/usr/bin:/bin"}
+inside = Container(Path(root), command, binds=binds, environment=path, engine=engine)
+outcome = container.run(Store(Path(store)), inside, open(1, "wb", buffering=0).write)
+sys.exit(outcome.status if outcome.status is not None else 100)
+"""
+
+
+def runner(
+    store: Store, root: Path, engine: str, command: Sequence[str], binds: Sequence[Bind] = ()
+) -> list[str]:
+    """Return the command line of a process that runs a container and exits with its status."""
+    described = [(str(bind.source), bind.target, bind.writable) for bind in binds]
+    words = json.dumps([str(store.path), str(root), engine, described, command])
+    return [sys.executable, "-c", _RUN, words]
 
 
 def root_of(store: Store, name: str, folder: Path) -> Path:
