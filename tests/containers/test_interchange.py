@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from frozen_images import make_layer
 from podman import Podman, own_podman
 
 from argosy_common.errors import ArgosyError
@@ -19,7 +20,7 @@ from argosy_images.gc.inventory import find_layers
 from argosy_images.interchange.exporting import export_image
 from argosy_images.interchange.importing import import_image, tag_folder
 from argosy_images.rootfs.flatten import flatten
-from argosy_images.rootfs.layers import Change, mark_for_overlay, read_overlay
+from argosy_images.rootfs.layers import Change
 from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
@@ -131,8 +132,8 @@ def test_podman_has_the_same_files_by_the_same_digest(place: Place, tmp_path: Pa
 
 def test_podman_agrees_on_what_is_removed_and_hidden(place: Place, tmp_path: Path) -> None:
     store = Store(tmp_path / "project" / ".argosy")
-    layer(store, "lower", {"a/file": "1", "a/kept": "2", "b/x": "3", "b/y": "4", "c": "5"})
-    layer(store, "upper", {"b/new": "6"}, Change(removed=("a/file", "c"), opaque=("b",)))
+    make_layer(store, "lower", {"a/file": "1", "a/kept": "2", "b/x": "3", "b/y": "4", "c": "5"})
+    make_layer(store, "upper", {"b/new": "6"}, Change(removed=("a/file", "c"), opaque=("b",)))
     steps = [cache.read_step(store, key) for key in ("lower", "upper")]
     diff_ids = [step.diff_id for step in steps if step and step.diff_id]
     lock = place.lock.model_copy(
@@ -152,21 +153,6 @@ def test_podman_agrees_on_what_is_removed_and_hidden(place: Place, tmp_path: Pat
     taken = import_image(other, tmp_path / "other", tmp_path / "image.tar", "image")
     assert taken.digest == lock.digest
     assert sorted(path.name for path in (other.root(taken.digest) / "b").iterdir()) == ["new"]
-
-
-def layer(store: Store, key: str, files: dict[str, str], change: Change | None = None) -> None:
-    def make(diff: Path) -> Change:
-        diff.mkdir()
-        for path, text in files.items():
-            (diff / path).parent.mkdir(parents=True, exist_ok=True)
-            (diff / path).write_text(text)
-        if not change:
-            return read_overlay(diff)
-        (diff / "a").mkdir()
-        assert mark_for_overlay(diff, change)
-        return read_overlay(diff)
-
-    cache.write_layer(store, key, key, {}, make)
 
 
 def test_skopeo_reads_what_the_image_says(place: Place) -> None:

@@ -9,16 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from image_programs import BASE, built
 
 from argosy_images.archive.packing import pack_image
-from argosy_images.builder.builder import build_image
 from argosy_images.staging.folder import NodeFolder
 from argosy_images.staging.stage import MEMORY
 from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
-TEXT = "FROM docker.io/library/debian:bookworm-slim\nCOPY file /file\n"
 
 Runner = Callable[..., "subprocess.Popen[str]"]
 
@@ -28,9 +27,8 @@ def image(store: Store, tmp_path: Path) -> ImageLock:
     """Return a packed image that no other test uses."""
     folder = tmp_path / "project/containers/image"
     folder.mkdir(parents=True)
-    (folder / "Containerfile").write_text(TEXT)
     (folder / "file").write_text(str(tmp_path))
-    lock = build_image(store, folder, tmp_path / "image.lock", tmp_path / "build.log")
+    lock = built(store, folder, f"{BASE}\nCOPY file /file\n")
     pack_image(store, lock, print)
     return lock
 

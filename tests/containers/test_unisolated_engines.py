@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from image_programs import built
 from no_namespaces import CHOOSE, without_namespaces
 
-from argosy_images.builder.builder import build_image
 from argosy_images.engines.choice import choose_engine, engine_of_host
 from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
@@ -33,9 +33,8 @@ ENTRYPOINT ["/bin/bash", "-l"]
 def build(folder: Path, store: Store, name: str, text: str) -> ImageLock:
     image = folder / "containers" / name
     image.mkdir(parents=True)
-    (image / "Containerfile").write_text(text)
     (image / "sh").write_text(SHELL)
-    return build_image(store, image, folder / f"{name}.lock", folder / "build.log")
+    return built(store, image, text)
 
 
 def program(digest: str, logs: Path, *options: str) -> list[str | Path]:

@@ -8,19 +8,22 @@ from argosy_images.builder import cache
 from argosy_images.builder.cache import CachedStep
 from argosy_images.oci import ImageConfig
 from argosy_images.rootfs.freeze import GrowingTree
-from argosy_images.rootfs.layers import Change, read_overlay
+from argosy_images.rootfs.layers import Change, mark_for_overlay, read_overlay
 from argosy_images.store.lockfile import ImageLock, LockedBase, LockedStep
 from argosy_images.store.store import Store
 
 
-def make_layer(store: Store, key: str, files: Mapping[str, str]) -> CachedStep:
-    """Make a finished step with these files."""
+def make_layer(
+    store: Store, key: str, files: Mapping[str, str], removals: Change | None = None
+) -> CachedStep:
+    """Make a finished step with these files and removals."""
 
     def make(diff: Path) -> Change:
         diff.mkdir()
         for path, content in files.items():
             (diff / path).parent.mkdir(parents=True, exist_ok=True)
             (diff / path).write_text(content)
+        assert removals is None or mark_for_overlay(diff, removals)
         return read_overlay(diff)
 
     return cache.write_layer(store, key, f"COPY {' '.join(files)} /", {}, make)

@@ -59,6 +59,9 @@ def test_a_frozen_tree_has_its_mount_points_and_no_folder_that_could_be_changed(
     assert stat.S_IMODE((root / "bin/tool").stat().st_mode) == 0o755
     for target in ("run/argosy", "argosy", "workloads", "job", "tmp"):
         assert (root / target).is_dir()
+    # Engines require an account of root.
+    assert (root / "etc/passwd").read_text() == "root:x:0:0:root:/root:/bin/sh\n"
+    assert stat.S_IMODE((root / "etc/passwd").stat().st_mode) == 0o444
     remove_tree(root)
     assert not root.exists()
 
@@ -111,13 +114,6 @@ def test_a_working_directory_that_cannot_be_made_is_refused(tmp_path: Path, work
     with pytest.raises(OSError, match="WORKDIR"):
         frozen(tmp_path, workdir)
     remove_tree(tmp_path / "root")
-
-
-def test_engines_find_an_account_of_root(tmp_path: Path) -> None:
-    root = frozen(tmp_path, "/")
-    assert (root / "etc/passwd").read_text() == "root:x:0:0:root:/root:/bin/sh\n"
-    assert stat.S_IMODE((root / "etc/passwd").stat().st_mode) == 0o444
-    remove_tree(root)
 
 
 def test_a_pipe_in_place_of_the_accounts_is_refused(tmp_path: Path) -> None:

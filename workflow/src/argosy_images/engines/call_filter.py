@@ -28,7 +28,7 @@ NAME = "the filter of system calls (seccomp) that proot needs"
 _TERMINAL_AND_FLAGS = (0x5412, 0x541C, 0x40086602, 0x401C5820)
 """TIOCSTI and TIOCLINUX type into the user's terminal; FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR set flags."""
 _SIGNALLED_BY_IOCTL, _SIGNALLED_BY_FCNTL = (0x8901, 0x8902), (8, 15)
-"""FIOSETOWN, SIOCSPGRP; F_SETOWN, F_SETOWN_EX: choose the process that input sends any signal to."""
+"""FIOSETOWN, SIOCSPGRP; F_SETOWN, F_SETOWN_EX: select a process that gets a signal on input."""
 
 _A_PROCESS = {"setpriority": 0, "ioprio_set": 1}
 """PRIO_PROCESS, IOPRIO_WHO_PROCESS. Other values select process groups or all processes of a user."""

@@ -64,7 +64,7 @@ def copied(source: str, noted: Noted, place: Place, say: Say) -> AbstractContext
     """Copy the data to this node, unless a copy exists.
 
     Raises:
-        ArgosyError: if the disk is full, or the data has changed or contains other than files and folders.
+        ArgosyError: if the disk is full, or the data has changed or contains special files.
     """
 
     def fill(folder: NodeFolder, _: int) -> None:
