@@ -1,15 +1,15 @@
-"""The host's apptainer as an engine; `make check-apptainer` runs this on a machine that has one."""
+"""Tests of the host's apptainer; `make check-apptainer` runs them on a machine that has one."""
 
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from image_programs import runner
 
 from argosy_images.engines import apptainer, container
 from argosy_images.engines.choice import choose_engine, try_engine
@@ -26,19 +26,9 @@ pytestmark = [
     ),
 ]
 
-RUNNER = """
-import sys
-from pathlib import Path
-from argosy_images.engines import container
-from argosy_images.engines.models import Container
-from argosy_images.store.store import Store
-program = "trap 'echo saved; exit 9' TERM; echo began; while :; do read -r line < /proc/uptime; done"
-inside = Container(Path(sys.argv[2]), ["/bin/sh", "-c", program], engine="apptainer")
-outcome = container.run(
-    Store(Path(sys.argv[1])), inside, lambda data: print(data.decode(), end="", flush=True)
+PROGRAM = (
+    "trap 'echo saved; exit 9' TERM; echo began; while :; do read -r line < /proc/uptime; done"
 )
-print(outcome.status)
-"""
 
 
 @pytest.fixture
@@ -112,7 +102,7 @@ def test_it_sees_no_other_process_and_no_control_group_that_can_be_changed(
     assert status == 0
     assert len(processes.split()) < 8
     assert f"/proc/{os.getpid()}" not in processes.split()
-    # Of those at one place the last is seen.
+    # Of several mounts at one path, the last is visible.
     seen = dict(line.split("=") for line in mounts)
     assert set(seen.values()) == {"ro"}, seen
 
@@ -121,20 +111,18 @@ def test_it_sees_no_other_process_and_no_control_group_that_can_be_changed(
 def test_it_ends_with_the_one_that_runs_it(
     store: Store, root: Path, number: signal.Signals
 ) -> None:
-    runner = subprocess.Popen(
-        [sys.executable, "-c", RUNNER, store.path, root], stdout=subprocess.PIPE, text=True
-    )
-    assert runner.stdout and runner.stdout.readline() == "began\n"
+    command = runner(store, root, APPTAINER, ["/bin/sh", "-c", PROGRAM])
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout and process.stdout.readline() == "began\n"
     inside = [
         one
         for one in psutil.process_iter(["cmdline"])
         if any("echo began" in word for word in one.info["cmdline"] or ())
     ]
-    runner.send_signal(number)
-    said = runner.stdout.read()
-    runner.wait()
-    assert said == ("saved\n9\n" if number == signal.SIGTERM else "")
+    process.send_signal(number)
+    found = (process.stdout.read(), process.wait())
+    assert found == (("saved\n", 9) if number == signal.SIGTERM else ("", -signal.SIGKILL))
     until = time.monotonic() + 10
-    while left := [one for one in inside if one.pid != runner.pid and one.is_running()]:
+    while left := [one for one in inside if one.pid != process.pid and one.is_running()]:
         assert time.monotonic() < until, left
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Images built where user namespaces are forbidden, by proot, are the same as those built with them."""
+"""Builds by proot, without user namespaces, give the same images as builds with namespaces."""
 
 import os
 import platform
@@ -20,7 +20,6 @@ from trees import describe_tree
 
 from argosy_common.disk import remove_tree
 from argosy_common.errors import ArgosyError
-from argosy_images import tools
 from argosy_images.builder import builder
 from argosy_images.builder.builder import build_image
 from argosy_images.engines import proot
@@ -52,12 +51,12 @@ WORKDIR /srv/here
 RUN ls > listed && stat -c '%a %F' /etc/passwd >> listed && mv listed ..
 """
 
-# Times, and what is made of times.
+# Files that contain times.
 _CHANGING = re.compile(r"(^|/)(shadow-?|gshadow-?|passwd-|group-|ld\.so\.cache|.*\.pyc)$")
 
 
 def build(project: Path, store: Store, *, namespaces: bool) -> tuple[Path, str]:
-    """The frozen tree, and what the build said."""
+    """Build the image; return its frozen tree and the messages."""
     environment = {**os.environ, "ARGOSY_STORE": str(store.path)}
     if namespaces:
         done = subprocess.run(BUILD, cwd=project, env=environment, capture_output=True, text=True)
@@ -79,12 +78,6 @@ def own_project(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
-@pytest.fixture
-def with_proot(store: Store, project_store: Store) -> Store:
-    tools.Tools(project_store).fetch_proot(print)
-    return store
-
-
 def without_times(tree: Mapping[str, Any]) -> dict[str, Any]:
     return {
         path: (mode, twin, "" if _CHANGING.search(path) else content)
@@ -93,7 +86,7 @@ def without_times(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def forget_builds(store: Store) -> None:
-    """Remove all but the base, which lies elsewhere."""
+    """Remove all layers and images except the base."""
     for path in [*(store.path / "layers").iterdir(), *(store.path / "roots").iterdir()]:
         if path.is_dir() and not path.is_symlink():
             remove_tree(path)
@@ -111,7 +104,7 @@ def test_the_same_files_come_out(with_proot: Store, own_project: Path) -> None:
     assert {path: found[path] for path in found if found[path] != expected[path]} == {}
     assert (root / "who").read_text() == "0\n"
     assert not (root / "device").exists()
-    # Either way goes on where the other one ended.
+    # Either method continues the build of the other.
     containerfile = own_project / "containers/image/Containerfile"
     containerfile.write_text(TEXT + "RUN echo more > /more\n")
     root, said = build(own_project, with_proot, namespaces=True)
@@ -194,7 +187,7 @@ def only(engine: str) -> Callable[[Store, Sequence[str]], bool]:
 def test_proot_is_tried_before_a_step_is_given_to_it(
     with_proot: Store, own_project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With its filter, proot 5.4 leaves the paths as they are on Linux 6.18."""
+    """proot 5.4 with its filter does not rewrite paths on Linux 6.18."""
     traced: list[bool] = []
     real = proot.command
 

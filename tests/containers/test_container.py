@@ -1,4 +1,4 @@
-"""Containers by the real udocker, from one frozen image."""
+"""Containers by runc, from one frozen image."""
 
 import os
 import signal
@@ -23,20 +23,18 @@ pytestmark = pytest.mark.container
 PATH = {"PATH": "/opt/venv/bin:/usr/bin:/bin"}
 
 
-@pytest.fixture
-def root(project_store: Store, torch_digest: str) -> Path:
-    """The frozen torch-cpu image."""
-    return project_store.root(torch_digest)
-
-
 def run(store: Store, root: Path, *command: str, **options: object) -> tuple[Outcome, str]:
     return contained(store, Container(root, command, environment=PATH, **options))  # type: ignore[arg-type]
 
 
-def test_exit_status_output_and_utf8_are_right(project_store: Store, root: Path) -> None:
+def test_exit_status_output_and_utf8_are_right_and_no_temporary_folder_is_left(
+    project_store: Store, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for status in (0, 1, 7, 255):
         outcome, output = run(project_store, root, "sh", "-c", f"echo 'grüße ✓'; exit {status}")
         assert (outcome.status, output) == (status, "grüße ✓\n")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_sixteen_at_once_from_one_frozen_image(project_store: Store, root: Path) -> None:
@@ -59,7 +57,7 @@ def snapshot_of(root: Path) -> list[tuple[str, int]]:
 
 
 def test_a_frozen_image_stays_as_it_is(project_store: Store, root: Path) -> None:
-    # A program that nobody runs just now, as other tests may run those of the same layer.
+    # Choose a program that no other test runs from the same layer.
     tries = (
         "touch /etc/new; echo x >> /usr/bin/tac; rm /etc/passwd; echo x >> /etc/group; echo tried"
     )
@@ -155,11 +153,3 @@ def test_nothing_is_left_when_the_runner_is_ended(
 
 def mentions(process: psutil.Process, marker: str) -> bool:
     return any(marker in argument for argument in process.info["cmdline"] or [])
-
-
-def test_no_temporary_folder_is_left(
-    project_store: Store, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    run(project_store, root, "true")
-    assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""The downscaling of precipitation: weather, scores, both frameworks, and data that cannot be used."""
+"""Downscaling of precipitation: generated weather, scores, both frameworks, and unusable data."""
 
 import json
 import shutil
@@ -27,20 +27,20 @@ Run = Callable[..., tuple[int | None, str]]
 
 @pytest.fixture(scope="module")
 def roots(project_store: Store, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The images by framework."""
+    """Return the frozen images by framework."""
     folder = tmp_path_factory.mktemp("images")
     return {each: root_of(project_store, f"downscaling-{each}", folder) for each in FRAMEWORKS}
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that containers see as /data."""
+    """Return the folder that containers mount at /data."""
     return tmp_path_factory.mktemp("data")
 
 
 @pytest.fixture(scope="module")
 def python(project_store: Store, roots: dict[str, Path], data: Path) -> Run:
-    """Run a program of a framework's image: its status, and what it printed."""
+    """Return a function that runs Python in a framework's image and returns status and output."""
 
     def run(framework: str, *arguments: str) -> tuple[int | None, str]:
         binds = (Bind(PROGRAMS, "/job"), Bind(data, "/data", writable=True))
@@ -52,7 +52,7 @@ def python(project_store: Store, roots: dict[str, Path], data: Path) -> Run:
 
 @pytest.fixture(scope="module")
 def weather(python: Run, data: Path) -> Path:
-    """Eight years."""
+    """Generate eight years of weather."""
     status, said = python("torch", "/workloads/downscaling/generate.py", "weather", "1981", "1988")
     assert status == 0, said
     return data / "weather"
@@ -67,7 +67,7 @@ def baselines(python: Run, weather: Path) -> dict[str, dict[str, float]]:
 
 
 def last_scores(said: str) -> dict[str, float]:
-    """What a training printed of its last epoch."""
+    """Parse the scores of a training's last epoch."""
     line = said.splitlines()[-1].partition("loss ")[2]
     pairs = (each.split(" ") for each in line.split(", ")[1:])
     return {name: float(value) for name, value in pairs}
@@ -140,7 +140,7 @@ CHANGES = {
         "predictors-1984.nc is missing between other years"
     ),
 }
-"""Of the file predictors-1983.nc, which is read as `one`, or of its folder."""
+"""Changes of predictors-1983.nc (`one`) or its folder, and the expected errors."""
 READ_CHANGED = """
 import json, pathlib, shutil, sys, xarray
 sys.path.insert(0, '/workloads/downscaling')
@@ -168,7 +168,7 @@ def test_data_that_are_not_as_they_have_to_be_are_named(python: Run, weather: Pa
 
 
 def test_a_grid_is_compared_also_where_its_year_is_alone(python: Run, weather: Path) -> None:
-    """As on a rank whose only training year it is."""
+    """A rank may have only one training year."""
     script = (
         "import shutil, xarray\n"
         "import sys; sys.path.insert(0, '/workloads/downscaling')\n"
@@ -185,7 +185,7 @@ def test_a_grid_is_compared_also_where_its_year_is_alone(python: Run, weather: P
 
 
 def refused(python: Run, folder: str, problem: str, *more: str) -> None:
-    """A training ends with one line."""
+    """Check that a training fails with this one-line message."""
     program = "/workloads/downscaling/torch_training.py"
     status, said = python("torch", program, "--data", folder, "--epochs", "1", *more)
     assert status == 1, said

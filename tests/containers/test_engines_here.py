@@ -3,7 +3,6 @@
 Engines that do not isolate are in `test_unisolated_engines`.
 """
 
-import ast
 import json
 import os
 import subprocess
@@ -11,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from no_namespaces import CHOOSE, without_namespaces
+from no_namespaces import CHOOSE, TRY, without_namespaces
 
 from argosy_images import tools
 from argosy_images.engines.choice import choose_engine, engine_of_host, try_engine
@@ -22,13 +21,7 @@ from argosy_images.store.store import Store
 pytestmark = [pytest.mark.alone, pytest.mark.container, pytest.mark.udocker]
 
 WORKING = ("runc", "crun")
-"""Engines that start a container on hosts of tests: all that are there but those that need proot."""
-
-
-@pytest.fixture
-def root(project_store: Store, torch_digest: str) -> Path:
-    """The frozen torch-cpu image."""
-    return project_store.root(torch_digest)
+"""Isolating engines that may work on test hosts."""
 
 
 def test_engines_are_measured_once_and_the_fastest_is_noted(store: Store) -> None:
@@ -43,17 +36,17 @@ def test_engines_are_measured_once_and_the_fastest_is_noted(store: Store) -> Non
     (note,) = store.engines.glob("*.json")
     noted = json.loads(note.read_text())
     assert noted["engine"] == choice.engine
-    # The note is what decides from now on.
+    # From now on the stored choice decides.
     note.write_text(json.dumps({**noted, "engine": "apptainer"}))
     assert engine_of_host(store) == "apptainer"
     note.write_text("half of")
-    # Measured anew; which one is faster by little may be another now.
+    # Measured again; a different engine may be the fastest now.
     assert engine_of_host(store) == json.loads(note.read_text())["engine"]
 
 
 @pytest.fixture
 def without_proot(store: Store) -> Store:
-    """A store without the distribution's packages."""
+    """Return a store without the distribution's packages."""
     store.tools.unlink(missing_ok=True)
     return store
 
@@ -90,39 +83,19 @@ def test_engines_are_tried_where_programs_may_be_started(store: Store, tmp_path:
     assert note.suffix == ".json"
 
 
-CRUN = """
-import sys
-from pathlib import Path
-from argosy_images.engines.choice import try_engine
-from argosy_images.store.store import Store
-trial = try_engine(Store(Path(sys.argv[1])), Path(sys.argv[2]), "crun")
-print(trial)
-sys.exit(trial.start_s is None)
-"""
-
-
 def test_crun_works_where_control_groups_are_not_mixed(tmp_path: Path, root: Path) -> None:
     own = Store(tmp_path / "store")
     tools.Tools(own).require("crun", print)
-    # It refuses hosts that have version 1 and 2 of control groups at once, which this may be one of.
+    # crun refuses hosts with control groups of both versions, as this one may be.
     hide = 'mount -t tmpfs none /sys/fs/cgroup && exec "$@"'
-    command = ["unshare", "-rm", "sh", "-c", hide, "sh", sys.executable, "-c", CRUN]
-    done = subprocess.run([*command, own.path, root], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-NO_NAMESPACES = """
-import sys
-from pathlib import Path
-from argosy_images.engines.choice import try_engine
-from argosy_images.store.store import Store
-print(repr(try_engine(Store(Path(sys.argv[1])), Path(sys.argv[2]), "runc").said))
-"""
+    command = ["unshare", "-rm", "sh", "-c", hide, "sh", sys.executable, "-c", TRY]
+    done = subprocess.run([*command, own.path, root, "crun"], capture_output=True, text=True)
+    assert done.stdout == "\n", done.stdout + done.stderr
 
 
 def test_an_engine_that_does_not_work_says_why_in_plain_text(store: Store, root: Path) -> None:
-    done = without_namespaces(sys.executable, "-c", NO_NAMESPACES, store.path, root)
-    said = ast.literal_eval(done.stdout)
+    done = without_namespaces(sys.executable, "-c", TRY, store.path, root, "runc")
+    [said] = done.stdout.splitlines()
     assert said.startswith("unshare: ")
     assert said.isprintable()
 
@@ -130,7 +103,7 @@ def test_an_engine_that_does_not_work_says_why_in_plain_text(store: Store, root:
 def run_program(
     project: Path, store: Store, digest: str, logs: Path, *options: str
 ) -> subprocess.CompletedProcess[str]:
-    """What a batch script starts on each node."""
+    """Run the program that batch scripts start on each node."""
     command = [sys.executable, "-m", "argosy_images.run", "--digest", digest, "--log-dir", logs]
     return subprocess.run(
         [*command, *options, "--", "sh", "-c", "echo inside; exit 4"],
@@ -143,7 +116,7 @@ def run_program(
 
 @pytest.fixture
 def noted(store: Store, project_store: Store, torch_digest: str) -> Store:
-    """A store of the test's own with the frozen image, so that its notes are its own, too."""
+    """Return a store with the frozen image but without stored choices of engines."""
     target = store.root(torch_digest)
     target.parent.mkdir()
     target.symlink_to(project_store.root(torch_digest))

@@ -1,4 +1,4 @@
-"""One step of a model in PyTorch and in TensorFlow, of the same weights and images."""
+"""Compare one training step in PyTorch and TensorFlow, with the same weights and images."""
 
 import json
 import statistics
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from image_programs import root_of, run_python
+from image_programs import run_python
 
 from argosy_images.engines.models import Bind
 from argosy_images.store.store import Store
@@ -26,14 +26,16 @@ Agreement = dict[str, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def agreement(project_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Agreement:
-    """How far TensorFlow's are off PyTorch's, by model and precision."""
+def agreement(
+    project_store: Store, roots: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Agreement:
+    """Return the differences of loss and gradients by model and precision."""
     folder = tmp_path_factory.mktemp("step")
 
     def run(framework: str) -> str:
         outcome, said = run_python(
             project_store,
-            root_of(project_store, f"{framework}-cpu", folder),
+            roots[framework],
             [f"/job/{framework}_gradients.py", "/data", str(SIZE), *MODELS],
             Bind(Path(__file__).parent / "programs", "/job"),
             Bind(folder, "/data", writable=True),
@@ -58,7 +60,7 @@ def test_loss_and_gradients_are_the_same(agreement: Agreement, name: str) -> Non
 def test_in_single_precision_they_are_the_same_where_nothing_is_normalised_by_the_batch(
     agreement: Agreement, name: str
 ) -> None:
-    """Of most batches: in some, a unit at zero is on in one framework and off in the other."""
+    """The median, since in some batches a unit at zero is active in only one framework."""
     found = agreement[name]["fixed"]
     assert max(each["loss"] for each in found) < 1e-4
     assert statistics.median(each["gradients"] for each in found) < 1e-4, found
@@ -68,6 +70,6 @@ def test_in_single_precision_they_are_the_same_where_nothing_is_normalised_by_th
 def test_in_single_precision_they_differ_as_one_framework_from_the_truth(
     agreement: Agreement, name: str
 ) -> None:
-    """Behind many layers of batch normalisation the gradients of either have two digits only."""
+    """After many layers of batch normalisation, gradients are accurate to two digits only."""
     found = agreement[name]
     assert found["float32"]["gradients"] < max(1e-4, 3 * found["own"])

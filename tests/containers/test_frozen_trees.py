@@ -1,4 +1,4 @@
-"""Frozen trees serve all runs at once: no engine and no start of a container changes anything in one."""
+"""No engine and no start of a container changes a frozen tree, which all runs share."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ ENGINES = ("runc", *UNISOLATED_ENGINES)
 
 @pytest.fixture(scope="module")
 def layer(project_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Layer:
-    """The host's shell, links that lead nowhere yet, and no /etc/passwd."""
+    """Return a layer with the host's shell and dangling links, but without /etc/passwd."""
     diff = tmp_path_factory.mktemp("layer") / "diff"
     with trusted_root(project_store) as root:
         for path in root.rglob("*"):
@@ -73,13 +73,14 @@ def test_every_engine_starts_where_the_image_says(
 def test_what_a_tree_lacks_is_made_by_no_engine(
     project_store: Store, layer: Layer, tmp_path: Path, engine: str, bad: str
 ) -> None:
-    """As in trees that an earlier version froze; /inner leads to a folder that the host has."""
+    """Earlier versions froze such trees. /inner is a link to a folder that the host has."""
     root = tmp_path / "root"
     make_frozen([layer], root)
     before = describe_tree(root)
     binds = [Bind(tmp_path, "/inner/share")] if bad == "bind" else []
     workdir = "/srv/app" if bad == "workdir" else "/"
-    with pytest.raises(ArgosyError, match=r"^/(srv/app|inner/share): "):
+    why = r"^/(srv/app: |inner/share: .*no such mount point; .*RUN mkdir -p /inner/share)"
+    with pytest.raises(ArgosyError, match=why):
         start(project_store, root, engine, workdir, *binds)
     assert describe_tree(root) == before
     remove_tree(root)
@@ -112,25 +113,27 @@ def test_data_is_seen_below_data_though_no_image_has_the_folders(
     assert [path.name for path in (data / "weather").iterdir()] == ["1981.nc"]
 
 
-def test_an_image_s_own_files_below_data_are_not_hidden(
+def test_an_image_s_own_files_beside_mounts_are_not_hidden(
     project_store: Store, layer: Layer, tmp_path: Path, engine: str
 ) -> None:
     root = tmp_path / "root"
-    for name in ("own/hidden", "other/kept", "deep/er/kept"):
-        (layer.diff / "data" / name).mkdir(parents=True, exist_ok=True)
+    for name in ("data/own/hidden", "data/other/kept", "data/deep/er/kept", "opt/own/kept"):
+        (layer.diff / name).mkdir(parents=True)
+    (layer.diff / "opt/link").symlink_to("own")
     make_frozen([layer], root)
     before = describe_tree(root)
     mounted = tmp_path / "mounted"
     (mounted / "new").mkdir(parents=True)
-    binds = [
-        Bind(mounted, target) for target in ("/data/own", "/data/x", "/data/deep/er/y", "/data/a/b")
-    ]
-    words = "cd /data; echo own/* other/* x/* deep/er/* deep/er/y/* a/b/*"
+    targets = ("/data/own", "/data/x", "/data/deep/er/y", "/data/a/b", "/opt/mine")
+    binds = [Bind(mounted, target) for target in targets]
+    words = "cd /data; echo own/* other/* x/* deep/er/* deep/er/y/* a/b/*; cd /opt; echo mine/* "
+    words += "link/*; [ -L link ] && echo link; (: > /opt/x) 2> /dev/null && echo written"
     asked = Container(root, ["/bin/sh", "-c", words], engine=engine, binds=binds)
     said = contained(project_store, asked)[1].split()
-    assert sorted(said) == sorted(
-        ["own/new", "other/kept", "x/new", "deep/er/kept", "deep/er/y", "deep/er/y/new", "a/b/new"]
-    )
+    expected = "own/new other/kept x/new deep/er/kept deep/er/y deep/er/y/new a/b/new "
+    expected += "mine/new link/kept link"
+    assert sorted(said) == sorted(expected.split())
     assert describe_tree(root) == before
-    remove_tree(layer.diff / "data")
+    for name in ("data", "opt"):
+        remove_tree(layer.diff / name)
     remove_tree(root)

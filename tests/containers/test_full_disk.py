@@ -1,4 +1,4 @@
-"""A disk that is full while an image is built: a clear error, a whole store, and a rerun that succeeds."""
+"""A full disk during a build gives a clear error, leaves an intact store, and allows a rerun."""
 
 import subprocess
 import sys
@@ -46,7 +46,7 @@ print("then:", (store.root(lock.digest) / "large").stat().st_size)
 
 
 def test_a_build_on_a_full_disk(tmp_path: Path, project_store: Store) -> None:
-    # The small disk has no room for runc where that is not installed.
+    # If runc is not installed, it does not fit on the small disk.
     Tools(project_store).require_runtime(print)
     disk, folder = tmp_path / "disk", tmp_path / "image"
     disk.mkdir()

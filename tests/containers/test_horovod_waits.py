@@ -1,4 +1,4 @@
-"""Ranks of Argosy's Horovod that have nothing to exchange leave the cores to those that compute."""
+"""Idle ranks of Argosy's Horovod use no processor time."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.container
 
-# The longest that a rank rests (containers/horovod/waits.py); who waits for its end takes half of it.
+# The longest sleep of a rank (containers/horovod/waits.py); waiting for its end takes half on average.
 REST_S = 0.1
 
 START = """
@@ -27,7 +27,7 @@ Figures = dict[str, float]
 
 @pytest.fixture(scope="module")
 def figures(project_store: Store, torch_digest: str) -> Figures:
-    """What rank 0 of two measured."""
+    """Return the measurements of rank 0 of two."""
     programs = Bind(Path(__file__).parent / "programs", "/job")
     root = project_store.root(torch_digest)
     outcome, said = run_python(project_store, root, ["-c", START], programs)
@@ -37,12 +37,12 @@ def figures(project_store: Store, torch_digest: str) -> Figures:
 
 
 def test_a_rank_that_rests_seldom_wakes(figures: Figures) -> None:
-    """As it was released, it wakes every millisecond, and its threads that send and receive with it."""
+    """Released Horovod and its sending and receiving threads wake every millisecond."""
     assert figures["switches_resting"] < 200
 
 
 def test_a_rank_that_waits_for_another_sleeps(figures: Figures) -> None:
-    """As it was released, it computes all the time: it asks again and again."""
+    """Released Horovod polls without a pause."""
     assert figures["cpu_s_waiting"] < 0.5
 
 
@@ -52,5 +52,5 @@ def test_no_exchange_waits_for_a_rest_to_end(figures: Figures, name: str) -> Non
 
 
 def test_the_end_of_a_training_waits_for_no_rest_to_end(figures: Figures) -> None:
-    """Four fifths of it are left when a rank is told to end."""
+    """When a rank is told to end, four fifths of its sleep remain."""
     assert 0 < figures["ended_s"] < REST_S / 2

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 from agent_job import RUNTIME
+from image_programs import runner
 from run_files import run_content
 
 from argosy_images import tools
@@ -26,17 +27,17 @@ pytestmark = [pytest.mark.container, pytest.mark.udocker]
 PROGRAM = Path(__file__).parent / "programs"
 ATTEMPT = "7.0"
 HARMLESS = {
-    # What reaches the container's own terminal, whose other end is a pipe's, or nobody.
+    # Reaches only the container's own terminal, whose other end is a pipe.
     "push input into the terminal",
-    # Becoming who one is: its own namespace.
+    # Enters its own namespace.
     "setns",
 }
 HARMLESS_IN_NAMESPACES = {
-    # Where the container sees its own processes and files alone.
+    # Reaches only the container's own processes and files.
     *("io_uring", "seccomp", "userfaultfd", "priority of all", "a terminal"),
 }
 HARMLESS_BELOW_PROOT = {
-    # What it calls another user is the same one.
+    # The other user is the same user.
     *("another user's rights", "a setuid program"),
 }
 
@@ -48,7 +49,7 @@ def state(path: Path) -> tuple[Any, ...]:
 
 @pytest.fixture
 def of_the_user() -> Iterator[dict[str, int]]:
-    """What the user has on the host besides files, by its numbers; all as it was afterwards."""
+    """Yield the numbers of the user's host objects besides files; check that none has changed."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.shmat.restype = ctypes.c_void_p
     memory, queue = libc.shmget(0, 4096, 0o600), libc.msgget(0, 0o600)
@@ -111,14 +112,14 @@ def host(run_dir: Path, program: str, *more: str) -> subprocess.CompletedProcess
 
 
 def modes(root: Path) -> dict[str, tuple[int, int, int]]:
-    """Modes, groups and times of a tree's uppermost files, which the program tries to change."""
+    """Return modes, groups and times of a tree's top files, which the program tries to change."""
     found = (root, *root.iterdir(), *(root / "etc").iterdir())
     statuses = {str(path): path.lstat() for path in found}
     return {path: (one.st_mode, one.st_gid, one.st_mtime_ns) for path, one in statuses.items()}
 
 
 def binds_of(run_dir: Path, runtime: Path, workloads: Path) -> list[Bind]:
-    """As job.sbatch has them."""
+    """Return the mounts of job.sbatch."""
     writable = [f"records/{ATTEMPT}", f"logs/{ATTEMPT}/ranks"]
     writable += [f"checkpoints/{ATTEMPT}", "output"]
     return [
@@ -129,20 +130,6 @@ def binds_of(run_dir: Path, runtime: Path, workloads: Path) -> list[Bind]:
     ]
 
 
-RUN = """
-import json, sys
-from pathlib import Path
-from argosy_images.engines import container
-from argosy_images.engines.models import Bind, Container
-from argosy_images.store.store import Store
-store, root, engine, binds, command = json.loads(sys.argv[1])
-binds = [Bind(Path(source), target, writable) for source, target, writable in binds]
-path = {"PATH": "/opt/venv/bin:/usr/bin:/bin"}
-inside = Container(Path(root), command, binds=binds, environment=path, engine=engine)
-outcome = container.run(Store(Path(store)), inside, sys.stdout.buffer.write)
-sys.stdout.flush()
-sys.exit(outcome.status if outcome.status is not None else 100)
-"""
 # crun refuses hosts that have control groups of both versions.
 WITHOUT_GROUPS = [
     *("unshare", "--user", "--map-root-user", "--mount"),
@@ -153,12 +140,10 @@ WITHOUT_GROUPS = [
 def contained(
     store: Store, root: Path, engine: str, binds: list[Bind], command: list[str]
 ) -> tuple[int, str]:
-    """Exit status and output of a command in a container."""
-    described = [(str(bind.source), bind.target, bind.writable) for bind in binds]
-    asked = json.dumps([str(store.path), str(root), engine, described, command])
+    """Run a command in a container; return exit status and output."""
     before = WITHOUT_GROUPS if engine == "crun" else []
     done = subprocess.run(
-        [*before, sys.executable, "-c", RUN, asked],
+        [*before, *runner(store, root, engine, command, binds)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         timeout=120,
@@ -187,7 +172,7 @@ def test_none_of_its_attempts_reaches_the_host(
     before = {path: state(path) for path in (*canaries, *host_files)}
     listed = set((run_dir / "attempts").rglob("*"))
     binds = binds_of(run_dir, tmp_path / "argosy", tmp_path / "workloads")
-    # A folder that every image has stands in for the program's own.
+    # Every image has /data, so the program is mounted there.
     binds.append(Bind(PROGRAM, "/data"))
     command = ["python3", "/data/hostile.py", ATTEMPT, json.dumps(of_the_user), *map(str, canaries)]
     root = project_store.root(torch_digest)

@@ -1,4 +1,4 @@
-"""RUN steps of hostile images, in real containers: what they leave behind leads nowhere."""
+"""RUN steps of hostile images, in real containers, cannot reach the host."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def test_what_a_step_leaves_leads_nowhere(store: Store, tmp_path: Path, host: Pa
     (folder / "good").mkdir(parents=True)
     (folder / "good/f").write_text("of the image")
     before = state(host)
-    # The places of mounts are taken away after a step, which has put links in their way by then.
+    # Mount points are removed after a step, which has replaced them by links.
     text = f"""{BASE} AS evil
 RUN mkdir -p /t/d && ln -s {host} /t/d/sub && ln -s {host}/secret /x1 && ln -s {host} /x2 \\
     && ln -s ../../../../../../../../../../..{host} /up && mkfifo /pipe \\
@@ -62,7 +62,7 @@ secret
 def test_folders_without_an_end_are_refused_and_taken_away(
     store: Store, tmp_path: Path, name: str
 ) -> None:
-    """1,500 are more than Python calls itself; names of 200 letters are soon more than a path may have."""
+    """1,500 levels exceed Python's recursion limit; names of 200 characters exceed the longest path."""
     step = f"RUN i=0; while [ $i -lt 1500 ]; do mkdir {name} && cd {name}; i=$((i+1)); done"
     with pytest.raises(ArgosyError, match=r"Containerfile:2: RUN: d.*…: .*folders deep"):
         built(store, tmp_path / "image", f"{BASE}\n{step}\n")

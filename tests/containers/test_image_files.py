@@ -1,4 +1,4 @@
-"""The benchmarks of published models on images in files, each in the image that it runs in."""
+"""The benchmarks of published models on image files, in their containers."""
 
 import shutil
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import step_files
-from image_programs import root_of, run_python
+from image_programs import run_python
 
 from argosy_images.engines.models import Bind, Outcome
 from argosy_images.store.store import Store
@@ -30,23 +30,17 @@ for number in range(4):
     pathlib.Path(f"broken/a/{number}.jpg").write_bytes(b"no image")
 """
 FRAMEWORKS = ("torch", "tensorflow")
-# The model whose graph TensorFlow makes fastest, at the smallest size that it takes.
+# The model with the fastest graph construction in TensorFlow, at its smallest size.
 SMALL = ("--model", "alexnet", "--image-size", "96", "--batch-size", "4", "--classes", "3")
 
 Benchmark = Callable[..., tuple[Outcome, str]]
 
 
 @pytest.fixture(scope="module")
-def roots(project_store: Store, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("image-files")
-    return {each: root_of(project_store, f"{each}-cpu", folder) for each in FRAMEWORKS}
-
-
-@pytest.fixture(scope="module")
 def pictures(
     project_store: Store, roots: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """Folders of images, and of files that are none."""
+    """Make folders of images, and of files that are not images."""
     folder = tmp_path_factory.mktemp("pictures")
     job = Bind(folder, "/job", writable=True)
     outcome, said = run_python(project_store, roots["torch"], ("-c", MAKE), job)
@@ -55,22 +49,12 @@ def pictures(
 
 
 @pytest.fixture
-def benchmark(
-    project_store: Store, roots: dict[str, Path], pictures: Path, tmp_path: Path
-) -> Benchmark:
-    """Run a framework's benchmark beside a folder of images; how it ended and what it printed."""
+def benchmark(python: Benchmark, pictures: Path, tmp_path: Path) -> Benchmark:
+    """Return a function that runs a framework's benchmark beside the pictures."""
     shutil.copytree(pictures, tmp_path, dirs_exist_ok=True)
-    job = Bind(tmp_path, "/job", writable=True)
 
     def run(framework: str, *options: str) -> tuple[Outcome, str]:
-        return run_python(
-            project_store,
-            roots[framework],
-            (f"/workloads/{framework}/benchmark.py", *SMALL, *options),
-            job,
-            OMP_NUM_THREADS="1",
-            ARGOSY_STEPS_FILE="/job/rank-0.steps",
-        )
+        return python(framework, f"/workloads/{framework}/benchmark.py", *SMALL, *options)
 
     return run
 
@@ -92,7 +76,7 @@ def test_it_trains_on_them_and_the_wait_for_data_is_in_the_steps(
 @pytest.mark.parametrize(
     ("framework", "folder", "problem"),
     [
-        # Both list the folder by one module, which tests/unit/workloads tries with all mistakes.
+        # Both frameworks list the folder by one module; tests/unit/workloads tests its other errors.
         ("torch", "nowhere", "--images nowhere: nowhere: No such file or directory"),
         ("torch", "broken", "jpg cannot be read as an image: "),
         ("tensorflow", "broken", "jpg cannot be read as an image: "),
@@ -108,7 +92,7 @@ def test_what_cannot_be_read_is_one_line(
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_batch_that_memory_cannot_hold_is_one_line(benchmark: Benchmark, framework: str) -> None:
-    # Images of three terabytes, whose labels, which are made first, take a quarter of a gigabyte.
+    # The images would take three terabytes; their labels, made first, a quarter of a gigabyte.
     outcome, said = benchmark(framework, "--batch-size", "30000000")
     assert outcome.status == 1
     assert said.splitlines()[-1].startswith("--batch-size 30000000 does not fit into "), said

@@ -1,4 +1,4 @@
-"""Images from here in podman, skopeo and udocker, and theirs here."""
+"""Exchange of images with podman, skopeo and udocker."""
 
 import hashlib
 import os
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from frozen_images import make_layer
 from podman import Podman, own_podman
 
 from argosy_common.errors import ArgosyError
@@ -19,7 +20,7 @@ from argosy_images.gc.inventory import find_layers
 from argosy_images.interchange.exporting import export_image
 from argosy_images.interchange.importing import import_image, tag_folder
 from argosy_images.rootfs.flatten import flatten
-from argosy_images.rootfs.layers import Change, mark_for_overlay, read_overlay
+from argosy_images.rootfs.layers import Change
 from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
@@ -84,7 +85,7 @@ def output(*command: str | Path, **variables: str) -> str:
 
 
 def as_others_unpack(place: Place, lock: ImageLock, archive: Path) -> Path:
-    """A tar of the file system that podman makes of an archive; it also gives the image our digest."""
+    """Return a tar of the file system that podman unpacks; check that podman shows our digest."""
     place.podman("load", "--quiet", "--input", archive)
     digests = place.podman("images", "--no-trunc", "--quiet").split()
     assert lock.digest in digests
@@ -100,7 +101,7 @@ def as_others_unpack(place: Place, lock: ImageLock, archive: Path) -> Path:
 
 
 def as_we_unpack(store: Store, lock: ImageLock, folder: Path) -> Path:
-    """A tar of the file system that the image's layers come to here."""
+    """Return a tar of the image's flattened layers."""
     layers = [cache.read_layer(store, key) for key, _, _ in find_layers(store, lock)]
     flatten(layers, folder / "tree")
     with tarfile.open(folder / "ours.tar", "w") as archive:
@@ -109,7 +110,7 @@ def as_we_unpack(store: Store, lock: ImageLock, folder: Path) -> Path:
 
 
 def content(path: Path) -> dict[str, tuple[object, ...]]:
-    """All that a tar of a file system tells, but for its own folder."""
+    """Return type, mode, time, target and digest of a tar's members, without the root."""
     found: dict[str, tuple[object, ...]] = {}
     with tarfile.open(path) as archive:
         for member in archive:
@@ -131,8 +132,8 @@ def test_podman_has_the_same_files_by_the_same_digest(place: Place, tmp_path: Pa
 
 def test_podman_agrees_on_what_is_removed_and_hidden(place: Place, tmp_path: Path) -> None:
     store = Store(tmp_path / "project" / ".argosy")
-    layer(store, "lower", {"a/file": "1", "a/kept": "2", "b/x": "3", "b/y": "4", "c": "5"})
-    layer(store, "upper", {"b/new": "6"}, Change(removed=("a/file", "c"), opaque=("b",)))
+    make_layer(store, "lower", {"a/file": "1", "a/kept": "2", "b/x": "3", "b/y": "4", "c": "5"})
+    make_layer(store, "upper", {"b/new": "6"}, Change(removed=("a/file", "c"), opaque=("b",)))
     steps = [cache.read_step(store, key) for key in ("lower", "upper")]
     diff_ids = [step.diff_id for step in steps if step and step.diff_id]
     lock = place.lock.model_copy(
@@ -147,26 +148,11 @@ def test_podman_agrees_on_what_is_removed_and_hidden(place: Place, tmp_path: Pat
     theirs = content(as_others_unpack(place, lock, tmp_path / "image.tar"))
     assert {name for name in theirs if name.count("/") > 1} == {"./a/kept", "./b/new"}
     assert theirs == content(as_we_unpack(store, lock, tmp_path))
-    # What is taken from the archive says the same again.
+    # The imported archive has the same digest.
     other = Store(tmp_path / "other" / ".argosy")
     taken = import_image(other, tmp_path / "other", tmp_path / "image.tar", "image")
     assert taken.digest == lock.digest
     assert sorted(path.name for path in (other.root(taken.digest) / "b").iterdir()) == ["new"]
-
-
-def layer(store: Store, key: str, files: dict[str, str], change: Change | None = None) -> None:
-    def make(diff: Path) -> Change:
-        diff.mkdir()
-        for path, text in files.items():
-            (diff / path).parent.mkdir(parents=True, exist_ok=True)
-            (diff / path).write_text(text)
-        if not change:
-            return read_overlay(diff)
-        (diff / "a").mkdir()
-        assert mark_for_overlay(diff, change)
-        return read_overlay(diff)
-
-    cache.write_layer(store, key, key, {}, make)
 
 
 def test_skopeo_reads_what_the_image_says(place: Place) -> None:
@@ -248,12 +234,12 @@ def test_what_udocker_has_is_imported(place: Place, project_store: Store, tmp_pa
         tag_folder("udocker:other:1", variables)
     with pytest.raises(ArgosyError, match="is written udocker:NAME"):
         tag_folder("udocker:../../etc", variables)
-    # A link that leads elsewhere is no file of the image.
+    # A link out of udocker's folder is refused.
     folder = tag_folder("udocker:localhost/image", variables)
     layer = next(folder.glob("*.layer"))
     layer.unlink()
     layer.symlink_to("/etc/passwd")
-    with pytest.raises(ArgosyError, match="is not in it"):
+    with pytest.raises(ArgosyError, match="is missing"):
         import_image(Store(tmp_path / "other"), tmp_path / "other project", folder, "again")
 
 

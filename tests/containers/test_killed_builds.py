@@ -1,4 +1,4 @@
-"""A build that is killed at any moment leaves a store that is whole."""
+"""A build killed at any moment leaves an intact store."""
 
 import random
 from pathlib import Path
@@ -43,7 +43,7 @@ def test_at_random_moments(store: Store, tmp_path: Path, moments: int) -> None:
     containerfile = folder / "Containerfile"
     times = []
     for number in range(moments, moments + 3):
-        # The first has to fetch its base, which the others find.
+        # The first build fetches the base, the others find it.
         containerfile.write_text(TEXT.format(number=number))
         times.append(builds.whole())
     killed = 0
@@ -51,7 +51,7 @@ def test_at_random_moments(store: Store, tmp_path: Path, moments: int) -> None:
         containerfile.write_text(TEXT.format(number=number))
         killed += builds.killed(min(times), chance)
         for root in (store.path / "roots").glob("sha256-*"):
-            # What carries an image's name is complete: it has been put there in one step.
+            # Frozen trees are moved into place complete.
             assert root.suffix == ".json" or (root / "usr/bin/dpkg").is_file(), (seed, number)
         lock = build_image(store, folder, tmp_path / "image.lock", tmp_path / "build.log")
         assert whole(store, lock, number), (seed, number)

@@ -1,4 +1,4 @@
-"""Packing and unpacking that is killed at any moment leaves nothing that is taken for whole."""
+"""Packing and unpacking killed at any moment leaves no incomplete image that looks complete."""
 
 import os
 import random
@@ -17,8 +17,6 @@ from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.thorough
-
-"""Of each."""
 
 SIZE = 20_000_000
 
@@ -56,7 +54,7 @@ def test_packing(tmp_path: Path, moments: int) -> None:
         kill_after(chance.uniform(0, 0.05 if number % 2 else 1.0), packer)
         partial += any(wanted.archive.parent.glob(".sha256-*"))
         if wanted.archive.exists():
-            # What carries the image's name is whole.
+            # A file with the image's name is complete.
             read_index(wanted.archive, wanted.digest, "")
         assert pack(store, ImageLock.read(lock)) == wanted
         assert list(wanted.archive.parent.iterdir()) == [wanted.archive], seed

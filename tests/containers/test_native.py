@@ -3,13 +3,12 @@
 import json
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from image_programs import BASE, built
 
 from argosy_common.errors import ArgosyError
-from argosy_images.builder.builder import build_image
 from argosy_images.native import make_environment
 from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
@@ -39,12 +38,8 @@ if __name__ == "__main__":
 
 
 @pytest.fixture(scope="module")
-def torch_lock(
-    project: Path, project_store: Store, tmp_path_factory: pytest.TempPathFactory
-) -> ImageLock:
-    folder = tmp_path_factory.mktemp("torch-cpu")
-    image = project / "containers" / "torch-cpu"
-    return build_image(project_store, image, folder / "image.lock", folder / "build.log")
+def torch_lock(project_store: Store, torch_digest: str) -> ImageLock:
+    return ImageLock.read(project_store.description(torch_digest))
 
 
 def output(*command: str | Path, **variables: str) -> str:
@@ -71,24 +66,24 @@ def test_python_and_all_libraries_are_the_image_s(
     assert found["executable"] == str(python)
     assert found["prefix"] == str(folder)
     assert found["torch"].startswith("2.13.0")
-    # Programs that it starts, itself among them, are as well.
+    # Its child processes use the image's files, too.
     assert found["child"][-1] == found["torch"]
     assert found["pool"] == [2]
     root = str(project_store.root(torch_lock.digest))
     assert len(found["libraries"]) > 10
     assert [path for path in found["libraries"] if not path.startswith(root)] == []
-    # But the rest is the host's.
+    # All other files are the host's.
     assert found["host"] == Path("/etc/hostname").read_text().strip()
     assert found["variables"] == {"OWN": None, "PYTHONDONTWRITEBYTECODE": "1"}
-    # A program beside Python that is written in it.
+    # A Python script of the image.
     assert "usage: torchrun" in output(folder / "bin/torchrun", "--help")
-    # Moved, as with its project, it is what it was.
+    # The environment can be moved.
     moved = folder.rename(tmp_path / "elsewhere")
     show = "import sys, torch; print(sys.executable)"
     assert output(moved / "bin/python3", "-c", show).strip() == str(moved / "bin/python3")
     assert "usage: torchrun" in output(moved / "bin/torchrun", "--help")
     moved.rename(folder)
-    # Made once more it is the same.
+    # Making it again changes nothing.
     assert make_environment(project_store, torch_lock, folder) == python
     assert "2.13" in output(python, "-c", "import torch; print(torch.__version__)")
 
@@ -125,11 +120,11 @@ def test_libraries_that_an_image_preloads_are_for_its_own_programs(
     itself, again, of_the_host, variable = done.stdout.strip().split("\0")
     assert str(root / path) in itself
     assert str(root / path) in again
-    # The host's programs have neither the library nor a linker's complaint that it is not theirs.
+    # The host's programs do not load the library, and their linker prints no warning.
     assert name not in of_the_host
     assert done.stderr == ""
     assert variable == "none"
-    # A run can have it without them.
+    # A run can turn the libraries off.
     assert name not in output(python, "-c", "print(open('/proc/self/maps').read())", LD_PRELOAD="")
 
 
@@ -141,7 +136,7 @@ def test_an_image_that_is_gone_is_named(
         ArgosyError, match=r"torch-cpu: the image is not in the store .* build it: a"
     ):
         make_environment(project_store, other, tmp_path / "native")
-    # Pruned later.
+    # The image was pruned after the environment was made.
     store = Store(tmp_path / "store")
     store.root(torch_lock.digest).parent.mkdir(parents=True)
     store.root(torch_lock.digest).symlink_to(project_store.root(torch_lock.digest))
@@ -151,24 +146,6 @@ def test_an_image_that_is_gone_is_named(
     assert done.returncode == 127
     assert "image torch-cpu is not in the store" in done.stderr
     assert "make this anew: argosy image native torch-cpu" in done.stderr
-
-
-Make = Callable[[str], ImageLock]
-
-
-@pytest.fixture
-def make(store: Store, tmp_path: Path) -> Make:
-    """Build an image of a Containerfile and a few files beside it."""
-
-    def built(text: str) -> ImageLock:
-        folder = tmp_path / "image"
-        folder.mkdir()
-        (folder / "Containerfile").write_text(text)
-        (folder / "file").write_text("#!/bin/sh\n")
-        build_image(store, folder, tmp_path / "image.lock", tmp_path / "build.log")
-        return ImageLock.read(tmp_path / "image.lock")
-
-    return built
 
 
 @pytest.mark.parametrize(
@@ -189,18 +166,19 @@ def make(store: Store, tmp_path: Path) -> Make:
     ],
 )
 def test_an_image_without_python_is_refused(
-    store: Store, make: Make, tmp_path: Path, text: str, problem: str
+    store: Store, tmp_path: Path, text: str, problem: str
 ) -> None:
+    (tmp_path / "image").mkdir()
+    (tmp_path / "image/file").write_text("#!/bin/sh\n")
+    lock = built(store, tmp_path / "image", text)
     with pytest.raises(ArgosyError, match=problem):
-        make_environment(store, make(text), tmp_path / "native")
+        make_environment(store, lock, tmp_path / "native")
     assert not (tmp_path / "native").exists()
 
 
-def test_the_links_of_an_image_lead_nowhere_else(store: Store, make: Make, tmp_path: Path) -> None:
-    """Its python3 leads to that of the host by its name, and is none in the image."""
-    lock = make(
-        "FROM docker.io/library/debian:bookworm-slim\n"
-        "RUN ln -s /usr/bin/python3.11 /usr/bin/python3 && ln -s /etc /opt/etc\n"
-    )
+def test_the_links_of_an_image_lead_nowhere_else(store: Store, tmp_path: Path) -> None:
+    """The image's python3 is a link to a file that only the host has."""
+    text = f"{BASE}\nRUN ln -s /usr/bin/python3.11 /usr/bin/python3 && ln -s /etc /opt/etc\n"
+    lock = built(store, tmp_path / "image", text)
     with pytest.raises(ArgosyError, match="no python3 in the image's PATH"):
         make_environment(store, lock, tmp_path / "native")

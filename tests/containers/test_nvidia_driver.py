@@ -1,4 +1,4 @@
-"""NVIDIA's driver in containers, from a stand-in: a folder as the driver's installer leaves it."""
+"""NVIDIA's driver in containers, with a stand-in for the driver's installation."""
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -39,7 +39,7 @@ print(subprocess.run(["nvidia-smi"], capture_output=True, text=True).stdout.stri
 
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
-    """A host with the driver, its libraries real ones under other names."""
+    """Return a host with a driver, whose libraries are renamed copies of a real one."""
     libraries, programs = tmp_path / "lib folder", tmp_path / "bin"
     libraries.mkdir()
     programs.mkdir()
@@ -48,14 +48,14 @@ def host(tmp_path: Path) -> Host:
         shutil.copyfile(source, libraries / f"{name}.so.{VERSION}")
     for name in OF_THE_LISTS:
         (libraries / f"{name}.so.1").symlink_to(f"{name}.so.{VERSION}")
-    # What is none of this driver's: another version's, and somebody else's.
+    # Libraries of another version, and of another package.
     shutil.copyfile(source, libraries / "libcuda.so.111.22")
     shutil.copyfile(source, libraries / "libother.so.3")
     shutil.copy("/bin/uname", programs / "nvidia-smi")
     (tmp_path / "version").write_text(MODULE.format("x86_64 Kernel Module "))
     cache = tmp_path / "cache"
     lines = [f"\t{p.name} (libc6,x86-64) => {p}" for p in sorted(libraries.iterdir())]
-    # The linker's cache knows links and not every file; of other architectures it tells as well.
+    # The linker's cache lists links, not every file, and also other architectures.
     lines = [line for line in lines if OF_A_NEW_DRIVER not in line]
     lines.append("\tlibcuda.so.1 (libc6) => /usr/lib/i386-linux-gnu/libcuda.so.1")
     cache.write_text(f"{len(lines)} libs found in cache\n" + "\n".join(lines) + "\n")
@@ -126,7 +126,7 @@ def test_it_is_copied_once_and_nothing_else_is(store: Store, host: Host) -> None
 def test_of_a_script_that_starts_the_program_elsewhere_the_program_is_taken(
     store: Store, host: Host
 ) -> None:
-    """As on a machine whose driver has a prefix of its own, and a script in /usr/bin."""
+    """Some drivers are installed below their own prefix, with a wrapper script in /usr/bin."""
     [programs] = host.programs
     elsewhere = programs.with_name("usr bin")
     elsewhere.mkdir()
@@ -144,7 +144,7 @@ def test_another_version_has_a_folder_of_its_own(store: Store, host: Host) -> No
     )
     assert driver_version(host) == "999.11"
     with pytest.raises(
-        ArgosyError, match=r"999\.11, and its libcuda\.so is not in the linker's cache"
+        ArgosyError, match=r"999\.11, but its libcuda\.so is not in the linker's cache"
     ):
         driver_mount(store, host)
     assert [path.name for path in store.driver(VERSION).parent.iterdir()] == [VERSION]

@@ -1,4 +1,4 @@
-"""Containers by proot, as on hosts without user namespaces: what they see, and what they cannot change."""
+"""Containers by proot, as on hosts without user namespaces: visible and protected files."""
 
 import errno
 import os
@@ -17,7 +17,8 @@ import psutil
 import pytest
 import refused_filters
 import traced
-from image_programs import contained
+from image_programs import contained, runner
+from no_namespaces import TRY
 from trees import describe_tree
 
 from argosy_common.errors import ArgosyError
@@ -34,7 +35,7 @@ PATH = {"PATH": "/usr/bin:/bin"}
 
 @pytest.fixture(scope="module")
 def root(base_layer: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A frozen tree of its own, files and all: whatever becomes of it concerns nobody else."""
+    """Return a private copy of a frozen tree, which tests may damage."""
     folder = tmp_path_factory.mktemp("proot")
     subprocess.run(["cp", "-a", base_layer[1] / "diff", folder / "diff"], check=True)
     make_frozen([Layer(folder / "diff", {}, frozenset())], folder / "root")
@@ -92,7 +93,7 @@ perl -e 'my ($path, $name, $value) = ("/etc/passwd", "user.a", "b");
 
 
 def modes(root: Path) -> dict[str, tuple[int, int, int]]:
-    """Modes, groups and times of all files of a tree."""
+    """Return modes, groups and times of all files of a tree."""
     found = {}
     for path in (root, *root.rglob("*")):
         status = path.lstat()
@@ -227,7 +228,7 @@ print("all started")
 def test_programs_that_start_others_as_make_does_go_on(
     project_store: Store, torch_digest: str, engine: str
 ) -> None:
-    """proot 5.1 takes such a child's heap for its parent's, which crashes, where clone3 is kept away."""
+    """Without clone3, proot 5.1 confuses the heaps of parent and child, and the parent crashes."""
     inside = Container(
         project_store.root(torch_digest), ["/opt/venv/bin/python3", "-c", SPAWN], engine=engine
     )
@@ -235,21 +236,11 @@ def test_programs_that_start_others_as_make_does_go_on(
     assert (outcome.status, said) == (0, "all started\n")
 
 
-RUNNER = """
-import sys
-from pathlib import Path
-from argosy_images.engines import container
-from argosy_images.engines.models import Container
-from argosy_images.store.store import Store
-script = "(setsid sleep 3333 &); sleep 3333 & echo began; wait"
-inside = Container(Path(sys.argv[2]), ["/bin/sh", "-c", script], engine="proot")
-container.run(Store(Path(sys.argv[1])), inside, sys.stdout.buffer.write)
-sys.stdout.flush()
-"""
+SLEEPING = ("/bin/sh", "-c", "(setsid sleep 3333 &); sleep 3333 & echo began; wait")
 
 
 def sleepers() -> list[psutil.Process]:
-    """What is alive of the tests' containers."""
+    """Return the live processes of the tests' containers."""
     return [
         process
         for process in psutil.process_iter(["cmdline", "status"])
@@ -262,31 +253,29 @@ def sleepers() -> list[psutil.Process]:
 def test_nothing_is_left_when_the_runner_is_ended(
     project_store: Store, root: Path, number: signal.Signals
 ) -> None:
-    runner = subprocess.Popen(
-        [sys.executable, "-c", RUNNER, project_store.path, root], stdout=subprocess.PIPE
+    process = subprocess.Popen(
+        runner(project_store, root, "proot", SLEEPING), stdout=subprocess.DEVNULL
     )
-    assert runner.stdout
-    time.sleep(1.0)
     until = time.monotonic() + 20
     while len(sleepers()) < 2:
-        assert time.monotonic() < until and runner.poll() is None
+        assert time.monotonic() < until and process.poll() is None
         time.sleep(0.05)
-    runner.send_signal(number)
-    runner.wait(timeout=20)
+    process.send_signal(number)
+    process.wait(timeout=20)
     while found := sleepers():
         assert time.monotonic() < until + 10, found
         time.sleep(0.05)
 
 
-def seconds_to_begin(command: list[str | Path], until: float) -> float:
-    """How long a runner takes from its start until its container's program runs."""
+def seconds_to_begin(command: list[str], until: float) -> float:
+    """Return the seconds from a runner's start until its container's program runs."""
     began = time.monotonic()
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as runner:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         while len(sleepers()) < 2:
-            assert time.monotonic() < began + until and runner.poll() is None
+            assert time.monotonic() < began + until and process.poll() is None
             time.sleep(0.01)
         seconds = time.monotonic() - began
-        runner.terminate()
+        process.terminate()
     return seconds
 
 
@@ -295,17 +284,17 @@ def test_a_runner_that_is_killed_at_any_moment_leaves_nothing_that_is_not_swept(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    command = [sys.executable, "-c", RUNNER, project_store.path, root]
+    command = runner(project_store, root, "proot", SLEEPING)
     before = modes(root)
     seconds, chance = seconds_to_begin(command, 60), random.Random(6)
     began = 0
     for _ in range(moments):
-        runner = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        # From the start of Python to a little after that of the program.
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        # Between the start of Python and shortly after the start of the program.
         time.sleep(chance.uniform(0, 1.5 * seconds))
         began += bool(sleepers())
-        runner.kill()
-        runner.wait()
+        process.kill()
+        process.wait()
         until = time.monotonic() + 20
         while found := [one for one in psutil.process_iter() if is_of(one, root)] + sleepers():
             assert time.monotonic() < until, found
@@ -314,9 +303,9 @@ def test_a_runner_that_is_killed_at_any_moment_leaves_nothing_that_is_not_swept(
     outcome, output = run(project_store, root, "proot", "echo right")
     assert (outcome.status, output) == (0, "right\n")
     assert modes(root) == before
-    # Nobody was left to remove its folders; the next job does.
+    # The next job removes the killed runners' folders.
     sweep()
-    # Python itself may leave an empty file, with which it tried whether it can write there.
+    # Python may leave the empty file of its write test.
     assert not [path for path in tmp_path.iterdir() if path.is_dir() or path.stat().st_size]
 
 
@@ -341,15 +330,6 @@ def test_where_proot_cannot_trace_it_is_one_line(
             run(project_store, root, "proot", "true")
 
 
-TRY = """
-import sys
-from pathlib import Path
-from argosy_images.engines.choice import try_engine
-from argosy_images.store.store import Store
-print(try_engine(Store(Path(sys.argv[1])), Path(sys.argv[2]), "proot").said)
-"""
-
-
 @pytest.mark.parametrize(
     ("world", "line"),
     [
@@ -363,7 +343,7 @@ print(try_engine(Store(Path(sys.argv[1])), Path(sys.argv[2]), "proot").said)
 def test_what_keeps_it_from_working_is_one_line(
     project_store: Store, root: Path, world: ModuleType, line: str
 ) -> None:
-    program = [sys.executable, "-c", TRY, str(project_store.path), str(root)]
+    program = [sys.executable, "-c", TRY, str(project_store.path), str(root), "proot"]
     assert world.__file__
     done = subprocess.run(
         [sys.executable, world.__file__, *program], capture_output=True, text=True, timeout=120

@@ -1,4 +1,4 @@
-"""The published models of containers/workloads, in the image that they run in."""
+"""The published models of containers/workloads, in their containers."""
 
 import json
 import time
@@ -8,10 +8,8 @@ from statistics import median
 
 import pytest
 import step_files
-from image_programs import root_of, run_python
 
-from argosy_images.engines.models import Bind, Outcome
-from argosy_images.store.store import Store
+from argosy_images.engines.models import Outcome
 
 pytestmark = pytest.mark.container
 
@@ -66,37 +64,13 @@ PUBLISHED = {
     "inception_v3": (23_834_568, 5.7e9),
     "vit_small": (22_050_664, 4.6e9),
 }
-"""Parameters, and multiplications with an addition each of one image's forward pass."""
+"""Parameters, and multiply-adds of one image's forward pass."""
 
 
 FRAMEWORKS = ("torch", "tensorflow")
 DIVERGING = "--learning-rate 1e30 --model alexnet --image-size 96 --batch-size 2"
 
 Python = Callable[..., tuple[Outcome, str]]
-
-
-@pytest.fixture(scope="module")
-def roots(project_store: Store, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The images by framework."""
-    folder = tmp_path_factory.mktemp("images")
-    return {each: root_of(project_store, f"{each}-cpu", folder) for each in FRAMEWORKS}
-
-
-@pytest.fixture
-def python(project_store: Store, roots: dict[str, Path], tmp_path: Path) -> Python:
-    """Run Python in a framework's image; how it ended and what it printed."""
-
-    def run(framework: str, *arguments: str) -> tuple[Outcome, str]:
-        return run_python(
-            project_store,
-            roots[framework],
-            arguments,
-            Bind(tmp_path, "/job", writable=True),
-            OMP_NUM_THREADS="1",
-            ARGOSY_STEPS_FILE="/job/rank-0.steps",
-        )
-
-    return run
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -109,7 +83,7 @@ def test_parameters_and_operations_are_as_published(python: Python, framework: s
     }
     for name, (_, classes, operations) in found.items():
         assert classes == 1000
-        # Backward takes twice the forward pass but for the first layer, whose images have no gradient.
+        # Backward costs twice forward, except for the first layer, whose input has no gradient.
         assert operations == pytest.approx(3 * 2 * PUBLISHED[name][1], rel=0.07), name
 
 
@@ -144,9 +118,9 @@ def test_a_model_is_trained_and_its_steps_are_recorded(
     for step in steps:
         assert set(step.phases) == {"forward", "backward", "communication", "update"}
         assert all(seconds >= 0 for seconds in step.phases.values())
-    # In the middle: any one step may be interrupted between two phases.
+    # The median, since any step may be interrupted between two phases.
     assert median(sum(step.phases.values()) / step.seconds for step in steps) > 0.98
-    # When each gradient is ready in the backward pass, the last layer's first.
+    # Gradients become ready from the last layer to the first.
     [layers] = [one["layers"] for one in told if one["kind"] == "layers"]
     ready = [one["ready_s"] for one in layers]
     assert ready == sorted(ready)
@@ -162,18 +136,13 @@ def test_a_model_is_trained_and_its_steps_are_recorded(
 @pytest.mark.quiet
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_its_times_are_those_of_a_clock_outside(
-    project_store: Store, roots: dict[str, Path], tmp_path: Path, framework: str
+    python: Python, tmp_path: Path, framework: str
 ) -> None:
     lines: list[tuple[float, bytes]] = []
-    program = f"/workloads/{framework}/benchmark.py"
-    outcome, said = run_python(
-        project_store,
-        roots[framework],
-        (program, *["--image-size", "64", "--batch-size", "4", "--steps", "40", "--warm-up", "3"]),
-        Bind(tmp_path, "/job", writable=True),
+    options = ("--image-size", "64", "--batch-size", "4", "--steps", "40", "--warm-up", "3")
+    outcome, said = python(
+        *(framework, f"/workloads/{framework}/benchmark.py", *options),
         heard=lambda data: lines.append((time.monotonic(), data)),
-        OMP_NUM_THREADS="1",
-        ARGOSY_STEPS_FILE="/job/rank-0.steps",
     )
     assert outcome.status == 0, said
     [began] = [at for at, data in lines if b"measuring 40 steps after 3" in data]
@@ -190,7 +159,7 @@ def test_its_times_are_those_of_a_clock_outside(
 @pytest.mark.parametrize(
     ("framework", "options", "problem"),
     [
-        # Both benchmarks read their options by one parser.
+        # Both benchmarks use the same parser of options.
         ("torch", "--model resnet51", "argument --model: invalid choice: 'resnet51'"),
         ("torch", "--precision fp8", "argument --precision: invalid choice: 'fp8'"),
         ("torch", "--batch-size 0", "argument --batch-size: 0: a number above 0 is needed"),

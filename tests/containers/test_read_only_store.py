@@ -1,4 +1,4 @@
-"""A store that is mounted read-only: what changes nothing goes on, and the rest says so in one line."""
+"""With a read-only store, reading commands work and the others fail with one line."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ CANNOT = "but the store is read-only here: run the command on a host that can wr
 
 
 class Project:
-    """A project whose images are built, and whose store is then read-only."""
+    """A project with a built image, whose store is mounted read-only."""
 
     def __init__(self, folder: Path, store: Store) -> None:
         self.folder = folder
@@ -58,7 +58,7 @@ class Project:
         return self.read_only("argosy.cli", "image", *arguments)
 
     def refused(self, *arguments: str) -> str:
-        """The one line in which a command says that it cannot be done."""
+        """Return the one-line error of a command."""
         done = self.argosy(*arguments)
         assert done.returncode == 2
         lines = done.stderr.splitlines()
@@ -79,7 +79,7 @@ def test_jobs_run_on_a_kind_of_node_that_is_not_noted_yet(place: Project) -> Non
     options = ["--digest", place.lock.digest, "--log-dir", place.folder / "logs"]
     done = place.read_only("argosy_images.run", *options, "--", "cat", "/made")
     assert (done.returncode, done.stdout) == (0, "inside\n"), done.stderr
-    # Nor does another's choice that may not be read stop a job.
+    # An unreadable folder of choices does not stop a job either.
     place.store.engines.mkdir()
     done = place.argosy("engines", "image")
     assert done.returncode == 0
@@ -116,7 +116,7 @@ def test_what_would_change_it_is_refused_in_one_line(place: Project, tmp_path: P
 
 
 def test_a_store_that_belongs_to_others(place: Project) -> None:
-    """Without the right to write it is as with a read-only mount."""
+    """Missing write permission has the same effect as a read-only mount."""
     image = place.folder / "containers" / "image"
     lock = place.folder / "image.lock"
     folders = [place.store.path, *(place.store.path / name for name in ("locks", "history"))]

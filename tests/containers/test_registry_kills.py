@@ -1,4 +1,4 @@
-"""A pull that is killed at any moment leaves nothing that a later one would take for whole."""
+"""A pull killed at any moment leaves no incomplete file that looks complete."""
 
 import hashlib
 import random
@@ -25,7 +25,7 @@ def content(number: int) -> bytes:
 
 def whole_blobs_are_whole(store: Store) -> bool:
     for path in store.blobs.glob("*"):
-        # What the killed build had started may live a moment longer, and forget them.
+        # Child processes of the killed build may still delete files.
         with suppress(FileNotFoundError):
             if not path.suffix and hashlib.sha256(path.read_bytes()).hexdigest() != path.name:
                 return False
@@ -33,7 +33,7 @@ def whole_blobs_are_whole(store: Store) -> bool:
 
 
 def without_results(builds: Builds) -> Builds:
-    """The next build has all to do again."""
+    """Delete all results, so that the next build repeats all work."""
     for name in ("layers", "roots", "history"):
         remove_tree(builds.store / name)
     return builds
@@ -85,7 +85,7 @@ def test_at_random_moments(
                 found = (root / f"file-{layer}").read_bytes()
                 assert found == content(layer), (seed, number)
             assert (root / "added").is_file()
-            # Nothing is left of what was killed either.
+            # The killed pulls left no files.
             assert list(store.blobs.iterdir()) == []
     assert killed > moments / 4, "most builds had ended before they were to be killed"
     assert parts, "no pull was cut off in its middle"

@@ -1,4 +1,4 @@
-"""Logging in to real registries: by password, by token, and by TLS with a certificate of the site's own."""
+"""Logins to real registries by password, by token, and by TLS with a site's own certificate."""
 
 import base64
 import hashlib
@@ -36,7 +36,7 @@ def layout(folder: Path) -> Path:
 
 
 class Somebody:
-    """Somebody with a file of logins and a store."""
+    """A user with a file of logins and a store."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
@@ -52,7 +52,7 @@ class Somebody:
     def login(self, host: str, password: str = PASSWORD) -> None:
         pair = base64.b64encode(f"joe:{password}".encode()).decode()
         self.write({host: {"auth": pair}})
-        # Those of these tests are on this machine, and their user says so.
+        # The tests' registries are on this machine, which registries.conf must allow.
         address = host.partition("/")[0]
         self.registries.write_text(f'[[registry]]\nlocation = "{address}"\ninsecure = true\n')
 
@@ -89,7 +89,7 @@ def test_by_password(project_store: Store, tmp_path: Path, somebody: Somebody) -
         somebody.login(f"{address}/team")
         assert somebody.pull(reference).reference.digest
         somebody.refused(f"{address}/team/none:1", "no such name or tag, MANIFEST_UNKNOWN")
-        # Who listens on this machine gets no login unless the user says that this is the registry.
+        # Local ports get no login unless registries.conf allows it.
         somebody.registries.unlink()
         somebody.refused(reference, "any user may listen there", str(somebody.registries))
 
@@ -111,7 +111,7 @@ def openssl(store: Store, *arguments: str, content: bytes | None = None) -> byte
 
 
 def certificate(store: Store, folder: Path, host: str) -> tuple[Path, Path]:
-    """A key, and a certificate that it has signed itself."""
+    """Make a key and a self-signed certificate."""
     key, certified = folder / "key.pem", folder / "certificate.pem"
     options = ["-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={host}"]
     options += ["-addext", f"subjectAltName=DNS:{host}", "-keyout", str(key)]
@@ -120,7 +120,7 @@ def certificate(store: Store, folder: Path, host: str) -> tuple[Path, Path]:
 
 
 def test_whoever_listens_on_this_machine_gets_no_login(somebody: Somebody) -> None:
-    """Somebody asks for a password at the port of a registry that is not running."""
+    """Another user may request a password at the port of a stopped registry."""
 
     def ask(request: Request, _: int) -> Answer:
         return Answer(401, {"WWW-Authenticate": 'Basic realm="x"'}, b"{}")
@@ -135,7 +135,7 @@ def test_whoever_listens_on_this_machine_gets_no_login(somebody: Somebody) -> No
 
 
 class TokenServer:
-    """Gives tokens as the registry's own documentation has it, to joe and for nothing to nobody."""
+    """Issues tokens as documented for registries: to joe with access, to anonymous users without."""
 
     def __init__(self, store: Store, folder: Path) -> None:
         self.store = store
@@ -184,7 +184,7 @@ def _plain(content: bytes) -> str:
 
 @pytest.fixture
 def by_token(project_store: Store, tmp_path: Path) -> Iterator[tuple[str, TokenServer, Server]]:
-    """A registry that wants tokens, with an image, and who gives them."""
+    """Serve a registry that requires tokens, and its token server."""
     tokens = TokenServer(project_store, tmp_path)
     with serving(tokens.answer) as server:
         settings = {"realm": f"http://{server.address}/token", "service": SERVICE}
@@ -206,7 +206,7 @@ def test_by_token(by_token: tuple[str, TokenServer, Server], somebody: Somebody)
     somebody.login(host)
     tokens.given = 0
     assert somebody.pull(reference).reference.digest
-    # One token is for all of the image.
+    # One token suffices for the whole image.
     assert tokens.given == 1
     somebody.write({host: {"identitytoken": "an identity"}})
     assert somebody.pull(reference).reference.digest
@@ -220,7 +220,7 @@ def test_a_token_that_gets_too_old_in_a_pull_is_replaced(
     somebody.login(reference.partition("/")[0])
     client = Client(Reference.parse(reference), Patience(()))
     tokens.lifetime = -70
-    # The registry allows a minute, for clocks that differ.
+    # The registry tolerates a minute of clock difference.
     somebody.refused(reference, "denies access to joe (HTTP 401)")
     tokens.lifetime, tokens.given = -54, 0
     kinds = ("application/vnd.oci.image.manifest.v1+json",)

@@ -1,4 +1,4 @@
-"""Ordinary Dockerfiles come to the same image here as with podman."""
+"""Ordinary Dockerfiles give the same image as with podman."""
 
 import hashlib
 import os
@@ -118,13 +118,13 @@ OWN_TIMES = (
     *("var/log/", "var/cache/apt/", "var/cache/ldconfig/", "var/cache/debconf/"),
     *("var/lib/apt/lists/", "etc/passwd-"),
 )
-"""What is written with the time or by chance: that it is there is compared, and its mode."""
+"""Files that depend on time or chance; only path and mode are compared."""
 
 OF_THE_FREEZING = (
     "argosy", "data", "dev", "job", "proc", "sys", "tmp", "run", "workloads", "etc/hosts",
     "etc/resolv.conf", "run/argosy", ".bind_host_files", "etc",
 )  # fmt: skip
-"""Mount points of frozen trees, and what podman leaves in images for its own."""
+"""Mount points of frozen trees, and podman's leftovers in images."""
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def podman() -> Iterator[Podman]:
 
 @pytest.fixture
 def with_base(store: Store, podman: Podman, tmp_path: Path) -> Store:
-    """The store, whose base podman has as well."""
+    """Return the store, after podman got the same base."""
     if podman("images", "--quiet"):
         return store
     folder = tmp_path / "base"
@@ -149,7 +149,7 @@ def with_base(store: Store, podman: Podman, tmp_path: Path) -> Store:
 
 
 def fill(folder: Path) -> None:
-    """The files that the Dockerfiles copy."""
+    """Make the files that the Dockerfiles copy."""
     (folder / "data/sub").mkdir(parents=True)
     for name in ("requirements.txt", "main.py", "data/one.csv", "data/two.csv", "data/a1.txt"):
         (folder / name).write_text(f"this is {name}\n")
@@ -171,7 +171,7 @@ def fill(folder: Path) -> None:
 
 
 def listing(root: Path) -> dict[str, tuple[str, str]]:
-    """Path to mode, and content or target."""
+    """Map each path to its mode, and its content or target."""
     found = {}
     for folder, folders, files in os.walk(root):
         for name in (*folders, *files):
@@ -186,7 +186,7 @@ def listing(root: Path) -> dict[str, tuple[str, str]]:
 
 def _mode(path: Path) -> str:
     mode = path.lstat().st_mode
-    # Folders of frozen trees are read-only; that a folder had been so is not compared.
+    # Folders of frozen trees are read-only, so their write permission is not compared.
     return stat.filemode(mode & ~0o222 if stat.S_ISDIR(mode) else mode)
 
 
@@ -199,9 +199,9 @@ def _content(path: Path) -> str:
 
 
 def by_podman(podman: Podman, folder: Path, tmp_path: Path) -> tuple[Store, ImageLock]:
-    """podman's image, unpacked by our import."""
+    """Build by podman and import the result."""
     options = ["--isolation", "chroot", "--network", "host", "--tag", "theirs"]
-    # OCI's format knows no SHELL, be it of an image or an archive.
+    # The OCI format has no SHELL, in images and archives.
     podman("build", "--format", "docker", *options, folder)
     podman("save", "--format", "docker-archive", "-o", tmp_path / "theirs.tar", "theirs")
     other = Store(tmp_path / "their store")

@@ -1,4 +1,4 @@
-"""The self-test in the images finds faults: what it proves at build time is worth something."""
+"""The images' self-test detects faults."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from argosy_images.store.store import Store
 pytestmark = pytest.mark.container
 PATH = {"PATH": "/opt/venv/bin:/usr/bin:/bin"}
 
-# A Horovod whose optimizer forgets to average, as it did with Keras 3.
+# A Horovod whose optimizer does not average, as with Keras 3.
 FORGETFUL = """
 import runpy, sys
 import horovod.torch as hvd
@@ -19,7 +19,7 @@ hvd.DistributedOptimizer = lambda optimizer, **_: optimizer
 sys.argv = ["/opt/horovod/self_test.py", "torch"]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-# One whose sums are off by a little.
+# A Horovod with slightly wrong sums.
 INEXACT = FORGETFUL.replace(
     "hvd.DistributedOptimizer = lambda optimizer, **_: optimizer",
     "right = hvd.allreduce; hvd.allreduce = lambda values, **more: right(values, **more) + 1",
@@ -27,7 +27,7 @@ INEXACT = FORGETFUL.replace(
 
 
 def run(store: Store, digest: str, folder: Path, program: str) -> tuple[int | None, str]:
-    """The self-test as ranks run it, with a program that breaks something first."""
+    """Run the self-test's ranks with a program that first breaks something."""
     (folder / "broken.py").write_text(program)
     start = (
         "import sys; sys.path.insert(0, '/opt/horovod'); import self_test; "

@@ -1,4 +1,4 @@
-"""`argosy image shell`: a shell of the image on our terminal, or fed by a pipe."""
+"""`argosy image shell` on a terminal, and with input from a pipe."""
 
 import os
 import pty

@@ -1,4 +1,4 @@
-"""Container tools from a server, from the distribution's packages, or a message that helps."""
+"""Container tools come from a server or from packages, or an error says how to get them."""
 
 import os
 import subprocess
@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from udocker.config import Config
 
-from argosy_common.errors import ArgosyError
 from argosy_images import tools
 from argosy_images.store.store import Store
 
@@ -24,7 +23,7 @@ pytestmark = [pytest.mark.container, pytest.mark.udocker]
 def test_udockers_own_tarball_is_taken_where_it_can_be_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project_store: Store, place: str
 ) -> None:
-    """The one that UDOCKER_TARBALL names is the user's choice; others are compared with their digest."""
+    """The file of UDOCKER_TARBALL is not verified; other files are compared with the published digest."""
     (tmp_path / "VERSION").write_text("1.2.11\n")
     for name in ("tools", "forged"):
         (tmp_path / "runc").write_text(f"#!/bin/sh\n: {name}\n")
@@ -50,7 +49,7 @@ def test_udockers_own_tarball_is_taken_where_it_can_be_fetched(
         server.shutdown()
     found = {path.name for path in (store.udocker / "bin").glob("runc-of-*")}
     assert found == {"named": {"runc-of-forged"}, "published": {"runc-of-tools"}}.get(place, set())
-    # Before that it may say that it unpacks curl.
+    # Earlier messages may report the unpacking of curl.
     assert ("is not the file that udocker's authors published" in said[-1]) is (place == "forged")
 
 
@@ -94,7 +93,7 @@ AS_ROOT = ("unshare", "--user", "--map-root-user", "--mount")
 
 
 def programs_but(name: str, folder: Path) -> Path:
-    """A folder of all programs of this machine but one, whether it is installed or not."""
+    """Return a folder with links to all programs of this machine except one."""
     folder.mkdir()
     for place in [*os.environ["PATH"].split(os.pathsep), *tools.SYSTEM_FOLDERS]:
         for program in Path(place).glob("*"):
@@ -107,7 +106,7 @@ def programs_but(name: str, folder: Path) -> Path:
 def test_a_package_is_unpacked_into_the_store_without_root(
     tmp_path: Path, as_whom: Sequence[str]
 ) -> None:
-    """The root of one's own namespaces may install nothing, and a test as this machine's root must not."""
+    """Root of a user namespace cannot install packages; tests as the machine's root must not."""
     store = Store(tmp_path / "store")
     if os.geteuid() == 0:
         as_whom = AS_ROOT
@@ -137,16 +136,6 @@ def test_why_a_package_cannot_be_had_is_said_in_apt_s_own_words(tmp_path: Path) 
     ) in done.stderr
 
 
-def test_what_cannot_be_had_is_named_with_what_to_ask_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(
-        ArgosyError, match=r"no-such-tool is missing .*: ask the site for the package"
-    ):
-        tools.Tools(Store(tmp_path / "store")).require("no-such-tool", print)
-
-
 def test_programs_and_libraries_of_packages_are_found_in_and_outside_of_usr(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     unpacked = store.tools / "unpacked"
@@ -172,7 +161,7 @@ print(tools._may_install(), fetching._as_ordinary_user())
 def test_udockers_tools_are_found_by_its_name_of_the_architecture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As udocker itself looks for them."""
+    """udocker itself uses these names."""
     from udocker.helper.hostinfo import HostInfo
 
     for kernels in ("x86_64", "aarch64", "ppc64le"):
@@ -186,7 +175,7 @@ def test_udockers_tools_are_found_by_its_name_of_the_architecture(
 
 
 def test_root_of_a_namespace_makes_a_base_as_an_ordinary_user() -> None:
-    """Files of other users, which the root of a machine could make, it cannot."""
+    """Root of a namespace cannot make files of other users."""
     command = [*AS_ROOT, sys.executable, "-c", NOT_ROOT]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert said.startswith("False ['unshare', '--user', '--map-user=1000'")
@@ -195,7 +184,7 @@ def test_root_of_a_namespace_makes_a_base_as_an_ordinary_user() -> None:
 def test_crun_is_taken_only_where_runc_cannot_be_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """podman brings crun along on many hosts, some of which it does not run on."""
+    """podman installs crun on many hosts, but crun does not work on all of them."""
     store = Store(tmp_path / "store")
     crun, runc = Path("/usr/bin/crun"), tmp_path / "runc"
     monkeypatch.setattr(tools.Tools, "find", lambda _, program: {"crun": crun}.get(program))

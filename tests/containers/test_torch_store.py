@@ -1,4 +1,4 @@
-"""Torch's own store, which a process of the head serves: real torch, real ranks, and another user."""
+"""Torch's store, served by a process of the head, with real torch, real ranks and another user."""
 
 import errno
 import os
@@ -21,7 +21,7 @@ from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.container
 
-# Binds, and listens, with each option by which Linux lets sockets share a port.
+# Try to bind and listen with each option that lets sockets share a port.
 TAKE = """
 import itertools, socket, sys
 port = int(sys.argv[1])
@@ -62,7 +62,7 @@ ALONE = 'dist.init_process_group("gloo", rank=0, world_size=1)'
 def torch_job(
     job: Callable[..., Job], project_store: Store, torch_digest: str
 ) -> Callable[[str], Job]:
-    """Starts two nodes of two ranks, with the image's torch."""
+    """Return a function that starts two nodes of two ranks with the image's torch."""
     [packages] = project_store.root(torch_digest).glob("opt/venv/lib/python3*/site-packages")
     variables = {name: as_format(text) for name, text in shipped()["torch"].variables.items()}
 
@@ -74,7 +74,7 @@ def torch_job(
 
 
 def port_of(job: Job) -> int:
-    """The port that all ranks were told."""
+    """Return the port that all ranks received."""
     job.until(lambda: job.outputs().count("] port ") == 4, timeout=60)
     [told] = {line.split(" port ")[1] for line in job.outputs().splitlines() if "] port " in line}
     port, served = told.split()
@@ -83,7 +83,7 @@ def port_of(job: Job) -> int:
 
 
 def try_to_take(port: int) -> None:
-    """Fails if another user gets the port, or any part of it."""
+    """Fail if another user can bind the port with any option."""
     command = [*another_user(), PYTHON, "-c", TAKE, str(port)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")

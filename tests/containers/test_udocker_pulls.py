@@ -1,4 +1,4 @@
-"""Images that the real udocker has pulled are imported, and what it took unseen is checked."""
+"""Images pulled by the real udocker are imported, and verified, which udocker does not do."""
 
 import os
 import shutil
@@ -32,7 +32,7 @@ def test_what_it_pulled_is_imported_by_its_name_and_checked(
     lock = import_image(Store(tmp_path / "mine"), tmp_path / "project", folder, "taken")
     assert lock.base.reference == "team/tool:1"
     assert (Store(tmp_path / "mine").root(lock.digest) / "file").stat().st_size == 5000
-    # udocker takes what comes; whoever imports it does not.
+    # udocker does not verify digests; the import does.
     for layer in (own.udocker / "layers").iterdir():
         content = layer.read_bytes()
         layer.write_bytes(content[:100] + b"\0" + content[101:])

@@ -1,4 +1,4 @@
-"""udocker's own commands on the store: the real udocker shows and runs what Argosy has frozen."""
+"""The real udocker lists and runs Argosy's frozen images."""
 
 import os
 import shlex
@@ -27,7 +27,7 @@ CMD ["cat", "/file"]
 
 
 class Udocker:
-    """The user's udocker, told of the store by UDOCKER_DIR alone."""
+    """The user's udocker, with UDOCKER_DIR as its only setting."""
 
     def __init__(self, store: Store, home: Path) -> None:
         self.repository = store.udocker_repository
@@ -51,7 +51,7 @@ class Udocker:
         )
 
     def __call__(self, *arguments: str, **variables: str) -> str:
-        """What a command prints that goes well."""
+        """Run a command that must succeed; return its output."""
         done = self.run(*arguments, **variables)
         assert done.returncode == 0, (arguments, done)
         return done.stdout
@@ -82,7 +82,7 @@ def udocker(store: Store, tmp_path: Path) -> Udocker:
 
 
 def content(store: Store, lock: ImageLock) -> dict[str, tuple[int, int, int]]:
-    """Mode, size and time of each file of the frozen tree."""
+    """Return mode, size and time of each file of the frozen tree."""
     found = {}
     for path in store.root(lock.digest).rglob("*"):
         status = path.lstat()
@@ -127,9 +127,9 @@ def test_it_runs_and_stays_as_it_is(
     assert done.returncode == 7, done
     assert done.stdout == "yes too /folder\n"
     assert (tmp_path / "data/made").is_file()
-    # By its own command, in udocker's other mode by proot.
+    # The image's own CMD, in udocker's other proot mode.
     assert udocker("run", "tool", PROOT_NO_SECCOMP="1") == "content\n"
-    # The modes whose programs are the host's own are not entered by a variable.
+    # A variable cannot select the modes that run the host's programs.
     assert udocker("run", "tool", UDOCKER_DEFAULT_EXECUTION_MODE="R1") == "content\n"
     done = udocker.run(
         *("run", f"--volume={tmp_path}:/elsewhere", "tool", "true"), wrapped=not namespaces
@@ -175,7 +175,7 @@ def test_what_would_change_or_remove_it_is_refused(
     ):
         assert "protected" in udocker.refuses(*command.split(), "tool")
     assert "protected" in udocker.refuses("rmi", "tool:latest")
-    # Not even where the user insists.
+    # Not even after the user unprotects it.
     udocker("unprotect", "tool")
     for mode in ("F1", "F2", "F3", "R1"):
         udocker.run("setup", f"--execmode={mode}", "tool")
@@ -188,7 +188,7 @@ def test_what_would_change_or_remove_it_is_refused(
 def test_a_udocker_that_wants_other_programs_installs_none(
     image: ImageLock, udocker: Udocker, tmp_path: Path
 ) -> None:
-    """One of another release does so by itself, where they are older than it wants."""
+    """Another release of udocker would replace older tools by itself."""
     settings = tmp_path / "settings"
     settings.write_text("[DEFAULT]\ntarball_release = 99.0.0\n")
     (tmp_path / "udocker_dir/bin").mkdir(parents=True)
@@ -215,7 +215,7 @@ def test_names_copies_and_exports(
     udocker("export", "-o", str(tmp_path / "tool.tar"), "tool")
     listed = subprocess.run(["tar", "-tf", tmp_path / "tool.tar"], capture_output=True, text=True)
     assert "./file" in listed.stdout.splitlines()
-    # A container of the user's own, which may be changed.
+    # The user's own copy may be changed.
     udocker("import", "--tocontainer", "--name=own", str(tmp_path / "tool.tar"))
     assert udocker("run", "own", "sh", "-c", "echo new > /file; cat /file") == "new\n"
     assert udocker("run", "own", "cat", "/file") == "new\n"
@@ -223,7 +223,7 @@ def test_names_copies_and_exports(
 
 
 def test_what_udocker_would_have_to_unpack_fails(image: ImageLock, udocker: Udocker) -> None:
-    """It makes containers of layers as tar files; docs/images-reference.md names the way round."""
+    """udocker needs layers as tar files; docs/images-reference.md has the workaround."""
     for command in ("create", "run"):
         done = udocker.run(command, "tool:latest")
         assert "Error: creating container" in done.stdout + done.stderr, done

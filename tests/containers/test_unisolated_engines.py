@@ -1,4 +1,4 @@
-"""Engines that do not isolate: never chosen by what an image does; possible where nothing else works."""
+"""Engines without isolation: an image cannot select them; they are used if nothing else works."""
 
 import json
 import os
@@ -7,17 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from image_programs import built
 from no_namespaces import CHOOSE, without_namespaces
 
-from argosy_images import tools
-from argosy_images.builder.builder import build_image
 from argosy_images.engines.choice import choose_engine, engine_of_host
 from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
 pytestmark = [pytest.mark.alone, pytest.mark.container, pytest.mark.udocker]
 
-# Where it sees processes of its own alone it does not start; where it sees the host's, it does.
+# The image's shell starts only where it sees the host's processes.
 HOSTILE = """FROM docker.io/library/debian:bookworm-slim
 COPY --chmod=755 sh /bin/hostile
 RUN ln -sf hostile /bin/sh
@@ -34,22 +33,14 @@ ENTRYPOINT ["/bin/bash", "-l"]
 def build(folder: Path, store: Store, name: str, text: str) -> ImageLock:
     image = folder / "containers" / name
     image.mkdir(parents=True)
-    (image / "Containerfile").write_text(text)
     (image / "sh").write_text(SHELL)
-    return build_image(store, image, folder / f"{name}.lock", folder / "build.log")
+    return built(store, image, text)
 
 
 def program(digest: str, logs: Path, *options: str) -> list[str | Path]:
-    """What a batch script starts on each node."""
+    """Return the command that batch scripts start on each node."""
     command = [sys.executable, "-m", "argosy_images.run", "--digest", digest, "--log-dir", logs]
     return [*command, *options, "--", "/bin/dash", "-c", "echo inside $ARGOSY_ENTRYPOINT; exit 4"]
-
-
-@pytest.fixture
-def with_proot(store: Store, project_store: Store) -> Store:
-    """A store of the test's own, with proot."""
-    tools.Tools(project_store).fetch_proot(print)
-    return store
 
 
 def test_an_image_that_does_not_start_gets_no_weaker_engine(

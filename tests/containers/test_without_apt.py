@@ -26,7 +26,7 @@ RUNTIMES = ("runc", "crun")
 def base(
     project_store: Store, base_layer: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """Debian in a registry: what FROM names."""
+    """Serve Debian in a registry; yield its reference."""
     folder, name = tmp_path_factory.mktemp("registry"), "base/debian:12"
     with base_in_a_registry(project_store, base_layer[1] / "diff", folder, name) as address:
         yield f"{address}/{name}"
@@ -34,7 +34,7 @@ def base(
 
 @pytest.fixture(scope="module")
 def tarball(project_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """udocker's tools, with runc, on a server."""
+    """Serve udocker's tools, including runc; yield the URL."""
     with udockers_tarball(project_store, tmp_path_factory.mktemp("tarball")) as url:
         yield url
 
@@ -42,7 +42,7 @@ def tarball(project_store: Store, tmp_path_factory: pytest.TempPathFactory) -> I
 def run(
     folder: Path, *command: str | Path, tarball: str = "", missing: tuple[str, ...] = RUNTIMES
 ) -> subprocess.CompletedProcess[str]:
-    """A command in a project in `folder`, on such a host."""
+    """Run a command in the project `folder` on such a host."""
     variables = {**os.environ, "ARGOSY_STORE": str(folder / "store")}
     if tarball:
         variables["UDOCKER_TARBALL"] = tarball

@@ -1,4 +1,4 @@
-"""Stores with layers and images made without a build."""
+"""Make layers and images in stores without a build."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -8,26 +8,29 @@ from argosy_images.builder import cache
 from argosy_images.builder.cache import CachedStep
 from argosy_images.oci import ImageConfig
 from argosy_images.rootfs.freeze import GrowingTree
-from argosy_images.rootfs.layers import Change, read_overlay
+from argosy_images.rootfs.layers import Change, mark_for_overlay, read_overlay
 from argosy_images.store.lockfile import ImageLock, LockedBase, LockedStep
 from argosy_images.store.store import Store
 
 
-def make_layer(store: Store, key: str, files: Mapping[str, str]) -> CachedStep:
-    """Add a finished step with these files."""
+def make_layer(
+    store: Store, key: str, files: Mapping[str, str], removals: Change | None = None
+) -> CachedStep:
+    """Make a finished step with these files and removals."""
 
     def make(diff: Path) -> Change:
         diff.mkdir()
         for path, content in files.items():
             (diff / path).parent.mkdir(parents=True, exist_ok=True)
             (diff / path).write_text(content)
+        assert removals is None or mark_for_overlay(diff, removals)
         return read_overlay(diff)
 
     return cache.write_layer(store, key, f"COPY {' '.join(files)} /", {}, make)
 
 
 def make_image(store: Store, project: Path, name: str, keys: Sequence[str]) -> ImageLock:
-    """Freeze an image of these layers, locked in the project as `name`."""
+    """Make a frozen image of these layers, locked in the project as `name`."""
     steps = [cache.read_step(store, key) for key in keys]
     assert all(steps)
     diff_ids = [step.diff_id for step in steps if step and step.diff_id]
@@ -49,11 +52,11 @@ def make_image(store: Store, project: Path, name: str, keys: Sequence[str]) -> I
 
 
 def unlock(project: Path, name: str) -> None:
-    """Remove the image from the project."""
+    """Remove the image's lock from the project."""
     (project / "resources" / "images" / name / "image.lock").unlink()
 
 
 def last_used(path: Path, days_ago: float, now: float) -> None:
-    """Set the last use of a layer's or an image's description."""
+    """Set the last use of a layer or image."""
     moment = now - days_ago * 86400
     os.utime(path, (moment, moment))

@@ -1,4 +1,4 @@
-"""Tars and OCI archives as somebody who means harm, or a damaged disk, would make them.
+"""Make hostile and damaged tars and OCI archives.
 
 The same seed gives the same archive.
 """
@@ -32,7 +32,7 @@ def padded(content: bytes) -> bytes:
 
 
 def header(name: str, kind: bytes = tarfile.REGTYPE, size: int = 0, **fields: Any) -> bytes:
-    """One header block, whatever its size says."""
+    """Make one header block with any size."""
     info = tarfile.TarInfo(name)
     info.type, info.size = kind, size
     for field, value in fields.items():
@@ -41,7 +41,7 @@ def header(name: str, kind: bytes = tarfile.REGTYPE, size: int = 0, **fields: An
 
 
 def pax(records: list[Record], kind: bytes = tarfile.XHDTYPE, size: int | None = None) -> bytes:
-    """A header of PAX records; its length may be said to be another."""
+    """Make a header of PAX records; it may claim another length."""
     body = b"".join(_record(*each) for each in records)
     return header("pax", kind, len(body) if size is None else size) + padded(body)
 
@@ -55,7 +55,7 @@ def _record(name: str, value: str) -> bytes:
 
 
 def sparse_1_0(claimed: int) -> bytes:
-    """A file that GNU tar would make as large as it says, of nothing."""
+    """Make a sparse file (PAX 1.0) of any claimed size without data."""
     records = [
         ("GNU.sparse.major", "1"),
         ("GNU.sparse.minor", "0"),
@@ -77,12 +77,12 @@ def sparse_0_0(claimed: int) -> bytes:
 
 
 def sparse_old(claimed: int) -> bytes:
-    """The same as GNU tar itself writes it, in the header."""
+    """Make a sparse file in the GNU format, with its map in the header."""
     return sparse_old_begin(claimed, goes_on=False)
 
 
 def sparse_old_begin(claimed: int = 1 << 20, *, goes_on: bool = True) -> bytes:
-    """A header after which blocks of places may follow."""
+    """Make a header of a sparse file whose map continues in further blocks."""
     block = bytearray(header("huge", b"S"))
     block[386:482] = bytes(96)
     block[482] = goes_on
@@ -93,13 +93,13 @@ def sparse_old_begin(claimed: int = 1 << 20, *, goes_on: bool = True) -> bytes:
 
 
 def sparse_without_end() -> bytes:
-    """A list of holes that goes on after the tar's last byte."""
+    """Make a list of holes that continues after the end of the tar."""
     records = [("GNU.sparse.major", "1"), ("GNU.sparse.minor", "0"), ("GNU.sparse.realsize", "1")]
     return pax(records) + header("huge", size=BLOCK) + padded(b"999999\n1\n0\n").rstrip(b"\0")
 
 
 def negative(size: int) -> bytes:
-    """A file whose header says a negative size: in base 256, as GNU tar writes what is large."""
+    """Make a file with a negative size, in base 256 as GNU tar's large sizes."""
     block = bytearray(header("a"))
     block[124:136] = (size % (1 << 96)).to_bytes(12, "big")
     block[148:156] = b" " * 8
@@ -108,13 +108,13 @@ def negative(size: int) -> bytes:
 
 
 def chained(kind: bytes, number: int) -> bytes:
-    """Headers that each belong to the next one."""
+    """Make a chain of extension headers."""
     one = pax([("path", "a")], kind) if kind in b"xgX" else header("l", kind, 2) + padded(b"a\0")
     return one * number + header("a")
 
 
 def hostile_tar(choice: random.Random, outside: Path) -> bytes:
-    """A tar of a few members, of which some mean harm."""
+    """Make a tar of a few members, some of them hostile."""
     names = _names(choice, outside)
     parts = [_member(choice, names) for _ in range(choice.randrange(1, 6))]
     content = b"".join(parts) + bytes(choice.choice((0, 2, 20)) * BLOCK)
@@ -122,7 +122,7 @@ def hostile_tar(choice: random.Random, outside: Path) -> bytes:
 
 
 def damaged(choice: random.Random, content: bytes) -> bytes:
-    """Bytes changed, left out, said twice, or cut off."""
+    """Change, remove, repeat or cut off bytes."""
     changed = bytearray(content)
     for _ in range(choice.randrange(1, 8)):
         place = choice.randrange(max(1, len(changed)))
@@ -140,7 +140,7 @@ def damaged(choice: random.Random, content: bytes) -> bytes:
 
 
 def _names(choice: random.Random, outside: Path) -> Callable[[], str]:
-    """Names of a few files, so that members meet; and ways out."""
+    """Return a few names, so that members collide, and names that leave the image."""
     ways = (
         f"{outside}/secret",
         f"../../outside/{choice.randrange(9)}",
@@ -242,7 +242,7 @@ def _value(choice: random.Random, names: Callable[[], str]) -> str:
 
 
 def write_image(file: Path, choice: random.Random, layers: list[bytes]) -> None:
-    """An OCI archive, or one of docker save, whose descriptions may be nonsense as well."""
+    """Write an OCI or Docker archive, whose descriptions may be invalid, too."""
     packed = [gzip.compress(each, 1) if choice.random() < 0.4 else each for each in layers]
     config = {
         "architecture": architecture(),
@@ -294,7 +294,7 @@ def _add_oci(
 
 
 def _spoil(choice: random.Random, value: Any) -> None:
-    """Put something of another kind somewhere into it."""
+    """Replace a random part by a value of another type."""
     keys = [*value] if isinstance(value, dict) else [*range(len(value))]
     if not keys:
         return

@@ -1,5 +1,7 @@
-"""Images and their programs, built and run by themselves: no job, no agent."""
+"""Build images, and run programs in them without a job or agent."""
 
+import json
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -24,7 +26,7 @@ BASE = "FROM docker.io/library/debian:bookworm-slim"
 
 
 def built(store: Store, folder: Path, text: str) -> ImageLock:
-    """Build an image of this Containerfile; image.lock and build.log lie beside it."""
+    """Build an image of this Containerfile; write image.lock and build.log beside it."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "Containerfile").write_text(text)
     return build_image(store, folder, folder / "image.lock", folder / "build.log")
@@ -33,7 +35,7 @@ def built(store: Store, folder: Path, text: str) -> ImageLock:
 def contained(
     store: Store, inside: Container, heard: Callable[[bytes], object] = bool
 ) -> tuple[Outcome, str]:
-    """Run a container; how it ended and what it printed, which `heard` is given as it comes."""
+    """Run a container; return result and output. `heard` receives the output as it is printed."""
     printed: list[bytes] = []
 
     def hear(data: bytes) -> None:
@@ -44,8 +46,32 @@ def contained(
     return outcome, b"".join(printed).decode()
 
 
+_RUN = """
+import json, sys
+from pathlib import Path
+from argosy_images.engines import container
+from argosy_images.engines.models import Bind, Container
+from argosy_images.store.store import Store
+store, root, engine, binds, command = json.loads(sys.argv[1])
+binds = [Bind(Path(source), target, writable) for source, target, writable in binds]
+path = {"PATH": "/opt/venv/bin:/usr/bin:/bin"}
+inside = Container(Path(root), command, binds=binds, environment=path, engine=engine)
+outcome = container.run(Store(Path(store)), inside, open(1, "wb", buffering=0).write)
+sys.exit(outcome.status if outcome.status is not None else 100)
+"""
+
+
+def runner(
+    store: Store, root: Path, engine: str, command: Sequence[str], binds: Sequence[Bind] = ()
+) -> list[str]:
+    """Return the command line of a process that runs a container and exits with its status."""
+    described = [(str(bind.source), bind.target, bind.writable) for bind in binds]
+    words = json.dumps([str(store.path), str(root), engine, described, command])
+    return [sys.executable, "-c", _RUN, words]
+
+
 def root_of(store: Store, name: str, folder: Path) -> Path:
-    """The frozen tree of an image of containers/, built if it is not; `folder` takes lock and log."""
+    """Return the frozen tree of an image of containers/, built if missing; `folder` gets lock and log."""
     lock = build_image(
         store, PROJECT / "containers" / name, folder / f"{name}.lock", folder / f"{name}.log"
     )
@@ -60,10 +86,9 @@ def run_python(
     heard: Callable[[bytes], object] = bool,
     **variables: str,
 ) -> tuple[Outcome, str]:
-    """Run Python in an image that sees /workloads and /argosy; how it ended and what it printed.
+    """Run Python in an image with /workloads and /argosy, as `contained` does.
 
-    The working directory is where the last of `binds` is mounted. `heard` is given what is printed, as it
-    is.
+    The working directory is the mount point of the last of `binds`.
     """
     inside = Container(
         root,

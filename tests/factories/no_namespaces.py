@@ -1,4 +1,4 @@
-"""A world without user namespaces, as nodes of some sites are."""
+"""Run commands without user namespaces, as on nodes of some sites."""
 
 import os
 import subprocess
@@ -12,6 +12,15 @@ from argosy_images.store.store import Store
 print(choose_engine(Store(Path(sys.argv[1]))).engine)
 """
 
+TRY = """
+import sys
+from pathlib import Path
+from argosy_images.engines.choice import try_engine
+from argosy_images.store.store import Store
+print(try_engine(Store(Path(sys.argv[1])), Path(sys.argv[2]), sys.argv[3]).said)
+"""
+"""Program that prints why an engine does not work with a frozen tree, or an empty line."""
+
 _FORBID = """
 echo 0 > /proc/sys/user/max_user_namespaces
 exec setpriv --ambient-caps -all --inh-caps -all --bounding-set -all "$@"
@@ -21,7 +30,7 @@ exec setpriv --ambient-caps -all --inh-caps -all --bounding-set -all "$@"
 def without_namespaces(
     *command: str | Path, cwd: Path | None = None, environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command, as the same user, where user namespaces are forbidden."""
+    """Run a command as the same user with user namespaces forbidden."""
     return subprocess.run(
         forbidding(*command),
         cwd=cwd,
@@ -33,6 +42,6 @@ def without_namespaces(
 
 
 def forbidding(*command: str | Path) -> list[str | Path]:
-    """Return how a command is started, as the same user, where user namespaces are forbidden."""
+    """Return the command line that runs a command as the same user with user namespaces forbidden."""
     world = ["unshare", "--user", "--map-current-user", "--keep-caps", "sh", "-c", _FORBID, "sh"]
     return [*world, *command]

@@ -1,4 +1,4 @@
-"""Small packed images, and the program that runs in one that is unpacked on this node."""
+"""Make small packed images, and hold them staged on this node."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ from argosy_images.store.store import Store
 
 
 def make_packed(store: Store, project: Path, name: str, size: int = 2000) -> Wanted:
-    """An image of 200 small files and one of `size` bytes, packed."""
+    """Make a packed image of 200 small files and one of `size` bytes."""
     files = {f"many/{number % 9}/{number}": f"{name} {number}" for number in range(200)}
     make_layer(store, name, {"big": "x" * size, "name": name, **files})
     lock = make_image(store, project, name, [name])
@@ -22,12 +22,12 @@ def make_packed(store: Store, project: Path, name: str, size: int = 2000) -> Wan
 
 
 def pack(store: Store, lock: ImageLock) -> Wanted:
-    """The image, packed."""
+    """Pack the image."""
     return Wanted(lock.digest, lock.name, pack_image(store, lock, lambda line: None))
 
 
 def is_whole(root: Path, name: str, size: int = 2000) -> bool:
-    """Whether an image made by `make_packed` is all there."""
+    """Return whether an image made by `make_packed` is complete."""
     numbers = [path.read_text() for path in root.glob("many/*/*")]
     return (
         sorted(numbers) == sorted(f"{name} {number}" for number in range(200))
@@ -37,7 +37,7 @@ def is_whole(root: Path, name: str, size: int = 2000) -> bool:
     )
 
 
-# Stages an image, says so, looks at it until its input ends, and lets it go.
+# Stages an image, reports that, waits for the end of its input, and releases the image.
 HOLDER = """
 import json, sys
 from pathlib import Path
@@ -61,7 +61,7 @@ except ArgosyError as problem:
 def start_holder(
     wanted: Wanted, folder: Path, room: int | None, *wrapper: str
 ) -> subprocess.Popen[str]:
-    """A process that stages an image and holds it until its standard input is closed."""
+    """Start a process that stages an image and holds it until its standard input is closed."""
     what = [wanted.digest, wanted.name, str(wanted.archive), str(folder), room]
     return subprocess.Popen(
         [*wrapper, sys.executable, "-c", HOLDER, json.dumps(what)],
@@ -72,14 +72,14 @@ def start_holder(
 
 
 def told(holder: subprocess.Popen[str]) -> dict[str, object]:
-    """What the holder says when it has the image, or why it has not."""
+    """Return the holder's report: the staged image, or the error."""
     assert holder.stdout
     answer: dict[str, object] = json.loads(holder.stdout.readline() or "{}")
     return answer
 
 
 def let_go(*holders: subprocess.Popen[str]) -> list[int]:
-    """End the holders; their exit statuses."""
+    """End the holders; return their exit statuses."""
     for holder in holders:
         holder.communicate("")
     return [holder.returncode for holder in holders]

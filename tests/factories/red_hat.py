@@ -1,4 +1,4 @@
-"""A world like most clusters: no apt, no dpkg, an older util-linux, and what else is to be missing."""
+"""Run commands as on most clusters: without apt, dpkg and other programs, with an older util-linux."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ YOUNGER = (
     ),
     *("--keep-caps", "--root", "--wd", "--setuid", "--setgid", "--time"),
 )
-"""Options of unshare(1) that util-linux 2.32 does not have."""
+"""Options of unshare(1) that util-linux 2.32 lacks."""
 
 _OLD_UNSHARE = """#!/bin/sh
 for option in "$@"; do
@@ -43,7 +43,7 @@ done
 exec {unshare} "$@"
 """
 
-# Two of them lie upon each other, and Linux takes no third.
+# Two overlays are nested already, and Linux allows no third.
 _WORLD = """
 if [ -n "$1" ]; then
     for turn in 1 2; do

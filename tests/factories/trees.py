@@ -1,4 +1,4 @@
-"""Trees with all that images hold, and what there is to compare of two."""
+"""Make trees with all kinds of files, and compare trees."""
 
 import hashlib
 import os
@@ -13,7 +13,7 @@ from argosy_images.rootfs.layers import Layer, read_overlay
 
 
 def make_odd_tree(frozen: Path) -> None:
-    """A frozen tree of links, rights, names and sizes that are easily lost on the way."""
+    """Make a frozen tree with links, modes, names and sizes that are easily lost in a copy."""
     root = frozen.with_name(f"{frozen.name}.layer")
     (root / "bin").mkdir(parents=True)
     (root / "empty").mkdir()
@@ -43,7 +43,7 @@ def make_odd_tree(frozen: Path) -> None:
 
 
 def describe_tree(root: Path) -> Mapping[str, Any]:
-    """All that two trees are to have in common, by path."""
+    """Return mode, time, hard link and content of each file, by path."""
     found: dict[str, Any] = {}
     first: dict[tuple[int, int], str] = {}
     for folder, folders, files in os.walk(root):
@@ -51,7 +51,7 @@ def describe_tree(root: Path) -> Mapping[str, Any]:
             path = Path(folder) / name
             status = path.lstat()
             key = str(path.relative_to(root))
-            # Files of the frozen tree have further names in layers; those in it count.
+            # Only hard links inside the tree count; layers have others.
             twin = first.setdefault((status.st_dev, status.st_ino), key)
             found[key] = (oct(status.st_mode), status.st_mtime_ns, twin, _content(path, status))
     return found

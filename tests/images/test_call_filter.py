@@ -1,4 +1,4 @@
-"""The filter of system calls, run as the kernel runs it, for each architecture."""
+"""The system call filter, interpreted as by the kernel, for each architecture."""
 
 import errno
 import struct
@@ -23,7 +23,7 @@ def answer(
     builds: bool = False,
     landlock: int = 7,
 ) -> int:
-    """What the filter says of a call: a small machine of its four kinds of steps."""
+    """Interpret the filter for a call, with its four kinds of instructions."""
     code = program(CALLS[machine], landlock, owns_all=builds)
     six = [each & (2**64 - 1) for each in (*arguments, *[0] * 6)][:6]
     data = struct.pack("=IIQ6Q", call, CALLS[machine].audit if audit is None else audit, 0, *six)
@@ -66,7 +66,7 @@ def test_modes_times_and_attributes_are_for_the_judge(machine: str) -> None:
         for builds in (False, True):
             assert answer(machine, call, [PATH, 0o777], builds=builds) == JUDGED
             assert answer(machine, call, [PATH, 0o777], builds=builds, landlock=0) == ALLOW
-    # proot gives a folder its mode back.
+    # proot restores a folder's mode.
     call, arguments = calls.fchmodat, [-100, PATH, 0o40555]
     if calls.chmod != ABSENT:
         call, arguments = calls.chmod, [PATH, 0o40555]

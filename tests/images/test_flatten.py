@@ -1,4 +1,4 @@
-"""Several layers come to one tree as an overlay shows them, and to tars that say the same."""
+"""Layers are merged into one tree as by overlayfs, and written as equivalent tars."""
 
 import os
 import stat
@@ -15,7 +15,7 @@ from argosy_images.rootfs.layers import Change, Layer, find_below
 
 
 def layer(diff: Path, files: dict[str, str | None], change: Change | None = None) -> Layer:
-    """A layer with these files; None is an empty folder."""
+    """Make a layer with these files; None is an empty folder."""
     diff.mkdir()
     for name, content in files.items():
         path = diff / name

@@ -1,4 +1,4 @@
-"""The files that the host's shell is started with."""
+"""The shared libraries of the host's shell."""
 
 from argosy_images.engines.trusted_root import _LIBRARY
 

@@ -1,4 +1,4 @@
-"""Archives of others: what is unpacked from them, and what is refused and leaves nothing."""
+"""Untrusted archives: valid content is unpacked; unsafe content is refused and leaves nothing."""
 
 import bz2
 import gzip
@@ -62,7 +62,7 @@ def tar(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
 
 
 def end_of(content: bytes) -> int:
-    """Where the zeros begin that end a tar."""
+    """Return the offset of the zeros that end a tar."""
     return -(-len(content.rstrip(b"\0")) // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
 
 
@@ -75,7 +75,7 @@ def take(diff: Path, content: bytes, below: list[Layer] | None = None) -> Change
 
 
 class Project:
-    """One whose images are all imported, and a file beside it that must stay as it is."""
+    """A project with imported images, and a file outside that must not change."""
 
     def __init__(self, place: Path) -> None:
         self.folder = place / "project"
@@ -89,7 +89,7 @@ class Project:
         return import_image(self.store, self.folder, self.file, name)
 
     def write_docker(self, *layers: bytes, **config: Any) -> None:
-        """As `docker save` writes it."""
+        """Write an archive as `docker save` does."""
         whole = {**configuration(layers), **config}
         blob = json.dumps(whole).encode()
         names = [f"{number}/layer.tar" for number in range(len(layers))]
@@ -101,7 +101,7 @@ class Project:
     def write_oci(
         self, *layers: bytes, pack: Callable[[bytes], bytes] = bytes, platforms: bool = False
     ) -> None:
-        """As an OCI archive; with `platforms`, an index of two."""
+        """Write an OCI archive; with `platforms`, an index of two platforms."""
         packed = [pack(layer) for layer in layers]
         blobs = {sha256(blob): blob for blob in packed}
 
@@ -128,7 +128,7 @@ class Project:
         self.file.write_bytes(tar(*(member(name, content) for name, content in files.items())))
 
     def refuses(self, *parts: str) -> None:
-        """It says why in one line that names the file, and leaves nothing."""
+        """Check for a one-line error that names the file, and an unchanged store."""
         with pytest.raises(ArgosyError) as problem:
             self.take()
         message = str(problem.value)
@@ -166,7 +166,7 @@ def project(tmp_path: Path) -> Project:
 LAYER = tar(folder("srv", mode=0o750), member("srv/file", b"content", mode=0o640))
 
 
-# What is taken.
+# Accepted content.
 
 
 def test_files_have_their_modes_times_and_links(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_files_have_their_modes_times_and_links(tmp_path: Path) -> None:
     assert (diff / "bin/other").stat().st_ino == status.st_ino
     assert str((diff / "sh").readlink()) == "/bin/su"
     assert stat.S_ISFIFO((diff / "pipe").stat().st_mode)
-    # Of the devices there is only the folder that they would be in.
+    # Devices below /dev are skipped; only their folder is made.
     assert [*(diff / "dev").iterdir()] == []
     assert (change.entries, change.size) == (7, 4)
     (diff / "bin").chmod(0o755)
@@ -248,7 +248,7 @@ def test_folders_that_the_tar_leaves_out_are_as_below(tmp_path: Path) -> None:
 
 
 def test_names_begin_at_the_root_of_the_image(tmp_path: Path) -> None:
-    """Kaniko writes targets of hard links with a slash, others whole names; podman takes them."""
+    """kaniko writes targets of hard links with a slash, other tools also names; podman accepts both."""
     lower = tmp_path / "lower"
     change = take(lower, tar(folder("/"), member("/opt/a", b"1"), member("srv/x", b"x")))
     content = tar(
@@ -285,7 +285,7 @@ def test_names_begin_at_the_root_of_the_image(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["gnu", "0.0", "0.1", "1.0"])
 def test_sparse_files_are_taken_with_their_holes(tmp_path: Path, kind: str) -> None:
-    """As GNU tar writes them in each of its forms; the largest has more pieces than a header holds."""
+    """Each format of GNU tar; the largest file has more pieces than fit into a header."""
     (tmp_path / "made").mkdir()
     for name, places in (("few", [5000]), ("many", range(20_000, 700_000, 16_384)), ("empty", [])):
         with (tmp_path / "made" / name).open("wb") as file:
@@ -376,12 +376,12 @@ def test_an_image_is_taken_in_every_form(project: Project, kind: str) -> None:
     assert lock.base.source == "file"
     assert ImageLock.read(project.folder / "resources/images/image/image.lock") == lock
     assert ImageLock.read(project.store.description(lock.digest)) == lock
-    # Taken again, by another name, it is the same image.
+    # Imported again by another name, it is the same image.
     assert project.take("other").digest == lock.digest
 
 
 def several(pack: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-    """Compress two halves by themselves, as parallel programs do."""
+    """Compress two halves separately, as parallel programs do."""
     return lambda content: pack(content[:700]) + pack(content[700:])
 
 
@@ -404,7 +404,7 @@ def test_layers_are_taken_however_they_are_compressed(project: Project, kind: st
     pack = PACKERS[kind]
     project.write_oci(LAYER, pack=lambda content: pack(content)[:-20])
     project.refuses("damaged or cut off")
-    # So is one that is damaged within, be it by bits that the decompression knows how to read.
+    # Damage inside is detected too, even if it decompresses without an error.
     damaged = bytearray(pack(LAYER))
     damaged[len(damaged) // 2] ^= 0xFF
     project.write_oci(LAYER, pack=lambda content: bytes(damaged))
@@ -425,14 +425,14 @@ def test_decompression_takes_no_memory_that_a_header_asks_for(project: Project) 
     roomy = zstandard.ZstdCompressionParameters(window_log=30)
     project.write_oci(LAYER, pack=lambda content: packed_in_a_stream(content, roomy))
     project.refuses("requires too much memory")
-    # It is not called damaged for that.
+    # The message does not call it damaged.
     with pytest.raises(ArgosyError) as problem:
         project.take()
     assert "damaged" not in str(problem.value)
 
 
 def test_a_layer_may_be_a_file_of_no_bytes(project: Project) -> None:
-    """As some tools write a step that changed nothing."""
+    """Some tools write such layers for steps without changes."""
     project.write_oci(
         b"", LAYER, b"", pack=lambda content: gzip.compress(content) if content else b""
     )
@@ -461,7 +461,7 @@ def test_an_image_that_is_built_elsewhere_may_be_carried_here(project: Project) 
         project.take("../x")
 
 
-# What is refused: members.
+# Refused members.
 
 HOSTILE = {
     "the way out by name": [member("../outside/evil", b"x")],
@@ -515,12 +515,12 @@ def test_a_hostile_member_is_refused_and_named(project: Project, kind: str) -> N
 def test_links_of_a_layer_below_are_not_followed_either(project: Project) -> None:
     lower = tar(symlink("a", str(project.outside)))
     project.write_docker(lower, tar(hardlink("b", "a/secret")))
-    project.refuses("1/layer.tar: 'b'", "which is not in the image")
+    project.refuses("1/layer.tar: 'b'", "which is missing in the image")
 
 
 @pytest.fixture
 def with_free_bytes(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Give every file system 250 TiB and so much left: what is really left changes all the time."""
+    """Return a function that sets the free bytes of all file systems; their size becomes 250 TiB."""
     statvfs = os.statvfs
 
     def choose(free: int) -> None:
@@ -539,21 +539,21 @@ def test_what_would_fill_the_disk_is_refused(
     project: Project, with_free_bytes: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_free_bytes((1 << 30) + 1_000_000)
-    # Two megabytes of zeros are two kilobytes.
+    # Two megabytes of zeros compress to two kilobytes.
     project.write_oci(tar(member("zeros", bytes(2_000_000))), pack=gzip.compress)
-    project.refuses("'zeros': 1.91 MiB do not fit, ", "free")
+    project.refuses("'zeros': 1.91 MiB do not fit: ", "free")
     monkeypatch.setattr(disk, "MOST_FILES_LEFT", 1 << 62)
     project.write_oci(LAYER)
-    project.refuses("the file system can hold no more files")
+    project.refuses("the file system has no free inodes for more files")
 
 
 def test_a_disk_that_is_nearly_full_still_takes_an_image(
     project: Project, with_free_bytes: Callable[[int], None]
 ) -> None:
-    """A share of a large disk is more than anybody needs left."""
+    """The reserve has an upper limit, which a share of a large disk would exceed."""
     project.write_oci(LAYER)
     with_free_bytes((1 << 30) - 1)
-    project.refuses(" do not fit, ", "and 1 GiB stay so")
+    project.refuses(" do not fit: ", "and 1 GiB stay reserved")
     with_free_bytes((1 << 30) + (1 << 20))
     assert project.take().digest
 
@@ -573,7 +573,7 @@ def test_headers_that_would_fill_the_memory_are_refused(project: Project) -> Non
         project.refuses("0/layer.tar", why)
 
 
-# What is refused: archives.
+# Refused archives.
 
 
 def test_a_layer_with_another_digest_is_refused(project: Project) -> None:
@@ -607,7 +607,7 @@ def test_a_damaged_or_cut_off_archive_is_refused_wherever_it_is(project: Project
         except ArgosyError as problem:
             assert "\n" not in str(problem)
         else:
-            # A bit that says nothing: of padding, of a time or a mode of the outer tar.
+            # The bit was irrelevant: padding, or a time or mode of the outer tar.
             assert (project.store.root(digest) / "big").stat().st_size == 5000
             shutil.rmtree(project.store.layer(""))
     project.file.write_bytes(gzip.compress(whole)[:3000])
@@ -646,10 +646,10 @@ def test_a_blob_that_is_not_what_names_it_is_refused(project: Project) -> None:
         ),
         (
             {"manifest.json": json.dumps([{"Config": "c" * 70_000, "Layers": []}]).encode()},
-            "is not in it",
+            "is missing",
         ),
         ({"manifest.json": b"[]"}, "it must contain one image for linux/"),
-        ({"manifest.json": b'[{"Config": "c", "Layers": []}]'}, "'c' is not in it"),
+        ({"manifest.json": b'[{"Config": "c", "Layers": []}]'}, "'c' is missing"),
     ],
 )
 def test_what_describes_no_image_is_refused(

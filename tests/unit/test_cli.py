@@ -64,7 +64,7 @@ NO_FOLDER = "No usable temporary directory found in ['/tmp']"
         ),
         (
             FileNotFoundError(errno.ENOENT, NO_FOLDER),
-            f"error: {NO_FOLDER}: let TMPDIR name a folder that can be written to\n",
+            f"error: {NO_FOLDER}: set TMPDIR to a writable folder\n",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""What of others' texts reaches a terminal."""
+"""Untrusted text in messages and on terminals."""
 
 import unicodedata
 

@@ -1,4 +1,4 @@
-"""The reader of what strangers left: where it goes, how far, and how long."""
+"""The reader of untrusted files: paths, limits of size, and no blocking."""
 
 import errno
 import os
@@ -12,12 +12,12 @@ from argosy_common import reading
 from argosy_common.reading import NotReadError, open_below
 
 FILES = ("control characters", "deep JSON", "wrong types", "wide JSON")
-"""Kinds of what is planted that are files to be read."""
+"""Planted objects that are regular, readable files."""
 
 
 @pytest.fixture(autouse=True, params=["one call", "part by part"])
 def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that has openat2(2), and one that has not."""
+    """Run each test with and without openat2(2)."""
 
     def missing(folder: int, path: str, flags: int) -> int:
         raise OSError(errno.ENOSYS, "Function not implemented")

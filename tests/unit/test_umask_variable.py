@@ -1,4 +1,4 @@
-"""Permissions of new files: what ARGOSY_UMASK may say, and what it does to the umask of a login."""
+"""Permissions of new files: values of ARGOSY_UMASK, and its effect on the login's umask."""
 
 import os
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from argosy_common.files import UMASK_VARIABLE, apply_umask, umask
 
 @pytest.fixture(params=[0o002, 0o022, 0o077])
 def login_umask(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Have the process's umask, which returns after the test."""
+    """Set the process's umask during the test."""
     before = os.umask(request.param)
     yield request.param
     os.umask(before)

@@ -1,6 +1,6 @@
 """Loss and gradients of the downscaling network: `downscaling_gradients.py FRAMEWORK FILE.npz`.
 
-PyTorch writes weights, batch and what it found; TensorFlow prints how far it is off that, as JSON.
+PyTorch writes weights, batch and results; TensorFlow prints its differences as JSON.
 """
 
 import json
@@ -13,7 +13,7 @@ FIELDS, POINTS = (10, 8, 12), 384
 
 
 def as_keras(values):
-    """Axes in the order that TensorFlow has them."""
+    """Transpose the axes to TensorFlow's order."""
     return values.transpose({4: (2, 3, 1, 0), 2: (1, 0), 1: (0,)}[values.ndim])
 
 

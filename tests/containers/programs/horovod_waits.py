@@ -1,4 +1,4 @@
-"""Measures how a rank of two waits, and prints rank 0's figures as JSON."""
+"""Measure how two ranks wait, and print rank 0's figures as JSON."""
 
 import json
 import os
@@ -15,21 +15,21 @@ TIMES = 40
 
 
 def reduce(process_set=hvd.global_process_set):
-    """Exchange a few numbers; the seconds it takes."""
+    """Exchange a few numbers; return the seconds it took."""
     begin = time.perf_counter()
     hvd.allreduce(torch.ones(10), name="numbers", process_set=process_set)
     return time.perf_counter() - begin
 
 
 def while_resting():
-    """Times that the threads of a rank went to sleep in a second with nothing to exchange."""
+    """Count the context switches of a rank's threads in an idle second."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
     time.sleep(1)
     return resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - before
 
 
 def while_waiting():
-    """Seconds of processor time in a second in which the other rank has nothing to exchange yet."""
+    """Return the processor seconds of one second of waiting for the other rank."""
     before = time.process_time()
     if hvd.rank() == 1:
         time.sleep(1)
@@ -38,7 +38,7 @@ def while_waiting():
 
 
 def after_rests():
-    """Seconds of each of the exchanges between which both ranks rest."""
+    """Return the seconds of exchanges that follow a rest of both ranks."""
     taken = []
     for _ in range(TIMES):
         time.sleep(0.02)
@@ -47,7 +47,7 @@ def after_rests():
 
 
 def at_barriers_that_it_reaches_last():
-    """Seconds of each of the barriers that rank 0 reaches when rank 1 has been there for a while."""
+    """Return the seconds of barriers that rank 0 reaches last."""
     taken = []
     for number in range(TIMES):
         if hvd.rank() == 0:
@@ -59,7 +59,7 @@ def at_barriers_that_it_reaches_last():
 
 
 def in_a_set_of_its_own():
-    """Seconds of each of rank 0's exchanges with itself, while rank 1 has none."""
+    """Return the seconds of rank 0's exchanges in a process set of its own."""
     alone = hvd.add_process_set([0])
     taken = [reduce(alone) for _ in range(TIMES)] if hvd.rank() == 0 else []
     hvd.barrier()
@@ -68,14 +68,14 @@ def in_a_set_of_its_own():
 
 
 def after_the_other_has_joined():
-    """Seconds of each of rank 0's exchanges, after rank 1 has said that it has no more."""
+    """Return the seconds of rank 0's exchanges after rank 1 has joined."""
     taken = [reduce() for _ in range(TIMES)] if hvd.rank() == 0 else []
     hvd.join()
     return taken
 
 
 def to_end():
-    """Seconds in which both ranks end, who have just begun to rest."""
+    """Return the seconds that two ranks take to end after they began to rest."""
     hvd.barrier()
     time.sleep(0.02)
     begin = time.perf_counter()

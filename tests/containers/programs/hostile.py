@@ -20,7 +20,7 @@ from pathlib import Path
 
 ATTEMPT, CANARIES = sys.argv[1], sys.argv[3:]
 HOST: dict[str, int] = json.loads(sys.argv[2])
-"""Numbers of what the user has on the host: a process, a terminal, shared memory, a queue, a key."""
+"""Numbers of the user's host objects: a process, a terminal, shared memory, a queue, a key."""
 NEXT = ATTEMPT.rpartition(".")[0] + ".1"
 LIBC = ctypes.CDLL(None, use_errno=True)
 JOB = Path("/job")
@@ -42,7 +42,7 @@ def mount(source: bytes, target: bytes, kind: bytes, flags: int) -> None:
 
 
 def as_root_of_a_namespace(then: Callable[[], object]) -> None:
-    """In a child, so that this process stays where it is."""
+    """Enter a user namespace in a child process."""
     child = os.fork()
     if child == 0:
         try:
@@ -56,7 +56,7 @@ def as_root_of_a_namespace(then: Callable[[], object]) -> None:
 
 
 def through_proc() -> None:
-    """Look for a process whose root is the host's."""
+    """Find a process with the host's root."""
     for root in glob.glob("/proc/[0-9]*/root"):
         for canary in CANARIES:
             write(f"{root}{canary}")
@@ -157,7 +157,7 @@ ATTEMPTS |= {
 
 
 def chmod(path: str, call: Callable[[], object] | None = None) -> None:
-    """Change a mode, and see whether it has changed."""
+    """Change a mode, and check the result."""
     before = os.stat(path).st_mode
     call() if call else os.chmod(path, before ^ 0o022)
     if os.stat(path).st_mode == before:
@@ -177,7 +177,7 @@ def by_open_tree() -> None:
 
 
 def by_interrupt(name: str, mode: int) -> None:
-    """Make chmod(2) of 32 bits: proot reads its number as that of another call."""
+    """Call the 32-bit chmod(2), whose number proot reads as another call."""
     memory = mmap.mmap(-1, 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x40, prot=7)
     path = name.encode()
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
@@ -197,7 +197,7 @@ def become(call: Callable[[str], object]) -> None:
 
 
 def untraced(then: Callable[[], object]) -> None:
-    """In a child that proot does not see (CLONE_UNTRACED), so that its paths are the host's."""
+    """Run in an untraced child (CLONE_UNTRACED), whose paths proot does not rewrite."""
     arguments = (ctypes.c_uint64 * 11)(0x800000, 0, 0, 0, signal.SIGCHLD)
     child = LIBC.syscall(435, arguments, ctypes.sizeof(arguments))
     if child == 0:
@@ -211,7 +211,7 @@ def untraced(then: Callable[[], object]) -> None:
 
 
 def number(name: str) -> int:
-    """A number of the host's; a process of a namespace's own may have the same one."""
+    """Return a number of the host; a process in the namespace may have the same one."""
     if name == "process" and os.getpid() < 100:
         raise OSError("of another namespace")
     return HOST[name]
@@ -286,7 +286,7 @@ ATTEMPTS |= {
 
 
 def plant() -> None:
-    """Leave traps wherever it may write: links out, FIFOs, endless and hostile JSON."""
+    """Write traps to all writable folders: links out, FIFOs, endless and hostile JSON."""
     records, ranks = JOB / "records" / ATTEMPT, JOB / "logs" / ATTEMPT / "ranks"
     for number, canary in enumerate(CANARIES):
         for name in ("verdict.json", "claim.json", "warning", "launched", "not-started.json"):
@@ -300,7 +300,7 @@ def plant() -> None:
     os.mkfifo(JOB / "checkpoints" / ATTEMPT / "checkpoint.json")
     for name in ("rank-0.steps", "rank-0.jsonl"):
         os.symlink("/dev/zero", records / name)
-    # Takes the place of what says how the command ended.
+    # Replaces the file with the command's exit status.
     shutil.rmtree("/run/argosy/status", ignore_errors=True)
     os.mkfifo("/run/argosy/status")
 

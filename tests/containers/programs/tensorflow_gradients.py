@@ -1,4 +1,4 @@
-"""How far loss and gradients are off PyTorch's, as JSON: `tensorflow_gradients.py FOLDER SIZE MODEL…`."""
+"""Print the differences to PyTorch as JSON: `tensorflow_gradients.py FOLDER SIZE MODEL…`."""
 
 import json
 import re
@@ -17,7 +17,7 @@ NAMES = {"kernel": "weight", "gamma": "weight", "bias": "bias", "beta": "bias"}
 
 
 def in_order(model, kind):
-    """The layers of a kind as they were made, which their names count."""
+    """Return the layers of a kind in the order of their creation, by their numbered names."""
     found = [layer for layer in model.layers if isinstance(layer, kind)]
     return sorted(found, key=lambda layer: int((re.findall(r"\d+$", layer.name) or ["0"])[0]))
 
@@ -51,7 +51,7 @@ def of_model(name, size, dtype, known, training=True):
 
 
 def distance(pairs):
-    """Of all gradients together, relative to their length."""
+    """Return the relative distance of all gradients together."""
     off = sum(float(np.sum((ours.astype(float) - theirs) ** 2)) for ours, theirs in pairs)
     return (off / sum(float(np.sum(theirs.astype(float) ** 2)) for _, theirs in pairs)) ** 0.5
 

@@ -1,4 +1,4 @@
-"""Weights, loss and gradients of models for one batch: `torch_gradients.py FOLDER SIZE MODEL…`."""
+"""Write weights, loss and gradients of models for one batch: `torch_gradients.py FOLDER SIZE MODEL…`."""
 
 import sys
 
@@ -13,7 +13,7 @@ KINDS = {"conv": torch.nn.Conv2d, "normal": torch.nn.BatchNorm2d, "dense": torch
 
 
 def as_keras(values):
-    """Axes in the order that TensorFlow has them."""
+    """Transpose the axes to TensorFlow's order."""
     return values.transpose({4: (2, 3, 1, 0), 2: (1, 0), 1: (0,)}[values.ndim])
 
 
@@ -47,7 +47,7 @@ for name in names:
     for dtype in (torch.float64, torch.float32):
         path = f"{folder}/{name}-{str(dtype).partition('.')[2]}.npz"
         np.savez(path, **of_model(name, int(size), dtype))
-    # With the statistics that normalisation begins with, instead of those of the batch.
+    # Normalise with the initial statistics instead of the batch's.
     for seed in SEEDS:
         fixed = of_model(name, int(size), torch.float32, seed, training=False)
         np.savez(f"{folder}/{name}-fixed-{seed}.npz", **fixed)

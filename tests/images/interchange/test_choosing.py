@@ -1,4 +1,4 @@
-"""Which image of an archive is taken: by name, by machine, and how others write the same."""
+"""The choice of an image in an archive by name and platform, in the notations of other tools."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ CONTAINERD = "io.containerd.image.name"
 
 
 class Layout:
-    """A folder with the descriptions of images, whose layers nobody reads here."""
+    """An image layout without layers."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -30,7 +30,7 @@ class Layout:
         return {"digest": digest, "size": len(content)}
 
     def image(self, label: str, **said: Any) -> dict[str, Any]:
-        """The descriptor of an image whose layer is called so; of a configuration that may say more."""
+        """Add an image with a layer of this label; `said` extends its configuration."""
         config = {"rootfs": {"diff_ids": [digest_of(label.encode())]}, **said}
         layers = [{"digest": digest_of(label.encode()), "size": 1}]
         return self.blob({"config": self.blob(config), "layers": layers})
@@ -40,7 +40,7 @@ class Layout:
         return describe(Folder(self.place), wanted)
 
     def taken(self, *entries: dict[str, Any], wanted: str = "") -> str:
-        """Which of the images `a`, `b`, `c` is taken."""
+        """Return the label of the chosen image: `a`, `b` or `c`."""
         digest = self.take(*entries, wanted=wanted).layers[0].diff_id
         return next(label for label in "abc" if digest == digest_of(label.encode()))
 
@@ -90,7 +90,7 @@ def test_of_several_images_one_is_named(layout: Layout) -> None:
     assert "an image 'app:3'" in layout.refused(*entries, wanted="app:3")
     hostile = layout.refused(named(a, "$(touch evil)"), b)
     assert f"argosy image import '{layout.place}:$(touch evil)' NAME" in hostile
-    # Those without a name are told by their digests.
+    # Images without a name are listed by digest.
     assert a["digest"] in layout.refused(a, b)
     assert layout.taken(a, b, wanted=b["digest"]) == "b"
 
@@ -100,7 +100,7 @@ def test_of_variants_the_one_that_all_nodes_run_is_taken(layout: Layout) -> None
     variants = [on(b, "v4"), on(c, "v3"), on(a)]
     assert layout.taken(*variants) == "a"
     assert layout.taken(on(b, "v9"), on(a, {"amd64": "v1"}.get(architecture(), "v8"))) == "a"
-    # So it is for an index in the index, and by one name.
+    # The same holds for a nested index, and for one name.
     index = layout.blob({"manifests": variants})
     assert layout.taken(named(index, "app:1")) == layout.taken(index) == "a"
     assert layout.taken(*(named(one, "app:1") for one in variants)) == "a"
@@ -115,12 +115,12 @@ def test_what_is_no_image_for_this_machine_is_passed_over(layout: Layout) -> Non
     )
     sbom = {**layout.image("c"), "artifactType": "application/spdx+json"}
     attestation = on(artifact, os="unknown", architecture="unknown")
-    # Blobs of other machines' images may be left out of an archive.
+    # An archive may lack blobs of other platforms' images.
     absent = on({"digest": digest_of(b"absent")}, architecture="s390x")
     others = (sbom, artifact, attestation, absent)
     assert layout.taken(*others, on(a)) == "a"
     assert layout.taken(layout.blob({"manifests": [*others, b, on(a)]})) == "a"
-    # The first without a machine, where there is none that says it is for this one.
+    # Without an image for this platform, the first one without a platform is used.
     assert layout.taken(layout.blob({"manifests": [*others, b, a]})) == "b"
     assert "it contains: an image for linux/s390x" in layout.refused(*others)
 

@@ -1,10 +1,9 @@
-"""Archives that are compressed as a whole are read once, in any order, and fill no disk."""
+"""Archives compressed as a whole are decompressed once, and cannot fill the disk."""
 
 import bz2
 import gzip
 import io
 import lzma
-import os
 import random
 import tarfile
 from collections.abc import Callable
@@ -13,9 +12,8 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from argosy_common import disk
 from argosy_common.errors import ArgosyError
-from argosy_images.interchange import opening, streams
+from argosy_images.interchange import streams
 from argosy_images.interchange.opening import Archive, opened
 from argosy_images.interchange.streams import silent
 
@@ -37,7 +35,7 @@ def tar(contents: dict[str, bytes]) -> bytes:
 
 
 class Packed:
-    """A compressed archive, and a folder for its files."""
+    """A compressed archive, and a folder for its extracted files."""
 
     def __init__(self, place: Path, content: bytes) -> None:
         self.file = place / "image.tar.gz"
@@ -69,7 +67,7 @@ def test_layers_are_read_in_any_order_and_again(
         for name in ("symbolic", "hard"):
             with archive.open(name) as stream:
                 assert stream.read() == CONTENTS["layer-3"]
-        with pytest.raises(ArgosyError, match="'layer-9' is not in it"):
+        with pytest.raises(ArgosyError, match="'layer-9' is missing"):
             archive.open("layer-9")
 
     Packed(tmp_path, pack(tar(CONTENTS))).read(look)
@@ -101,30 +99,16 @@ def test_how_much_is_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_would_fill_the_disk_is_refused_before_it_is_written(tmp_path: Path) -> None:
-    """A member says how long it is, so nothing of terabytes of zeros is decompressed."""
+    """The header has the member's size, so no terabytes of zeros are decompressed."""
     huge = tarfile.TarInfo("huge")
     huge.size = 20 << 40
     start = huge.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20)
     packed = Packed(tmp_path, gzip.compress(start))
-    packed.refuses("'huge': 20 TiB do not fit, ")
+    packed.refuses("'huge': 20 TiB do not fit: ")
     assert [*packed.work.iterdir()] == []
 
 
-def test_an_archive_leaves_the_disk_its_reserve(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    free = os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize
-    monkeypatch.setattr(disk, "RESERVE", free + (1 << 30))
-    Packed(tmp_path, gzip.compress(tar(CONTENTS))).refuses("'layer-0': .* do not fit")
-
-
 def test_what_follows_an_archive_is_not_decompressed(tmp_path: Path) -> None:
-    """Zeros without end, of which gzip makes a thousandth, cost neither time nor disk."""
+    """Endless zeros, compressed to a thousandth, cost neither time nor disk."""
     zeros = gzip.compress(bytes(1 << 20))
     Packed(tmp_path, gzip.compress(tar(CONTENTS)) + zeros * 3 + b"no gzip").read(lambda _: None)
-
-
-def test_files_without_end_come_to_one(tmp_path: Path) -> None:
-    names = map(str, range(opening.MOST_FILES + 1))
-    many = b"".join(tarfile.TarInfo(name).tobuf() for name in names)
-    Packed(tmp_path, gzip.compress(many)).refuses("more than 10,000 files")

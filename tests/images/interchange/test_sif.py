@@ -1,4 +1,4 @@
-"""SIF files: imported without root, by checks as of every layer; nothing in them runs."""
+"""SIF files are imported without root, with the checks of layers, and never executed."""
 
 import os
 import stat
@@ -32,7 +32,7 @@ source /etc/profile
 
 
 class Place:
-    """A store, a folder to be packed, and the images taken from it."""
+    """A store, and a folder to pack into a SIF file and import."""
 
     def __init__(self, folder: Path, tools: Store) -> None:
         self.tools = tools
@@ -45,7 +45,7 @@ class Place:
             (folder / name).mkdir(parents=True)
         (self.root / "bin/tool").write_text("#!/bin/sh\n")
         (self.root / "bin/tool").chmod(0o755)
-        # The program is looked for where the checkout has unpacked it.
+        # Use the program that the checkout's store has unpacked.
         self.store.path.mkdir()
         self.store.tools.symlink_to(tools.tools)
 
@@ -96,14 +96,14 @@ def test_a_sif_file_is_an_image_with_its_literal_variables(place: Place, compres
         "QUOTED": "a $b",
         "BARE": "C.UTF-8",
     }
-    told = next(line for line in place.said if "do not count" in line)
+    told = next(line for line in place.said if "are ignored" in line)
     assert "touch" in told and "$PATH:/x" in told and "source /etc/profile" in told
     assert (lock.base.source, lock.base.reference) == ("file", "my image.sif")
     root = place.store.root(lock.digest)
     assert (root / "bin/tool").read_text() == "#!/bin/sh\n"
     assert (root / "bin/tool").stat().st_ino == (root / "bin/second").stat().st_ino
     assert (root / "out").readlink() == Path("../../../../etc")
-    # No program of a store is setuid: it would run with the rights of who imported it.
+    # No program of a store is setuid: it would give others the user's rights.
     assert stat.S_IMODE((root / "bin/su").stat().st_mode) == 0o755
     assert not [*(root / "dev").glob("null")] or (root / "dev/null").is_file()
     assert place.take() == lock

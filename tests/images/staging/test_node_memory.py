@@ -1,4 +1,4 @@
-"""What a job may still take of a node's memory, as both versions of control groups tell it."""
+"""The memory that a job's control groups leave, for both versions of control groups."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 
 def machine(root: Path, groups: str, files: Mapping[str, str]) -> Path:
-    """A folder with the files of /proc and /sys that count."""
+    """Make a folder with the relevant files of /proc and /sys."""
     (root / "proc/self").mkdir(parents=True)
     (root / "proc/self/cgroup").write_text(groups)
     (root / "proc/meminfo").write_text("MemTotal:  2048 kB\nMemAvailable:    1024 kB\n")

@@ -1,4 +1,4 @@
-"""Data on a node: copied once as it was found, and nothing that would be other data."""
+"""Data on a node is copied once, and only if it equals the first node's data."""
 
 import json
 import os
@@ -21,7 +21,7 @@ ON_A_SMALL_DISK = 'mount -t tmpfs -o "$0" none "$1" && shift && exec "$@"'
 
 
 class Node:
-    """A node whose command is started with copies of data."""
+    """A node that starts commands with copied data."""
 
     def __init__(self, folder: Path) -> None:
         self.data, self._disk, self._noted = folder / "era5", folder / "disk", folder / "data.json"
@@ -34,7 +34,7 @@ class Node:
         self.note()
 
     def note(self, *, digest: bool = False) -> None:
-        """Let the first node note the data."""
+        """Describe the data as the job's first node does."""
         found = describe(str(self.data), digest, is_copied=True)
         self._noted.write_text(json.dumps({"data": {"/data/era5": found}}))
 
@@ -117,7 +117,7 @@ def test_a_copy_takes_the_place_of_the_data_and_serves_later_jobs(node: Node) ->
     begin = f"argosy: node 3 on {os.uname().nodename}: /data/era5: "
     assert f"{begin}copying {node.data} (10.7 KiB) into {copy.parents[1]}\n" in said
     assert f"{begin}copied 10.7 KiB in 0." in said
-    # The same data is the same copy, and other data is not.
+    # The same data shares a copy, changed data gets another one.
     status, _, said = node.run(*NOTHING)
     assert (status, said) == (0, f"{begin}the copy of another job is there\n")
     (node.data / "b/two").write_text("abc" * 1000 + "de" * 1000)
@@ -143,16 +143,16 @@ def test_what_cannot_be_copied_is_refused_in_one_line(node: Node) -> None:
     (node.data.parent / "era55").mkdir()
     for leads in ("../../era55", "/etc/passwd", f"{node.data}/one", "../../era5/one"):
         link.symlink_to(leads)
-        said = f"{link} is a link to {leads}, which leads out of the folder; put what it leads to in its "
-        assert node.refused() == f"{said}place, or leave out stage: node"
+        said = f"{link} is a link to {leads}, which leads out of the folder; replace it by its target, "
+        assert node.refused() == f"{said}or leave out stage: node"
         link.unlink()
     os.mkfifo(fifo)
-    said = f"{fifo} is no file, folder or link; take it away, or leave out stage: node"
+    said = f"{fifo} is no file, folder or link; remove it, or leave out stage: node"
     assert node.refused() == said
     fifo.unlink()
     (node.data / "new").write_text("new")
     assert node.refused().startswith(
-        f"{node.data} is not what the job's first node found: 3 files, 11,000 bytes there, 4 files, "
+        f"{node.data} differs from the data on the job's first node: 3 files, 11,000 bytes there, 4 files, "
     )
     (node.data / "new").unlink()
     node.note(digest=True)
@@ -167,7 +167,7 @@ def test_what_cannot_be_copied_is_refused_in_one_line(node: Node) -> None:
     )
     if os.geteuid():
         one.chmod(0)
-        assert node.refused() == f"{one} may not be read; make it readable"
+        assert node.refused() == f"{one} is not readable; make it readable"
     assert node.kept() == []
     assert node.left() == {"lock"}
 

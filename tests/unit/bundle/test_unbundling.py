@@ -88,7 +88,7 @@ def test_the_disk_keeps_its_reserve(
     bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disk, "RESERVE", 1 << 60)
-    with pytest.raises(ArgosyError, match=r"there is not enough space in .* stay so"):
+    with pytest.raises(ArgosyError, match=r"there is not enough space in .* stay reserved"):
         unpack(bundle, tmp_path / "project")
     assert not (tmp_path / "project").exists()
 

@@ -1,6 +1,6 @@
-"""Errors for users, files, sizes and durations: shared by all packages, from the standard library alone."""
+"""Errors for users, files, sizes and durations, shared by all packages. Standard library only."""
 
 import warnings
 
-# Patterns of users are compiled as they stand: Python's advice on `[[a-z]` is for authors of programs.
+# Users' patterns are compiled unchanged; Python's warning about `[[a-z]` would only confuse them.
 warnings.filterwarnings("ignore", "Possible (nested )?set", FutureWarning)

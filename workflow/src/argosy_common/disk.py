@@ -1,4 +1,4 @@
-"""Room on a disk: a reserve is kept free from untrusted files, and trees of any mode are deleted."""
+"""Disk space: keep a reserve free of untrusted files, and delete trees with any permissions."""
 
 import errno
 import os
@@ -11,51 +11,49 @@ from argosy_common.units import amount
 RESERVE = 256 << 20
 LARGEST_RESERVE = 1 << 30
 RESERVED_PERCENT = 5
-"""The reserve: this share of the disk, within these bounds in bytes."""
+"""The reserve is this share of the disk, between these bounds in bytes."""
 
 BLOCK = 4096
-"""Bytes that a file takes at least, be it empty or a folder."""
+"""Minimum bytes per file, also for empty files and folders."""
 
 MOST_FILES_LEFT = 1000
-"""Files left for others, if the file system counts its files."""
+"""Number of files that others can still create, if the file system limits it."""
 
 REMOVALS = 50
-"""How often the removal of a tree begins anew when somebody else changes it."""
+"""Attempts to remove a tree that another process changes."""
 REMOVAL_PAUSE_S = 0.1
 _CHANGED_MEANWHILE = (errno.ENOENT, errno.ENOTDIR, errno.ENOTEMPTY, errno.EEXIST, errno.EACCES)
-"""EACCES: a mount of overlay that is just being made adds a folder without any permission."""
+"""EACCES: an overlay mount in progress adds a folder without any permission."""
 
 
 def check_room(folder: Path, size: int) -> None:
-    """Raise OSError ENOSPC where `size` more bytes may not be written to the disk of a folder."""
+    """Raise OSError ENOSPC if `size` more bytes would not fit on the folder's disk."""
     if why := why_no_room(folder, size):
         raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}: {why}", str(folder))
 
 
 def why_no_room(folder: Path, size: int) -> str:
-    """Say why `size` more bytes may not be written to the disk of a folder; empty when they may."""
+    """Return why `size` more bytes do not fit on the folder's disk; empty if they do."""
     found = os.statvfs(folder)
     free = found.f_bavail * found.f_frsize
     kept = reserve(found)
     if max(size, BLOCK) > free - kept:
-        return f"{amount(size)} do not fit, {amount(free)} are free, and {amount(kept)} stay so"
+        return (
+            f"{amount(size)} do not fit: {amount(free)} are free, and {amount(kept)} stay reserved"
+        )
     if found.f_files and found.f_favail < MOST_FILES_LEFT:
-        return "the file system can hold no more files"
+        return "the file system has no free inodes for more files"
     return ""
 
 
 def reserve(found: os.statvfs_result) -> int:
-    """Return the bytes of a disk that stay free."""
+    """Return the bytes of a disk that Argosy leaves free."""
     share = found.f_blocks * found.f_frsize * RESERVED_PERCENT // 100
     return max(RESERVE, min(share, LARGEST_RESERVE))
 
 
 def remove_tree(path: Path) -> None:
-    """Delete a tree that may hold folders without permission to read or write, as images do.
-
-    Raises:
-        OSError: when it cannot be deleted.
-    """
+    """Delete a tree, including folders that deny their owner access, as images have."""
     for again in reversed(range(REMOVALS)):
         if not os.path.lexists(path):
             return
@@ -68,14 +66,14 @@ def remove_tree(path: Path) -> None:
                     raise
                 _remove_flat(path)
         except OSError as problem:
-            # A process that was killed may not have come to its end yet.
+            # A killed process may still be writing.
             if problem.errno not in _CHANGED_MEANWHILE or not again:
                 raise
             time.sleep(REMOVAL_PAUSE_S)
 
 
 def _remove_flat(top: Path) -> None:
-    """Delete a tree whose folders are too deep for paths and calls: each is moved up before it is read."""
+    """Delete a tree too deep for paths or recursion: move each folder to the top before reading it."""
     top.chmod(0o700)
     moved = 0
     while folders := _unlink_files(top):
@@ -89,7 +87,7 @@ def _remove_flat(top: Path) -> None:
 
 
 def _unlink_files(folder: Path) -> list[Path]:
-    """Delete the files in a folder; the folders in it, made accessible."""
+    """Delete the files in a folder; make its subfolders accessible and return them."""
     found = []
     with os.scandir(folder) as entries:
         for entry in entries:

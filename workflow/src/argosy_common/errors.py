@@ -1,4 +1,4 @@
-"""The one exception that is meant for the researcher's eyes."""
+"""The exception for users' mistakes, and text that is safe to print."""
 
 import difflib
 import errno
@@ -13,11 +13,10 @@ READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 class ArgosyError(Exception):
-    """A problem that the user can fix: place and problem in one line, and the remedy, `hint`.
+    """A problem that the user can fix: a one-line `PLACE: PROBLEM`, and the remedy, `hint`.
 
-    The command line prints both without a traceback and exits with 2; the workflow turns it into
-    Snakemake's own WorkflowError. It may quote programs and files' names: what would colour a terminal is
-    left out, and a line break is shown as one.
+    The command line prints both without a traceback and exits with 2; the workflow raises Snakemake's
+    WorkflowError. Messages may quote untrusted text: control characters are removed, line breaks escaped.
     """
 
     def __init__(self, message: str, hint: str = "") -> None:
@@ -26,11 +25,11 @@ class ArgosyError(Exception):
 
     @property
     def lines(self) -> str:
-        """The problem, followed by a line with the hint if there is one."""
+        """The problem, and a second line with the hint if there is one."""
         return f"{self.problem}\nhint: {self.hint}" if self.hint else self.problem
 
     def at(self, place: str, who: str = "") -> "ArgosyError":
-        """Return the same problem with its place, a file or an option, and perhaps the run that met it."""
+        """Return the problem prefixed with its place (a file or option); `who` names the run."""
         of = f" ({who})" if who else ""
         return ArgosyError(f"{place}: {self.problem}{of}", self.hint)
 
@@ -40,27 +39,26 @@ def _one_line(text: str) -> str:
 
 
 MOST_NAMES = 8
-"""Most names in a message, which then counts the others."""
+"""Names listed in a message; the rest are counted."""
 
 
 def some(names: Sequence[str]) -> str:
-    """Return `a, b, c`, or the first of many names and how many more there are."""
+    """Join names as `a, b, c`; cut a long list and append the number of the rest."""
     more = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def choices(names: Sequence[str], wrong: str = "") -> str:
-    """Return the hint for a name that is none of `names`: the nearest of them, or all."""
+    """Return the hint for an unknown name: the most similar of `names`, or all of them."""
     if close := difflib.get_close_matches(wrong, names, n=2):
         return f"did you mean {' or '.join(close)}?"
     return f"there are {some(names)}" if names else "there are none yet"
 
 
 def plain(text: str) -> str:
-    """Return foreign text without characters that act on a terminal or page; keep lines and tabs.
+    """Remove terminal codes (ECMA-48), control characters and direction marks from untrusted text.
 
-    That is codes for terminals (ECMA-48), other control characters, and marks that turn the direction in
-    which text is read. What is half of a character, as in the name of a file that is not UTF-8, is U+FFFD.
+    Line breaks and tabs stay. Lone surrogates, as in file names that are not UTF-8, become U+FFFD.
     """
     if text.isprintable():
         return text
@@ -74,7 +72,7 @@ _TERMINAL = re.compile(
 _UNSEEN = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\U000e0000-\U000e007f"
 _CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f{_UNSEEN}]")
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
-# An escape is of a colour, or it goes.
+# Escapes other than colours are removed.
 _NOT_SHOWN = re.compile(rf"\x1b(?!\[[0-9;:]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f{_UNSEEN}]")
 _LONGEST_CODE = 4096
 _CUT_OFF = re.compile(
@@ -84,7 +82,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 def plain_texts(value: Any) -> Any:
-    """Return a value of JSON, or of a table, whose texts are `plain`."""
+    """Apply `plain` to all texts of a JSON value."""
     if isinstance(value, str):
         return plain(value)
     if isinstance(value, list):
@@ -95,9 +93,10 @@ def plain_texts(value: Any) -> Any:
 
 
 def coloured(text: str) -> tuple[str, str]:
-    """Return a program's output for a terminal, and the rest to hold back: an unfinished code at its end.
+    """Clean a program's output for a terminal; keep colours (SGR of ECMA-48) and carriage returns.
 
-    Its colours stay (SGR of ECMA-48), and that it goes back to the begin of a line, as progress bars do.
+    Returns:
+        The text, and an unfinished code at its end to prepend to the next output.
     """
     rest = _CUT_OFF.search(text)
     whole = text[: rest.start()] if rest else text
@@ -106,9 +105,9 @@ def coloured(text: str) -> tuple[str, str]:
 
 
 def explained(problem: OSError) -> str:
-    """Return the meaning of a system error to the user."""
+    """Describe a system error to the user."""
     if problem.errno in FULL:
-        # Of a copy the system names the source, which is not the one that is full.
+        # `filename` is the source of a copy; the target's disk is full.
         where = problem.filename2 or problem.filename
         said = f" (at {where})" if where else ""
         return (
@@ -116,18 +115,18 @@ def explained(problem: OSError) -> str:
             "finished parts are kept"
         )
     if _is_without_temporary_folder(problem):
-        return f"{problem.strerror}: let TMPDIR name a folder that can be written to"
-    # Of a file that is to take another's place, the system names the new one first, which has no name yet.
+        return f"{problem.strerror}: set TMPDIR to a writable folder"
+    # A rename reports the temporary file first; the user knows the target.
     in_the_way = problem.errno in (errno.EISDIR, errno.ENOTDIR, errno.ENOTEMPTY, errno.EEXIST)
     where = (in_the_way and problem.filename2) or problem.filename or "a file"
     return f"{where}: {problem.strerror or problem}"
 
 
 def is_of_the_surroundings(problem: OSError) -> bool:
-    """Return whether the researcher, or the site, can mend it; else it is a fault of Argosy's."""
+    """Return whether the user or the site can fix the error; otherwise it is a bug in Argosy."""
     return problem.errno in (*FULL, *READ_ONLY) or _is_without_temporary_folder(problem)
 
 
 def _is_without_temporary_folder(problem: OSError) -> bool:
-    """Return whether Python's tempfile found no folder at all, neither TMPDIR nor /tmp."""
+    """Return whether Python's tempfile found no usable folder, neither TMPDIR nor /tmp."""
     return problem.errno == errno.ENOENT and "temporary directory" in (problem.strerror or "")

@@ -1,4 +1,4 @@
-"""Writing files so that a reader sees the old content or the new one, never half of either."""
+"""Write files atomically, with the permissions that ARGOSY_UMASK sets."""
 
 import json
 import os
@@ -17,10 +17,10 @@ PRIVATE = 0o077
 
 
 def umask() -> int:
-    """Return the permissions that new files of results are without: ARGOSY_UMASK, or all but the user's.
+    """Return the umask for new result files: ARGOSY_UMASK, by default 077.
 
     Raises:
-        ArgosyError: for a value that is none, keeps the user out, or lets others change batch scripts.
+        ArgosyError: if it is not octal, denies the user access, or lets others write.
     """
     text = os.environ.get(UMASK_VARIABLE, "")
     if not text:
@@ -38,17 +38,19 @@ def umask() -> int:
 
 
 def apply_umask() -> None:
-    """Let this process and its children make files as ARGOSY_UMASK says, or else none that others may
-    write to: what lies in the store, in scripts and environments runs as this user."""
+    """Set the umask of this process: ARGOSY_UMASK, or the current one without write access for others.
+
+    Files in the store, scripts and environments run as this user, so others must not change them.
+    """
     before = os.umask(PRIVATE)
     os.umask(umask() if os.environ.get(UMASK_VARIABLE) else before | 0o022)
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`, which replaces `path` if the block succeeds.
+    """Yield a temporary path that replaces `path` if the block succeeds.
 
-    Others may share the file system: only the user can read the file, or whom ARGOSY_UMASK allows to.
+    ARGOSY_UMASK sets the file's mode; without it only the user can read the file.
     """
     mode = 0o666 & ~umask()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +73,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def read_paths(path: Path) -> list[Path]:
-    """Return the paths that a file lists, one on each line: a command line has no room for thousands."""
+    """Read a list of paths, one per line; a command line cannot hold thousands."""
     return [Path(line) for line in read_text(path, path.parent).splitlines()]
 
 
@@ -81,7 +83,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_json_if_changed(path: Path, value: Any) -> bool:
-    """Leave a file alone that holds `value` already; whether it was written."""
+    """Write `value` unless the file already holds it; return whether it was written."""
     text = json_text(value)
     if path.is_file() and path.read_bytes() == text.encode():
         return False
@@ -90,9 +92,6 @@ def write_json_if_changed(path: Path, value: Any) -> bool:
 
 
 def json_text(value: Any) -> str:
-    """Return `value` as indented JSON with a final newline.
-
-    Half a surrogate, which no UTF-8 has and a stranger's JSON may have, stays the escape that it was.
-    """
+    """Format `value` as indented JSON with a final newline; lone surrogates stay escaped."""
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     return text.encode("utf-8", "backslashreplace").decode()

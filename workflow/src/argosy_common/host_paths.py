@@ -1,4 +1,4 @@
-"""Paths of the host in users' files: absolute ones, whose variables each job fills in and no shell runs."""
+"""Absolute host paths in users' files. Each job expands their variables; no shell evaluates them."""
 
 import re
 import shlex
@@ -8,7 +8,7 @@ _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
 
 
 def host_path(value: str) -> str:
-    """Accept an absolute path, with `$HOME` for `~`; raises ValueError."""
+    """Check that a path is absolute, and replace `~` by `$HOME`; raise ValueError."""
     path = re.sub("^~(?=/|$)", "$HOME", value)
     rest = _VARIABLE.sub("", path)
     if not path.startswith(("/", "$")) or "$" in rest or not path.isprintable():
@@ -19,19 +19,19 @@ def host_path(value: str) -> str:
 
 
 def variables(path: str) -> list[str]:
-    """Return the names of a path's variables."""
+    """Return the names of the variables in a path."""
     return sorted({found[1] or found[2] for found in _VARIABLE.finditer(path)})
 
 
 def expanded(path: str, environment: Mapping[str, str]) -> str | None:
-    """Return a path with the values of its variables; None if one is not set or empty."""
+    """Expand the variables in a path; None if one is unset or empty."""
     if not all(map(environment.get, variables(path))):
         return None
     return _VARIABLE.sub(lambda found: environment[found[1] or found[2]], path)
 
 
 def shell_word(path: str) -> str:
-    """Return a path as one word of a script, in which the shell fills in its variables alone."""
+    """Quote a path as one shell word in which only its variables expand."""
     return "".join(_shell_parts(path))
 
 

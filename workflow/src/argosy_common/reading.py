@@ -1,9 +1,8 @@
-"""Reads untrusted files: it follows no links, waits for nothing, and limits all sizes.
+"""Read untrusted files: follow no links, never block, and limit all sizes.
 
-A run's folder, a results folder from elsewhere and a log hold whatever a program put there: links to other
-files of the reader, pipes that nobody writes to, devices, files without an end. Each function here is given
-a path and the folder above it that is trusted, `top`. No part of the path below `top` may be a link or
-`..`, and the file has to be a regular one of a size that is read in a time that is known.
+Programs may leave anything in a run's folder or a log: links to the reader's other files, pipes without a
+writer, devices, endless files. Each function takes a path and a trusted folder above it, `top`. No part of
+the path below `top` may be a link or `..`, and the file must be a regular file of limited size.
 """
 
 import ctypes
@@ -23,10 +22,7 @@ _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
 
 
 class _How(ctypes.Structure):
-    """struct open_how of linux/openat2.h, for openat2(2).
-
-    Linux has the call since 5.6; the containers of some sites forbid it.
-    """
+    """struct open_how of openat2(2): since Linux 5.6, and forbidden in the containers of some sites."""
 
     _fields_ = (
         ("flags", ctypes.c_uint64),
@@ -45,11 +41,10 @@ _SYSCALL.restype = ctypes.c_long
 
 
 def open_below(folder: int, path: str, flags: int) -> int:
-    """Open `path`, relative to the folder of that descriptor, for reading; a descriptor.
+    """Open `path`, relative to the descriptor `folder`, without following links; return a descriptor.
 
     Raises:
-        OSError: when there is a link on the way or a part is missing, as open(2) does, and ENOSYS or EPERM
-            where there is no such call.
+        OSError: as openat2(2), also for links on the way; ENOSYS or EPERM if the call is unavailable.
     """
     how = _How(flags, 0, _NO_MAGICLINKS | _NO_SYMLINKS | _BENEATH)
     descriptor: int = _SYSCALL(_NUMBER, folder, os.fsencode(path), how, ctypes.sizeof(how))
@@ -60,14 +55,14 @@ def open_below(folder: int, path: str, flags: int) -> int:
 
 
 SMALL_BYTES = 16 << 20
-"""Far more than any of the small files of a run needs, of however many nodes."""
+"""Limit for a run's small files, with any number of nodes."""
 MOST_BYTES = 64 << 30
-"""Of a log, or of the records of a rank: that many take a minute."""
+"""Limit for a log or a rank's records; reading this many takes a minute."""
 MOST_ENTRIES = 200_000
-"""Of a folder."""
+"""Limit for the entries of a folder."""
 
-# A file with a thousand times less on the disk than its size is a hole, whatever compresses the disk. The
-# smaller ones are read in seconds.
+# A file whose blocks are a thousandth of its size is a hole, even on a compressing file system.
+# Smaller files are read in seconds.
 _HOLE_BYTES = 4 << 30
 _HOLE_RATIO = 1000
 _BLOCK_BYTES = 512
@@ -92,7 +87,7 @@ _KINDS = {
 
 
 class NotReadError(OSError):
-    """An existing file or folder that is not read; `strerror` is the reason, str() adds its path."""
+    """A file or folder exists but is refused; `strerror` is the reason, str() adds the path."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(errno.EINVAL, why, str(path))
@@ -102,7 +97,7 @@ class NotReadError(OSError):
 
 
 def site_of(run_dir: Path) -> Path:
-    """Return the folder results/<site> above a run's folder; everything below it is untrusted."""
+    """Return the folder results/<site> of a run's folder; its content is untrusted."""
     return run_dir.parent.parent
 
 
@@ -111,15 +106,15 @@ def open_regular(path: Path, top: Path, most: int = MOST_BYTES) -> Iterator[Buff
     """Open the regular file `path`, of at most `most` bytes.
 
     Raises:
-        NotReadError: for what is there and no such file.
-        OSError: for what is missing or may not be read.
+        NotReadError: if it is no regular file, or too large.
+        OSError: if it is missing or unreadable.
     """
     with os.fdopen(descriptor_of(path, top, most), "rb") as file:
         yield file
 
 
 def descriptor_of(path: Path, top: Path, most: int = MOST_BYTES) -> int:
-    """Return a descriptor of the regular file `path`, which the caller closes; raises as `open_regular`."""
+    """Open the regular file `path` as a descriptor for the caller to close; raises as `open_regular`."""
     sys.audit("argosy_common.reading.open", str(path))
     descriptor = _open(path, top, _OPEN_FILE)
     try:
@@ -131,11 +126,11 @@ def descriptor_of(path: Path, top: Path, most: int = MOST_BYTES) -> int:
 
 
 def read_bytes(path: Path, top: Path, most: int = SMALL_BYTES) -> bytes:
-    """Return the content of a file of at most `most` bytes; raises as `open_regular`."""
+    """Read a file of at most `most` bytes; raises as `open_regular`."""
     descriptor = descriptor_of(path, top, most)
     try:
         content = more = os.read(descriptor, os.fstat(descriptor).st_size + 1)
-        # A file may grow, and a file system give less than it was asked for.
+        # The file may grow, and read(2) may return less than requested.
         while more and len(content) <= most:
             more = os.read(descriptor, _CHUNK_BYTES)
             content += more
@@ -147,12 +142,12 @@ def read_bytes(path: Path, top: Path, most: int = SMALL_BYTES) -> bytes:
 
 
 def read_text(path: Path, top: Path, most: int = SMALL_BYTES) -> str:
-    """Return the text of a UTF-8 file, with U+FFFD for invalid bytes; raises as `open_regular`."""
+    """Read a UTF-8 file; invalid bytes become U+FFFD. Raises as `open_regular`."""
     return read_bytes(path, top, most).decode("utf-8", "replace")
 
 
 def read_end(path: Path, top: Path, size: int) -> tuple[bytes, bool]:
-    """Return the last `size` bytes of a file, and whether that is all; raises as `open_regular`."""
+    """Read the last `size` bytes; also return whether they are the whole file. Raises as `open_regular`."""
     descriptor = descriptor_of(path, top, sys.maxsize)
     try:
         start = max(0, os.fstat(descriptor).st_size - size)
@@ -162,12 +157,7 @@ def read_end(path: Path, top: Path, size: int) -> tuple[bytes, bool]:
 
 
 def read_object(path: Path, top: Path, most: int = SMALL_BYTES) -> dict[str, Any]:
-    """Return the JSON object in a file.
-
-    Raises:
-        ValueError: when it holds something else, or nests deeper than can be read.
-        OSError: as `open_regular`.
-    """
+    """Read a JSON object; raises as `open_regular`, and ValueError for anything else."""
     found = json_of(read_bytes(path, top, most))
     if not isinstance(found, dict):
         raise ValueError("it contains no JSON object")
@@ -175,7 +165,7 @@ def read_object(path: Path, top: Path, most: int = SMALL_BYTES) -> dict[str, Any
 
 
 def json_of(text: bytes | str) -> Any:
-    """Return the value of JSON text; raises ValueError, also for too deep nesting."""
+    """Parse JSON text; raise ValueError, also for too deep nesting."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -183,19 +173,18 @@ def json_of(text: bytes | str) -> Any:
 
 
 def status_of(path: Path, top: Path) -> os.stat_result:
-    """Return the status of a regular file, which is not opened; raises as `open_regular`."""
+    """Return the status of a regular file without opening it; raises as `open_regular`."""
     descriptor = _open(path, top, _LOOK)
     try:
         found = os.fstat(descriptor)
     finally:
         os.close(descriptor)
-    if not stat.S_ISREG(found.st_mode):
-        raise NotReadError(path, _KINDS.get(stat.S_IFMT(found.st_mode), "is not a file"))
+    _check(path, found, sys.maxsize)
     return found
 
 
 def check_regular(path: Path, top: Path) -> None:
-    """Raise as `open_regular` would, for a file that a library opens by its name."""
+    """Check a file before a library opens it by name; raises as `open_regular`."""
     sys.audit("argosy_common.reading.open", str(path))
     _check(path, status_of(path, top), MOST_BYTES)
 
@@ -210,11 +199,11 @@ def is_regular(path: Path, top: Path) -> bool:
 
 
 def entries(path: Path, top: Path, most: int = MOST_ENTRIES) -> Iterator[os.DirEntry[str]]:
-    """Yield the entries of a folder; use each before asking for the next.
+    """Yield the entries of a folder; each is valid until the next is requested.
 
     Raises:
-        NotReadError: when it is not a folder, or holds more than `most` entries.
-        OSError: when it is missing or cannot be listed.
+        NotReadError: if it is no folder, or has more than `most` entries.
+        OSError: if it is missing or cannot be listed.
     """
     folder = os.open(top, _OPEN_TOP_TO_LIST) if path == top else _open(path, top, _OPEN_FOLDER)
     try:
@@ -228,19 +217,19 @@ def entries(path: Path, top: Path, most: int = MOST_ENTRIES) -> Iterator[os.DirE
 
 
 def folders_in(path: Path, top: Path, most: int = MOST_ENTRIES) -> list[str]:
-    """Return the names of the folders in a folder, sorted, but for hidden ones; raises as `entries`."""
+    """Return the sorted names of subfolders, without hidden ones; raises as `entries`."""
     found = entries(path, top, most)
     return sorted(e.name for e in found if e.is_dir(follow_symlinks=False) and e.name[0] != ".")
 
 
 def _open(path: Path, top: Path, flags: int) -> int:
-    """Return a descriptor of `path`, reached from `top` without links; the caller closes it."""
+    """Open `path` from `top` without following links; the caller closes the descriptor."""
     parts = _parts(path, top)
     here = os.open(top, _OPEN_TOP)
     try:
         return open_below(here, "/".join(parts), flags)
     except OSError:
-        # The call is missing, or failed; opening part by part finds the cause.
+        # openat2 is unavailable or failed; opening part by part finds the cause.
         return _open_by_parts(here, parts, flags, path)
     finally:
         os.close(here)
@@ -263,7 +252,7 @@ def _parts(path: Path, top: Path) -> tuple[str, ...]:
     try:
         os.fsencode(path)
     except UnicodeEncodeError:
-        # JSON may hold half of a character, and a file's name be made of it.
+        # A name from JSON may contain a lone surrogate.
         raise NotReadError(path, "is not a file name") from None
     parts, above = path.parts, top.parts
     below = parts[len(above) :]
@@ -273,7 +262,7 @@ def _parts(path: Path, top: Path) -> tuple[str, ...]:
 
 
 def _explained(problem: OSError, path: Path, folder: int, name: str) -> OSError:
-    """Return what is wrong with the part `name` of `path`, besides permission or absence."""
+    """Explain why the part `name` of `path` cannot be opened, if it is neither missing nor forbidden."""
     if problem.errno not in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.ENODEV):
         return OSError(problem.errno, problem.strerror, str(path))
     try:

@@ -1,4 +1,4 @@
-"""Durations and sizes as people write them. Nodes load it: no library is."""
+"""Durations and sizes as users write them. Standard library only, since nodes load it."""
 
 import re
 from datetime import timedelta
@@ -6,14 +6,14 @@ from typing import Any
 
 from argosy_common.errors import ArgosyError
 
-# Nine digits: more than any machine has, and still a number that others can hold.
+# Nine digits: enough for any machine, and within the integers of other programs.
 DURATION = re.compile("".join(f"(?:([0-9]{{1,9}}){unit})?" for unit in "dhms"))
 J_PER_KWH = 3.6e6
 SIZE = re.compile(r"([0-9]{1,9})([KMGT])")
 
 
 def seconds(value: Any) -> Any:
-    """Turn `30m`, `2h`, `1d12h` into seconds; leave other types to pydantic."""
+    """Convert `30m`, `2h`, `1d12h` to seconds; leave other types to pydantic."""
     if isinstance(value, bool | float):
         raise ValueError("write a duration as 30m, 2h or 1d12h")
     if not isinstance(value, str):
@@ -27,7 +27,7 @@ def seconds(value: Any) -> Any:
 
 
 def span(option: str, text: str) -> float:
-    """Return the seconds of an option's value. Raises ArgosyError."""
+    """Convert an option's value to seconds; raise ArgosyError."""
     try:
         return float(seconds(text))
     except ValueError as problem:
@@ -35,13 +35,13 @@ def span(option: str, text: str) -> float:
 
 
 def duration(value: int) -> str:
-    """Return the reverse of `seconds`: `2h`, `1d12h`."""
+    """Format seconds as `2h`, `1d12h`."""
     parts = (value // 86400, value // 3600 % 24, value // 60 % 60, value % 60)
     return "".join(f"{n}{unit}" for n, unit in zip(parts, "dhms", strict=True) if n) or "0s"
 
 
 def mebibytes(value: Any) -> Any:
-    """Turn `16G` into mebibytes; leave other types to pydantic."""
+    """Convert `16G` to mebibytes; leave other types to pydantic."""
     if not isinstance(value, str):
         return value
     parts = SIZE.fullmatch(value.strip())
@@ -52,7 +52,7 @@ def mebibytes(value: Any) -> Any:
 
 
 def amount(value: int) -> str:
-    """Return bytes for people, to three digits: `0 B`, `512 B`, `1.23 GiB`."""
+    """Format bytes with three digits: `0 B`, `512 B`, `1.23 GiB`."""
     size, unit = float(value), "B"
     for larger in ("KiB", "MiB", "GiB", "TiB"):
         if size < 1000:

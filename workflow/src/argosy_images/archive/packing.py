@@ -1,10 +1,10 @@
-"""Packs a frozen image into one file, which is there whole or not at all."""
+"""Pack a frozen image into one file, atomically."""
 
 import hashlib
-import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
@@ -16,22 +16,23 @@ from argosy_common.units import amount
 from argosy_images.archive.unpacking import Folder, Frame, Index, read_index, verify, write_index
 from argosy_images.namespaces import unhindered
 from argosy_images.rootfs.archive import files_tar
+from argosy_images.rootfs.layers import walk
 from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
 SHARE = 64 << 20
-"""Bytes of a share; a larger file is one of its own."""
+"""Maximum cost of a share, in bytes; a larger file is a share of its own."""
 
 FILE_COST = 32 << 10
-"""Cost of making a file, in bytes that could be written meanwhile."""
+"""Cost of creating a file, in bytes that could be written in the same time."""
 
 PAGE = 4096
-"""A file takes whole pages, on disk as in memory."""
+"""Unit in which files take space, on disk and in memory."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """Files of one frame, by their paths; `cost` is the work of unpacking them, in bytes."""
+    """The paths of a frame's files, and the cost of unpacking them in bytes."""
 
     names: tuple[str, ...]
     cost: int
@@ -39,7 +40,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Tree:
-    """A frozen tree: its folders, the root first, its files in shares, and the room that it takes."""
+    """A frozen tree: its folders (the root first), its files in shares, and its size in bytes."""
 
     folders: tuple[Folder, ...]
     shares: tuple[Share, ...]
@@ -48,20 +49,22 @@ class Tree:
 
 @dataclass(frozen=True)
 class File:
-    """One file with all of its names, since a hard link is unpacked with what it leads to."""
+    """A file with all its hard links, which must be unpacked together."""
 
     names: list[str]
     size: int
 
 
 def read_tree(root: Path) -> Tree:
-    """Return what is in the tree, shared out; the largest shares come first, since they take longest."""
+    """Read a tree and divide its files into shares, the largest first, since they take longest."""
     folders: list[Folder] = []
     files: dict[tuple[int, int], File] = {}
-    for path, status in _walk(str(root), ""):
+    # The walk is sorted, so that the shares are reproducible.
+    below = ((path, entry.stat(follow_symlinks=False)) for path, entry in walk(root))
+    for path, status in chain([("", root.stat())], below):
         if stat.S_ISDIR(status.st_mode):
             folders.append(Folder(path, stat.S_IMODE(status.st_mode), status.st_mtime_ns))
-        # tar has no sockets, and nobody would listen at them.
+        # tar cannot store sockets, and no process would listen on them.
         elif not stat.S_ISSOCK(status.st_mode):
             inode = (status.st_dev, status.st_ino)
             files.setdefault(inode, File([], status.st_size)).names.append(path)
@@ -71,7 +74,7 @@ def read_tree(root: Path) -> Tree:
 
 
 def share_out(files: Sequence[File]) -> Iterator[Share]:
-    """Neighbours stay together, as far as a share holds them."""
+    """Group neighbouring files into shares of at most `SHARE`."""
     names: list[str] = []
     cost = 0
     for file in files:
@@ -85,41 +88,29 @@ def share_out(files: Sequence[File]) -> Iterator[Share]:
         yield Share(tuple(names), cost)
 
 
-def _walk(folder: str, path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield all below a folder, and itself before that, by names, so that a tree gives the same shares."""
-    yield path, os.stat(folder)
-    with os.scandir(folder) as entries:
-        found = sorted(entries, key=lambda entry: entry.name)
-    for entry in found:
-        inner = f"{path}/{entry.name}" if path else entry.name
-        if entry.is_dir(follow_symlinks=False):
-            yield from _walk(entry.path, inner)
-        else:
-            yield inner, entry.stat(follow_symlinks=False)
-
-
 Say = Callable[[str], None]
 
 LEVEL = 3
-"""zstd's level: the next one takes twice the time for a twentieth of the size."""
+"""zstd's level; level 4 takes twice the time to save 5 % of the size."""
 
 _CHUNK = 1 << 20
 
 
 def pack_image(store: Store, lock: ImageLock, say: Say) -> Path:
-    """Pack the image where it is not packed yet, or its file is damaged; the file.
+    """Pack the image unless an undamaged packed file exists; return the file's path.
 
     Raises:
-        ArgosyError: when the frozen image is not in the store, or cannot be read.
+        ArgosyError: if the frozen image is missing or unreadable.
     """
     path = store.archive(lock.digest)
+    packed = f"image {lock.name} {lock.digest[:19]} is packed in {path}"
     if not store.is_writable and _is_whole(path, lock.digest):
-        say(f"image {lock.name} {lock.digest[:19]} is packed in {path}")
+        say(packed)
         return path
     # Two names may stand for one image.
     with store.changing(lock.name), store.locked(f"pack-{lock.digest.replace(':', '-')}"):
         if _is_whole(path, lock.digest):
-            say(f"image {lock.name} {lock.digest[:19]} is packed in {path}")
+            say(packed)
             return path
         root = store.root(lock.digest)
         if not root.is_dir():
@@ -130,27 +121,23 @@ def pack_image(store: Store, lock: ImageLock, say: Say) -> Path:
         _remove_partials(path)
         with replacing(path) as temporary:
             unhindered(lambda: _pack(root, lock.digest, temporary))
-        # Files made since by the processes of a packing that was just killed.
+        # Processes of a killed packing may have made files meanwhile.
         _remove_partials(path)
-        said = f"{amount(path.stat().st_size)} of {amount(_index(path, lock.digest).size)}"
-        say(f"image {lock.name} {lock.digest[:19]} is packed in {path}: {said}")
+        size = read_index(path, lock.digest, "").size
+        say(f"{packed}: {amount(path.stat().st_size)} of {amount(size)}")
     return path
 
 
 def _is_whole(path: Path, image: str) -> bool:
     try:
-        verify(path, _index(path, image), "")
+        verify(path, read_index(path, image, ""), "")
     except ArgosyError:
         return False
     return True
 
 
-def _index(path: Path, image: str) -> Index:
-    return read_index(path, image, "")
-
-
 def _remove_partials(path: Path) -> None:
-    """Take away what those who were killed have left; nobody else packs this image now."""
+    """Remove the temporary files of killed packings. Requires the lock."""
     for partial in path.parent.glob(f".{path.name}.*"):
         partial.unlink()
 
@@ -175,7 +162,7 @@ def _write_frame(root: Path, share: Share, file: BinaryIO) -> Frame:
 
 
 class _Hashing:
-    """Writes to a file, and takes the digest of what is written."""
+    """Writes to a file and computes the digest of the written data."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

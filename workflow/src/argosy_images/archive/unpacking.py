@@ -1,8 +1,8 @@
-"""Reads the index of a packed image, and unpacks it by several workers, one frame after the other each.
+"""Read the index of a packed image, and unpack its frames with several workers.
 
 A packed image is a sequence of independent zstd frames, each the tar of a share of the files. The last
-frame holds the index, and zstd skips it (RFC 8878, 3.1.2). So `zstd -dc FILE | tar -xi` unpacks it as well,
-but for the modes of folders. The last bytes of the file say where the index begins, and its digest.
+frame is the index, which zstd skips (RFC 8878, 3.1.2). So `zstd -dc FILE | tar -xi` unpacks it as well,
+except for folder modes. The file ends with the index's length and digest.
 """
 
 import hashlib
@@ -33,11 +33,13 @@ _MAGIC = b"argosy:i"
 
 @dataclass(frozen=True)
 class Frame:
-    """One share of the files: where its compressed bytes are, their SHA-256, and what they hold.
+    """The compressed tar of one share of the files.
 
     Args:
-        offset: in bytes from the file's beginning, as `length`.
-        entries: how many files, links and the like.
+        offset: bytes from the beginning of the file.
+        length: compressed bytes.
+        sha256: digest of the compressed bytes.
+        entries: number of files and links.
     """
 
     offset: int
@@ -61,8 +63,8 @@ class Index:
 
     Args:
         image: its digest.
-        size: the room that it takes unpacked, in bytes.
-        folders: each after the one that it is in; the first is the root, with an empty path.
+        size: unpacked bytes.
+        folders: parents first; the root has an empty path.
     """
 
     image: str
@@ -72,7 +74,7 @@ class Index:
 
 
 def write_index(file: BinaryIO, index: Index) -> None:
-    """Write the index at the end of the frames."""
+    """Write the index after the frames."""
     folders = [(folder.path, folder.mode, folder.mtime) for folder in index.folders]
     content = {
         "version": VERSION,
@@ -88,10 +90,10 @@ def write_index(file: BinaryIO, index: Index) -> None:
 
 
 def read_index(path: Path, image: str, remedy: str) -> Index:
-    """Return the index of the packed image `path`; `remedy` is the command that makes the file.
+    """Read the index of the packed image `path`; `remedy` is the command that makes the file.
 
     Raises:
-        ArgosyError: when the file is missing, damaged, of another image or another version of Argosy.
+        ArgosyError: if the file is missing, damaged, or of another image or version of Argosy.
     """
     try:
         content = _read_json(path)
@@ -117,12 +119,12 @@ def read_index(path: Path, image: str, remedy: str) -> Index:
 
 
 def damaged(path: Path, remedy: str) -> ArgosyError:
-    """Return what is said of a packed image that is not what was written."""
+    """Return the error for a damaged packed image."""
     return ArgosyError(f"{path}: this packed image is damaged or cut off", f"run: {remedy}")
 
 
 def _read_json(path: Path) -> Mapping[str, Any] | None:
-    """Return the index as JSON; None where it is not what was written."""
+    """Read the index as JSON; None if the file is damaged."""
     with path.open("rb") as file:
         end = file.seek(0, os.SEEK_END)
         if end < _TAIL.size:
@@ -140,25 +142,25 @@ def _read_json(path: Path) -> Mapping[str, Any] | None:
 
 
 MOST_WORKERS = 16
-"""More of them would wait for the disk."""
+"""Maximum number of workers; more would wait for the disk."""
 
 _CHUNK = 1 << 20
 
 
 def workers() -> int:
-    """Return how many workers this process may keep busy."""
+    """Return the number of workers for this process's cores."""
     return min(len(os.sched_getaffinity(0)), MOST_WORKERS)
 
 
 def unpack(path: Path, index: Index, target: Path, remedy: str, held: Sequence[int] = ()) -> None:
-    """Unpack into the new folder `target`, which is to be used only when this has returned.
+    """Unpack into the new folder `target`, which is complete only when this returns.
 
     Args:
-        remedy: the command that makes the file anew.
-        held: descriptors that stay open as long as anything here writes, whatever becomes of us.
+        remedy: the command that makes the packed file again.
+        held: descriptors that stay open while tar writes, even if this process is killed.
 
     Raises:
-        ArgosyError: when the file is damaged, or the disk is full.
+        ArgosyError: if the file is damaged, or the disk is full.
     """
     for folder in index.folders:
         os.mkdir(_inside(target, folder), 0o700)
@@ -171,16 +173,16 @@ def unpack(path: Path, index: Index, target: Path, remedy: str, held: Sequence[i
         _for_all_frames(path, index, unpack_frame)
     except (zstandard.ZstdError, _DamagedError):
         raise damaged(path, remedy) from None
-    # A folder's time changes with what is put into it, and its mode may forbid to put anything there.
+    # Last, since new files change a folder's time, and its mode may forbid them.
     for folder in reversed(index.folders):
         _finish(_inside(target, folder), folder)
 
 
 def verify(path: Path, index: Index, remedy: str) -> None:
-    """Read all frames and compare their digests.
+    """Check the digests of all frames.
 
     Raises:
-        ArgosyError: when one is not what was written.
+        ArgosyError: if a frame is damaged.
     """
 
     def read(source: "_Source") -> None:
@@ -194,15 +196,15 @@ def verify(path: Path, index: Index, remedy: str) -> None:
 
 
 class _DamagedError(Exception):
-    """A frame is not what was written."""
+    """A frame is damaged."""
 
 
 class _StoppedError(Exception):
-    """Another worker failed, or the user has had enough."""
+    """Another worker failed, or this process is ending."""
 
 
 class _Source:
-    """The compressed bytes of a frame, read in their order, and their digest."""
+    """Reads the compressed bytes of a frame and computes their digest."""
 
     def __init__(self, descriptor: int, frame: Frame, stop: threading.Event) -> None:
         self._descriptor = descriptor
@@ -212,7 +214,7 @@ class _Source:
         self._digest = hashlib.sha256()
 
     def read(self, size: int) -> bytes:
-        """Return the next bytes; none at the end."""
+        """Return the next bytes; empty at the end."""
         if self._stop.is_set():
             raise _StoppedError
         wanted = min(size, self._frame.length - self._done)
@@ -224,7 +226,7 @@ class _Source:
         return data
 
     def finish(self) -> None:
-        """Read the rest, and compare the digest."""
+        """Read the rest and check the digest."""
         while self.read(_CHUNK):
             pass
         if self._digest.hexdigest() != self._frame.sha256:
@@ -232,7 +234,7 @@ class _Source:
 
 
 def _for_all_frames(path: Path, index: Index, work: Callable[[_Source], None]) -> None:
-    """Let workers do it, and end them all when one fails or this process is asked to end."""
+    """Run `work` on all frames with several threads; stop all if one fails or this process is ending."""
     stop = threading.Event()
     problems: list[Exception] = []
     waiting = deque(index.frames)
@@ -247,11 +249,11 @@ def _for_all_frames(path: Path, index: Index, work: Callable[[_Source], None]) -
                     work(source)
                     source.finish()
                 except Exception as problem:
-                    # Those of workers that are stopped for it come later.
+                    # The first problem is the cause; stopped workers add theirs later.
                     problems.append(problem)
                     stop.set()
 
-    # Not a pool: one that is interrupted while it starts a thread forgets to wait for it.
+    # Not a pool: an interrupted pool does not wait for a thread that it was starting.
     threads = [threading.Thread(target=take_frames) for _ in range(workers())]
     try:
         for thread in threads:
@@ -259,7 +261,7 @@ def _for_all_frames(path: Path, index: Index, work: Callable[[_Source], None]) -
         for thread in threads:
             thread.join()
     finally:
-        # A thread that has no id yet will see this before it does anything.
+        # A thread without an id has not begun, and will see this first.
         stop.set()
         for thread in threads:
             if thread.ident is not None:
@@ -278,7 +280,7 @@ def _decompress(source: _Source, target: IO[bytes]) -> None:
 
 @contextmanager
 def _tar(target: Path, held: Sequence[int]) -> Iterator[IO[bytes]]:
-    """Open the standard input of a tar that unpacks there."""
+    """Open the standard input of a tar that unpacks into `target`."""
     command = ["tar", "--extract", "--preserve-permissions", "--no-same-owner", "--file=-"]
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(
@@ -293,7 +295,7 @@ def _tar(target: Path, held: Sequence[int]) -> Iterator[IO[bytes]]:
         )
         assert process.stdin
         try:
-            # When tar has ended before its input has, its own words say why.
+            # If tar ends early, its own message is the cause.
             with suppress(BrokenPipeError), process.stdin:
                 yield process.stdin
         except BaseException:

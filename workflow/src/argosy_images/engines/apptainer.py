@@ -1,7 +1,7 @@
-"""Containers by the host's own apptainer, or singularity, on clusters that have that and forbid the rest.
+"""Run containers with the host's apptainer or singularity, on clusters that forbid other engines.
 
-A frozen tree is what it calls a sandbox, which it shows read-only. Where it is installed with its setuid
-program it needs no user namespaces. What runs inside has the user's own id.
+Apptainer mounts a frozen tree, which it calls a sandbox, read-only. With its setuid program it needs no
+user namespaces. Programs inside run with the user's own id.
 """
 
 import shutil
@@ -16,14 +16,14 @@ _AT_HOME = 'export HOME="$1"; shift; exec "$@"'
 
 
 def find() -> Path | None:
-    """Return the host's program; nobody else brings it."""
+    """Find apptainer or singularity on the host: Argosy ships neither."""
     found = next(filter(None, map(shutil.which, PROGRAMS)), None)
     return Path(found) if found else None
 
 
 def command(program: Path, container: runc.Specification) -> list[str | Path]:
     """Return the command that runs the container."""
-    # apptainer mounts /sys writable: a control group may be the user's own.
+    # apptainer mounts /sys writable, and a control group may belong to the user.
     system = [runc.Mount(Path("/sys"), "/sys", False), *mounts_below(Path("/sys"), "/sys")]
     mounts = [*system, *container.mounts]
     home = container.environment.get("HOME")
@@ -33,18 +33,18 @@ def command(program: Path, container: runc.Specification) -> list[str | Path]:
         program,
         "--silent",
         "exec",
-        # Its own /dev, processes and variables, and nothing of the home folder.
+        # A private /dev, process list and environment, without the home folder.
         *("--containall", "--no-home", "--pwd", container.workdir),
         *(part for mount in mounts for part in ("--mount", _described(mount))),
         container.root,
-        # It does not let a variable say where that is.
+        # apptainer does not accept HOME as a variable.
         *(("/bin/sh", "-c", _AT_HOME, "sh", home) if home else ()),
         *container.arguments,
     ]
 
 
 def variables(program: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the variables by which it is told those of the container, which then stand in no argument."""
+    """Yield apptainer's variables that set the container's, so that none appears in an argument."""
     prefix = f"{program.name.upper()}ENV_"
     for name, value in environment.items():
         if name != "HOME":
@@ -55,5 +55,5 @@ def _described(mount: runc.Mount) -> str:
     fields = ["type=bind", f"source={mount.source}", f"destination={mount.target}"]
     if not mount.writable:
         fields.append("ro")
-    # A line of comma-separated values, in which a quoted one may hold anything.
+    # apptainer parses this as CSV: quoted values may contain any character.
     return ",".join(f'"{field.replace(chr(34), 2 * chr(34))}"' for field in fields)

@@ -1,13 +1,13 @@
-"""Answers system calls for programs below proot.
+"""A seccomp filter of system calls for programs under proot.
 
-proot rewrites the paths of the calls that it knows. Any other call would reach the host's files, so only
-two kinds are let through: those that proot 5.1 knows, and younger ones that name no file. The others are
-answered with ENOSYS, as by an older kernel, and the C library does without them. So are all calls of
-another architecture (`int 0x80`, x32): proot reads their numbers as those of other calls.
+proot rewrites the paths of the calls that it knows; any other call would reach the host's files. So the
+filter passes two kinds: calls that proot 5.1 knows, and newer calls without a path. It answers the others
+with ENOSYS, as an older kernel does, and the C library falls back. Calls of another architecture
+(`int 0x80`, x32) get ENOSYS too, since proot misreads their numbers.
 
-Landlock limits what is opened, made and removed; this filter limits what Landlock does not: modes, owners,
-times, attributes, and what is named by a number. Some numbers only `judge` can tell; it answers those.
-In builds, what would give files to others or make devices is answered with success, as below runc.
+Landlock limits opening, creating and removing files. The filter limits the rest: modes, owners, times,
+attributes, and processes. Calls that it cannot decide go to `judge`. In builds, calls that change owners or
+make devices do nothing and report success, as with runc.
 Source: linux/seccomp.h, linux/bpf_common.h. Standard library only.
 """
 
@@ -26,12 +26,12 @@ NAME = "the filter of system calls (seccomp) that proot needs"
 
 
 _TERMINAL_AND_FLAGS = (0x5412, 0x541C, 0x40086602, 0x401C5820)
-"""TIOCSTI, TIOCLINUX: input for the user's terminal. FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR: attributes."""
+"""TIOCSTI and TIOCLINUX type into the user's terminal; FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR set flags."""
 _SIGNALLED_BY_IOCTL, _SIGNALLED_BY_FCNTL = (0x8901, 0x8902), (8, 15)
-"""FIOSETOWN, SIOCSPGRP; F_SETOWN, F_SETOWN_EX: who is sent a signal, of any kind, when there is input."""
+"""FIOSETOWN, SIOCSPGRP; F_SETOWN, F_SETOWN_EX: select a process that gets a signal on input."""
 
 _A_PROCESS = {"setpriority": 0, "ioprio_set": 1}
-"""PRIO_PROCESS, IOPRIO_WHO_PROCESS. The others are groups and all that the user runs."""
+"""PRIO_PROCESS, IOPRIO_WHO_PROCESS. Other values select process groups or all processes of a user."""
 
 _DEVICE_KINDS, _FOLDER, _KIND = (0o020000, 0o060000), 0o040000, 0o170000
 
@@ -50,17 +50,16 @@ class _Program(ctypes.Structure):
 
 
 def filter_calls(*, owns_all: bool = False) -> int | None:
-    """Answer calls of this process and of all that it starts; on other machines, do nothing.
+    """Install the filter for this process and its children; do nothing on unsupported architectures.
 
     Args:
-        owns_all: whether it is a build: files have extended attributes, and calls that would give files to
-            others do nothing, with success.
+        owns_all: for builds: allow extended attributes, and ignore changes of owners with success.
 
     Returns:
-        A descriptor where `judge` is asked; None without Landlock, since nothing holds there.
+        A descriptor for `judge`; None without Landlock, where judging would protect nothing.
 
     Raises:
-        OSError: when the kernel refuses.
+        OSError: if the kernel refuses.
     """
     calls = CALLS.get(platform.machine())
     if calls is None:
@@ -84,7 +83,7 @@ def filter_calls(*, owns_all: bool = False) -> int | None:
 
 
 def program(calls: Calls, landlock_version: int, *, owns_all: bool) -> bytes:
-    """Return the filter in the kernel's form."""
+    """Return the filter as BPF instructions."""
     judged = _JUDGED if landlock_version else _ALLOW
     steps = [
         _step(_LOAD_WORD, _ARCHITECTURE_PLACE),
@@ -93,26 +92,28 @@ def program(calls: Calls, landlock_version: int, *, owns_all: bool) -> bytes:
         _step(_LOAD_WORD, _NUMBER_PLACE),
     ]
     for number, error in _answers(calls, landlock_version, owns_all).items():
-        steps += _of(number, _step(_RETURN, _ERROR | error))
+        steps += _for_call(number, _step(_RETURN, _ERROR | error))
     if owns_all:
         for number, argument in calls.nodes.items():
-            steps += _of(number, *_no_devices(argument))
+            steps += _for_call(number, *_ignore_devices(argument))
     if not owns_all:
         by_name, mode = (calls.fchmodat, 2) if calls.chmod == ABSENT else (calls.chmod, 1)
-        steps += _of(by_name, *_not_restored(mode, judged))
+        steps += _for_call(by_name, *_ignore_folder_modes(mode, judged))
     for number in (*calls.changing, *(calls.attributes if owns_all else ())):
-        steps += _of(number, _step(_RETURN, judged))
+        steps += _for_call(number, _step(_RETURN, judged))
     for number in calls.by_process:
-        steps += _of(number, *_own_or(judged, 0))
+        steps += _for_call(number, *_allow_own_process(judged, 0))
     for name, what in _A_PROCESS.items():
-        steps += _of(getattr(calls, name), *_one_of(what), *_own_or(judged, 1))
+        steps += _for_call(
+            getattr(calls, name), *_refuse_others(what), *_allow_own_process(judged, 1)
+        )
     if 0 < landlock_version < landlock.KNOWS_SIGNALS:
         for number in calls.signals:
-            steps += _of(number, _step(_RETURN, _JUDGED))
-        steps += _of(calls.fcntl, *_without(_SIGNALLED_BY_FCNTL))
-    steps += _of(calls.ioctl, *_without((*_TERMINAL_AND_FLAGS, *_SIGNALLED_BY_IOCTL)))
+            steps += _for_call(number, _step(_RETURN, _JUDGED))
+        steps += _for_call(calls.fcntl, *_refuse_commands(_SIGNALLED_BY_FCNTL))
+    steps += _for_call(calls.ioctl, *_refuse_commands((*_TERMINAL_AND_FLAGS, *_SIGNALLED_BY_IOCTL)))
     for number in (*calls.younger, *calls.common):
-        steps += _of(number, _step(_RETURN, _ALLOW))
+        steps += _for_call(number, _step(_RETURN, _ALLOW))
     return b"".join(
         [
             *steps,
@@ -124,25 +125,25 @@ def program(calls: Calls, landlock_version: int, *, owns_all: bool) -> bytes:
 
 
 def _answers(calls: Calls, landlock_version: int, owns_all: bool) -> dict[int, int]:
-    """Return calls by their numbers to the error that answers each."""
+    """Map call numbers to the error that each returns."""
     answers = {**dict.fromkeys(calls.missing, errno.ENOSYS), **dict.fromkeys(calls.giving, 0)}
     if owns_all:
         return {**answers, **dict.fromkeys(calls.becoming, 0)}
-    # As on file systems that have none.
+    # As on file systems without extended attributes.
     answers |= dict.fromkeys(calls.attributes, errno.EOPNOTSUPP)
     if 0 < landlock_version < landlock.KNOWS_TRUNCATE:
-        # Landlock keeps files from being opened to be changed; truncate(2) needs no opening.
+        # This Landlock checks only open(2) for writing; truncate(2) would bypass it.
         answers[calls.truncate] = errno.EACCES
     return answers
 
 
-def _of(number: int, *steps: bytes) -> list[bytes]:
-    """Return steps for one call. They end it, so others come past them with the number still loaded."""
+def _for_call(number: int, *steps: bytes) -> list[bytes]:
+    """Return steps for one call. Other calls skip them, with the number still loaded."""
     return [_step(_JUMP_IF_EQUAL, number, no=len(steps)), *steps]
 
 
-def _own_or(judged: int, argument: int) -> list[bytes]:
-    """Return steps that allow a call of the caller's own process, which is 0."""
+def _allow_own_process(judged: int, argument: int) -> list[bytes]:
+    """Return steps that allow a call for the caller itself (process 0)."""
     return [
         _load(argument),
         _step(_JUMP_IF_EQUAL, 0, no=1),
@@ -151,13 +152,13 @@ def _own_or(judged: int, argument: int) -> list[bytes]:
     ]
 
 
-def _one_of(kind: int) -> list[bytes]:
-    """Return steps that refuse a call that is for more than one process."""
+def _refuse_others(kind: int) -> list[bytes]:
+    """Return steps that refuse a call for more than one process."""
     return [_load(0), _step(_JUMP_IF_EQUAL, kind, yes=1), _step(_RETURN, _ERROR | errno.EPERM)]
 
 
-def _without(commands: Sequence[int]) -> Iterator[bytes]:
-    """Yield steps that refuse a call with such commands."""
+def _refuse_commands(commands: Sequence[int]) -> Iterator[bytes]:
+    """Yield steps that refuse a call with one of these commands."""
     yield _load(1)
     for command in commands:
         yield _step(_JUMP_IF_EQUAL, command, no=1)
@@ -165,10 +166,10 @@ def _without(commands: Sequence[int]) -> Iterator[bytes]:
     yield _step(_RETURN, _ALLOW)
 
 
-def _not_restored(argument: int, judged: int) -> list[bytes]:
-    """Return steps that answer proot's own calls with success by which it gives folders their modes back.
+def _ignore_folder_modes(argument: int, judged: int) -> list[bytes]:
+    """Return steps that ignore proot's calls that restore folder modes, and report success.
 
-    They hold the kind of file, which those of programs do not; half of what `judge` would be asked.
+    Only proot's calls contain the file type. They are half of the calls that `judge` would receive.
     """
     return [
         _load(argument),
@@ -179,8 +180,8 @@ def _not_restored(argument: int, judged: int) -> list[bytes]:
     ]
 
 
-def _no_devices(argument: int) -> list[bytes]:
-    """Return steps that answer a call with success where it would make a device."""
+def _ignore_devices(argument: int) -> list[bytes]:
+    """Return steps that ignore a call that would make a device, and report success."""
     return [
         _load(argument),
         _step(_AND, _KIND),

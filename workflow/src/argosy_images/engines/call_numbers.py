@@ -1,14 +1,14 @@
-"""Numbers of system calls, as the filter for programs below proot needs them.
+"""System call numbers for the filter under proot.
 
-Source: the kernel's tables of system calls, linux/audit.h, and src/syscall of proot 5.1.0. Those of aarch64
-were not tried on such a machine. Standard library only.
+Source: the kernel's system call tables, linux/audit.h, and src/syscall of proot 5.1.0. The aarch64 numbers
+are untested. Standard library only.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 ABSENT = -1
-"""Of calls that an architecture lacks."""
+"""Number of calls that an architecture lacks."""
 
 
 @dataclass(frozen=True)
@@ -16,18 +16,18 @@ class Calls:
     """The numbers of an architecture's system calls.
 
     Args:
-        audit: the architecture's own, of linux/audit.h.
+        audit: the architecture's AUDIT_ARCH constant of linux/audit.h.
         known: the highest number that proot 5.1 knows.
         younger: sched_getattr, getrandom, memfd_create; membarrier, mlock2, copy_file_range, preadv2,
             pwritev2, pkey_mprotect, pkey_alloc, pkey_free; io_pgetevents, rseq.
-        missing: what proot does not translate (quotactl, nfsservctl, lookup_dcookie, fanotify, file
-            handles), and what names things of all the user's programs (memory, semaphores and queues of
-            System V, mq_open, mq_unlink, add_key, request_key, keyctl, kcmp, perf_event_open); unshare,
-            setns.
+        missing: refused calls: those that proot does not translate (quotactl, nfsservctl,
+            lookup_dcookie, fanotify, file handles), those that reach objects of all the user's programs
+            (memory, semaphores and queues of System V, mq_open, mq_unlink, add_key, request_key, keyctl,
+            kcmp, perf_event_open), unshare and setns.
         giving: chown, fchown, lchown, fchownat.
         becoming: setuid, setgid, setreuid, setregid, setgroups, setresuid, setresgid, setfsuid, setfsgid.
         attributes: setxattr, lsetxattr, fsetxattr, removexattr, lremovexattr, fremovexattr, in this order.
-        nodes: mknod and mknodat to the argument that says which kind.
+        nodes: mknod and mknodat, with the index of the argument that has the file type.
         by_process: sched_setparam, sched_setscheduler, sched_setaffinity, sched_setattr, prlimit64.
         signals: kill, tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo.
     """
@@ -59,15 +59,15 @@ class Calls:
 
     @property
     def changing(self) -> tuple[int, ...]:
-        """The calls that change modes and times."""
+        """Return the calls that change modes and times."""
         by_path = (self.chmod, self.fchmodat, self.utime, self.utimes, self.futimesat)
         return tuple(call for call in (self.fchmod, self.utimensat, *by_path) if call != ABSENT)
 
     common: ClassVar = (435, 436, 441, 449, 450, 451, 453, 454, 455, 456, 462)
-    """Of all architectures: clone3, close_range, epoll_pwait2, futex_waitv, set_mempolicy_home_node,
-    cachestat, map_shadow_stack, futex_wake, futex_wait, futex_requeue, mseal. clone3 must be among them: of
-    a child that shares its parent's memory until it starts a program, proot 5.1 believes after clone(2)
-    that it shares the heap for good, and the parent crashes."""
+    """Allowed newer calls of all architectures: clone3, close_range, epoll_pwait2, futex_waitv,
+    set_mempolicy_home_node, cachestat, map_shadow_stack, futex_wake, futex_wait, futex_requeue, mseal.
+    clone3 is required: after clone(2) with shared memory (vfork), proot 5.1 assumes that parent and child
+    share the heap for good, and the parent crashes."""
 
 
 CALLS = {

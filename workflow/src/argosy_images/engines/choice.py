@@ -1,10 +1,10 @@
-"""Chooses the engine of containers by measuring on the host that runs them, since hosts differ.
+"""Choose a container engine by measuring on the host that runs it, since nodes differ.
 
-Compute nodes often allow other things than login nodes. What was measured is written down for all hosts
-that are alike in what decides it, so that a job's many nodes need not each find out again.
+The store keeps each choice for all hosts with the same kernel, settings and programs, so the nodes of a
+job need not measure again.
 
-The class comes first, then speed: an engine that does not isolate is chosen only where none that does works
-on this host. Engines are tried by the host's own shell (`trusted_root`), so no image has a say in it.
+Isolation comes before speed: an engine without isolation is chosen only if no isolating engine works.
+Trials run the host's own shell (`trusted_root`), so no image can influence the choice.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ from argosy_images.store.store import Store
 from argosy_images.tools import Tools
 
 NOTES_VERSION = 5
-"""Version of the notes. Earlier choices were among other engines and do not count."""
+"""Version of the stored choices. Earlier versions chose among other engines and are ignored."""
 
 STARTS = 3
 
@@ -43,10 +43,10 @@ _DECISIVE = (
     "/proc/sys/kernel/unprivileged_userns_clone",
     "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
 )
-"""Settings of the kernel that forbid what the quick engines need."""
+"""Kernel settings that can forbid user namespaces, which the isolating engines need."""
 
-
-_TOLD = 160
+_LONGEST_QUOTED = 160
+"""Characters of an engine's output in a message."""
 _NOT_TO_BE_TRACED = "ptrace(TRACEME): Operation not permitted"
 _TRACING = "run this command without a tracer (strace, a debugger, another proot)"
 
@@ -56,8 +56,8 @@ class Trial:
     """The measurement of an engine on a host.
 
     Args:
-        start_s: median of the times that a shell's start and end take; None when it does not work.
-        calls_s: what `CALLS` system calls take besides; None as well.
+        start_s: median seconds to start and end a shell; None if the engine does not work.
+        calls_s: seconds for `CALLS` system calls; None if the engine does not work.
         said: why it does not work.
     """
 
@@ -70,45 +70,42 @@ class Trial:
 
     @property
     def works(self) -> bool:
-        """Whether a command ran as it should."""
+        """Whether the test command succeeded."""
         return self.start_s is not None
 
     @property
     def isolates(self) -> bool:
-        """Whether programs see and change nothing of the host but what is mounted."""
+        """Whether programs can access only the mounted parts of the host."""
         return self.engine in ISOLATING_ENGINES
 
     @property
     def cost_s(self) -> float:
-        """Seconds for a start and about as many calls as importing PyTorch makes; the lowest wins."""
+        """Seconds for a start and as many calls as importing PyTorch makes; the lowest cost wins."""
         works = self.start_s is not None and self.calls_s is not None
         return (self.start_s or 0) + (self.calls_s or 0) if works else float("inf")
 
 
 _CALLS = f"i=0; while [ $i -lt {Trial.CALLS} ]; do [ -e /etc/passwd ]; i=$((i+1)); done; exit 3"
-"""Asks for a file again and again."""
+"""Looks up one file `CALLS` times."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The engine for a host, and what it was chosen by."""
+    """The engine for a host, and the trials behind the choice."""
 
     engine: str
     trials: tuple[Trial, ...]
 
     @property
     def caution(self) -> str:
-        """One line that names what the engine does not protect; empty if it isolates."""
+        """The missing protection in one line; empty if the engine isolates."""
         return caution(self.engine)
 
 
 def engine_of_host(store: Store) -> str:
-    """Return the engine for this host: what was written down for its like, or else what is measured now.
+    """Return the stored choice for hosts like this one, or measure now.
 
-    A note of an engine that does not isolate counts only as long as none that does works.
-
-    Raises:
-        ArgosyError: as `choose_engine`.
+    A stored engine without isolation is used only while no isolating engine works.
     """
     noted = _noted(store)
     if noted in ISOLATING_ENGINES:
@@ -119,13 +116,13 @@ def engine_of_host(store: Store) -> str:
 
 
 def choose_engine(store: Store, *, every: bool = False) -> Choice:
-    """Measure the engines on this host, choose one and write that down.
+    """Measure the engines on this host, choose one and store the choice.
 
     Args:
-        every: measure those that do not isolate where one works that does, too.
+        every: also measure engines without isolation if an isolating one works.
 
     Raises:
-        ArgosyError: as `best`, and when engines cannot be tried at all.
+        ArgosyError: as `best`, and if no trial can run on this host.
     """
     from argosy_images.engines.trusted_root import trusted_root
 
@@ -142,7 +139,7 @@ def one_starts(store: Store, engines: Sequence[str]) -> bool:
     """Return whether one of these engines starts containers on this host now.
 
     Raises:
-        ArgosyError: when engines cannot be tried at all.
+        ArgosyError: if no trial can run on this host.
     """
     from argosy_images.engines.trusted_root import trusted_root
 
@@ -152,13 +149,13 @@ def one_starts(store: Store, engines: Sequence[str]) -> bool:
 
 
 def best(trials: Sequence[Trial]) -> Trial:
-    """Return the quickest of the isolating engines that work; of the others only where none of those does.
+    """Return the fastest working isolating engine, or else the first working one of the others.
 
-    Of those it is the first: `proot` stops programs at the calls that it asked for alone, which no trial of
-    calls that it has to see would show.
+    `proot` precedes `proot-ptrace` without measurement: it stops programs at fewer calls, but the trial
+    makes only calls at which both stop.
 
     Raises:
-        ArgosyError: when none does, with what each said and what to ask the site for.
+        ArgosyError: if none works, with the output of each and the request to the site.
     """
     working = [trial for trial in trials if trial.works]
     isolating = [trial for trial in working if trial.isolates]
@@ -176,16 +173,16 @@ def best(trials: Sequence[Trial]) -> Trial:
 
 
 def caution(engine: str) -> str:
-    """Return what an engine does not protect from, in one line; empty if it isolates."""
+    """Describe the missing protection of an engine in one line; empty if it isolates."""
     if engine not in UNISOLATED_ENGINES:
         return ""
-    # Imported here: nodes with namespaces have no need of it.
+    # Imported here: nodes with namespaces do not need it.
     from argosy_images.engines import landlock
 
     if landlock.version():
         return (
             f"{engine} does not isolate: programs in the image see your other processes on this host; "
-            "Landlock keeps your files from them (docs/images.md)"
+            "Landlock protects your files (docs/images.md)"
         )
     return (
         f"{engine} does not isolate: programs in the image can read and change every file of yours on "
@@ -194,7 +191,7 @@ def caution(engine: str) -> str:
 
 
 def try_engine(store: Store, root: Path, engine: str) -> Trial:
-    """Return whether a command in `root` gives its exit status and UTF-8 output, and how quickly."""
+    """Time a command in `root`, and check its exit status and UTF-8 output."""
     if not _is_there(store, engine):
         return Trial(engine, said="not installed")
     starts: list[float] = []
@@ -221,7 +218,7 @@ def _is_there(store: Store, engine: str) -> bool:
 def _timed(
     store: Store, root: Path, engine: str, script: str, expected: str
 ) -> tuple[bool, str, float]:
-    """Return whether the script did what it should, what else was printed, and the seconds."""
+    """Return whether the script succeeded, a line of other output, and the seconds it took."""
     output: list[bytes] = []
     inside = Container(root, ["/bin/sh", "-c", script], engine=engine)
     began = time.monotonic()
@@ -233,21 +230,21 @@ def _timed(
 
 
 def _first_words(engine: str, text: str) -> str:
-    """Return what tells most of what an engine printed: of proot the beginning, after which it guesses."""
+    """Shorten an engine's output to its cause: proot's first line, the end of the others' output."""
     if engine in UNISOLATED_ENGINES:
-        return next((line.strip() for line in text.splitlines() if line.strip()), "")[:_TOLD]
-    return without_log_frame(" ".join(text.split()))[-_TOLD:]
+        return next(filter(None, map(str.strip, text.splitlines())), "")[:_LONGEST_QUOTED]
+    return without_log_frame(" ".join(text.split()))[-_LONGEST_QUOTED:]
 
 
 def without_log_frame(line: str) -> str:
-    """Return what an engine said, without the time and the level of its log."""
+    """Return the message of an engine's log line, without time and level."""
     if found := re.search(r'\bmsg="((?:[^"\\]|\\.)*)"', line):
         return found[1].replace('\\"', '"')
     return re.sub(r"^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d)?:? *", "", line)
 
 
 def _noted(store: Store) -> str | None:
-    """Return what was written down for hosts like this one."""
+    """Read the engine stored for hosts like this one; None if there is none."""
     try:
         noted = json.loads(_notes(store).read_text(encoding="utf-8"))
         return str(noted["engine"])
@@ -256,7 +253,7 @@ def _noted(store: Store) -> str | None:
 
 
 def _note(store: Store, choice: Choice) -> None:
-    # Imported here: nobody needs it who finds a note.
+    # Imported here: not needed if a choice is stored.
     from argosy_common.files import write_json
 
     path = _notes(store)
@@ -267,7 +264,7 @@ def _note(store: Store, choice: Choice) -> None:
 
 
 def _notes(store: Store) -> Path:
-    """Return where it is written down for hosts that are like this one."""
+    """Return the file that stores the choice for hosts like this one."""
     programs = [
         *(str(Tools(store).find(engine)) for engine in OWN_ENGINES),
         str(Tools(store).find_proot()),

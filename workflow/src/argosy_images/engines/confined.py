@@ -1,9 +1,9 @@
-"""Runs one command with Landlock, a filter of calls and a judge, and ends all that it has started.
+"""Run one command confined by Landlock, a system call filter and a judge, and kill its children at the end.
 
-The description is a file (see `Confinement`). This process stays outside: it adopts what loses its
-parent, and kills whatever is left when the command has ended, or when the one that started it dies. It
-is started by `command`, without the packages of Python's environment, since every container waits for it.
-Standard library only.
+A file describes the command (`Confinement`). This process stays outside the confinement: it adopts
+orphans, and kills the remaining processes when the command ends or this process's own parent dies.
+`command` starts it without the environment's packages, since every container waits for it. Standard
+library only.
 """
 
 import ctypes
@@ -26,17 +26,17 @@ _SET_PARENT_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36
 _FAILED = 127
 
 STATUS_DESCRIPTOR = 9
-"""Where the command may write its exit status, in digits: it ends then, whatever it has started."""
+"""Descriptor to which the command may write its exit status in digits, which ends it and its children."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True)
 class Confinement:
-    """A command, and what it may reach where the kernel has Landlock.
+    """A command, and the paths that it may access if the kernel has Landlock.
 
     Args:
-        owns_all: whether calls that would give files to other users do nothing, with success.
+        owns_all: ignore changes of owners with success.
     """
 
     command: Sequence[str]
@@ -46,14 +46,14 @@ class Confinement:
     owns_all: bool = False
 
     def write(self, path: Path) -> None:
-        """Write what this process reads; for the user alone, as variables are."""
+        """Write the description to a private file, since variables may be secret."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump(asdict(self), file)
 
 
 def command(description: Path) -> list[str | Path]:
-    """Return what runs the command that is described there, for this process to start."""
+    """Return the command line that runs a described command as a child of this process."""
     source = Path(__file__).parents[2]
     start = (
         f"import sys; sys.path.insert(0, {str(source)!r}); "
@@ -63,28 +63,28 @@ def command(description: Path) -> list[str | Path]:
 
 
 def main(description: str, parent: int) -> NoReturn:
-    """Run the command to its end and leave with its status, or with 128 and the signal that killed it."""
+    """Run the command and exit with its status, or with 128 plus the signal that killed it."""
     confinement = Confinement(**json.loads(Path(description).read_text(encoding="utf-8")))
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _kill_and_leave if number == signal.SIGHUP else signal.SIG_IGN)
     _libc.prctl(_SET_SUBREAPER, 1, 0, 0, 0)
     _libc.prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGHUP), 0, 0, 0)
     if os.getppid() != parent:
-        # It was killed before this process asked to be told.
+        # The parent died before prctl took effect.
         os._exit(128 + signal.SIGHUP)
-    said, tells = os.pipe()
+    status_reader, status_writer = os.pipe()
     here, there = socket.socketpair()
     child = os.fork()
     if child == 0:
-        os.dup2(tells, STATUS_DESCRIPTOR)
+        os.dup2(status_writer, STATUS_DESCRIPTOR)
         _become(confinement, there)
-    os.close(tells)
+    os.close(status_writer)
     there.close()
     _, listeners, _, _ = socket.recv_fds(here, 1, 1)
     for listener in listeners:
         asked = _judge(listener, confinement, child)
         threading.Thread(target=asked.serve, daemon=True).start()
-    status = _status_of(child, said)
+    status = _status_of(child, status_reader)
     _kill_all()
     os._exit(status)
 
@@ -100,13 +100,13 @@ def _judge(listener: int, confinement: Confinement, proot: int) -> judge.Judge:
 
 
 def _become(confinement: Confinement, there: socket.socket) -> NoReturn:
-    """Be the command, in what it is confined to; send what its calls are judged by."""
+    """Confine this process, send the judge's descriptor to the parent, and execute the command."""
     try:
         for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
-        # proot that is killed leaves what it has traced running, and no longer sees to its paths.
+        # The children of a killed proot run on, and their paths are paths of the host.
         _libc.prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
-        # Builds move files between folders.
+        # Builds move files between folders, which the first Landlock forbids.
         if landlock.version() >= (landlock.KNOWS_MOVES if confinement.owns_all else 1):
             landlock.restrict(confinement.readable, confinement.writable)
         listener = call_filter.filter_calls(owns_all=confinement.owns_all)
@@ -120,33 +120,31 @@ def _become(confinement: Confinement, there: socket.socket) -> NoReturn:
     os._exit(_FAILED)
 
 
-def _status_of(child: int, said: int) -> int:
-    """Wait for what the command says of its status, or for its end where it says nothing.
-
-    What has lost its parent is ours to wait for, too.
-    """
-    woken, wakes = os.pipe2(os.O_NONBLOCK)
-    signal.set_wakeup_fd(wakes)
+def _status_of(child: int, reader: int) -> int:
+    """Wait until the command reports its status or ends; reap orphans meanwhile."""
+    wakeup_reader, wakeup_writer = os.pipe2(os.O_NONBLOCK)
+    signal.set_wakeup_fd(wakeup_writer)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     status: int | None = None
     while status is None:
         # Reap children that ended before the signal.
         for ended, code in _ended():
             status = code if ended == child else status
-        ready, _, _ = select.select([said, woken], [], [], 0 if status is not None else None)
-        if woken in ready:
-            os.read(woken, 64)
-        if said in ready and (text := os.read(said, 16)):
-            # Whatever else stands there is the program's doing.
+        timeout_s = None if status is None else 0
+        ready, _, _ = select.select([reader, wakeup_reader], [], [], timeout_s)
+        if wakeup_reader in ready:
+            os.read(wakeup_reader, 64)
+        if reader in ready and (text := os.read(reader, 16)):
+            # The program itself may have written anything else.
             return int(text) if text.strip().isdigit() else _FAILED
-        if said in ready and status is None:
+        if reader in ready and status is None:
             # Pipe closed: the child can report nothing more.
             status = _code(os.waitpid(child, 0)[1])
     return status
 
 
 def _ended() -> Iterator[tuple[int, int]]:
-    """Yield the children that have ended, and their status as a shell gives it."""
+    """Reap ended children; yield their process ids and their statuses as a shell reports them."""
     with suppress(ChildProcessError):
         while (found := os.waitpid(-1, os.WNOHANG))[0]:
             yield found[0], _code(found[1])
@@ -163,7 +161,7 @@ def _kill_and_leave(number: int, frame: object) -> NoReturn:
 
 
 def _kill_all() -> None:
-    """Kill all that descends from this process, until there is nothing: a child may just have forked."""
+    """Kill all descendants of this process, repeatedly, since a child may have forked meanwhile."""
     while below := judge.below():
         for process in below:
             with suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Runs one command in one container, from a frozen root file system on disk."""
+"""Run one command in a container whose root is a frozen tree."""
 
 import fcntl
 import os
@@ -19,12 +19,7 @@ from typing import TYPE_CHECKING
 
 from argosy_common.errors import ArgosyError, plain
 from argosy_images.engines.invocation import invocation, is_ours, subfolder
-from argosy_images.engines.models import (
-    HOST_FILES,
-    OWN_ENGINES,
-    Container,
-    Outcome,
-)
+from argosy_images.engines.models import HOST_FILES, OWN_ENGINES, Container, Outcome
 from argosy_images.engines.mount_points import with_mount_points
 from argosy_images.store.scratch import private_folder
 from argosy_images.store.store import Store
@@ -34,23 +29,13 @@ if TYPE_CHECKING:
 
 
 def run(store: Store, container: Container, on_output: Callable[[bytes], None]) -> Outcome:
-    """Run the container to its end and give its output, stdout and stderr together, to `on_output`.
+    """Run the container to its end and pass its stdout and stderr, merged, to `on_output`.
 
-    SIGTERM and SIGINT to this process end the container: its first process is asked to end and
-    killed after its patience and a few seconds (see `process_tree`). Nothing remains on disk or in the
-    process table.
+    SIGTERM, SIGINT and SIGHUP to this process end the container: its first process gets SIGTERM, and
+    SIGKILL after `patience_s` and `STOP_GRACE_S`. No files or processes remain.
     """
-    with private_folder() as (folder, lock):
-        container = with_mount_points(container, folder)
-        _check_container(container)
-        _make_workdir(container, folder)
-        _copy_host_files(subfolder(folder, "guest"))
-        for path in container.files:
-            shutil.copyfile(path, folder / "guest" / path.name)
-        for name, text in container.secrets.items():
-            write_private(folder / "guest" / name, text)
-        held = replace(container, held=[*container.held, lock])
-        process, terminal = _start_engine(store, held, folder)
+    with _prepared(container) as (ready, folder):
+        process, terminal = _start_engine(store, ready, folder)
         began = folder / "guest" / "began"
         with ended_with_us(process, container.patience_s) as asked_to_end:
             _relay(terminal, _plain_until(began, on_output))
@@ -62,33 +47,41 @@ def run(store: Store, container: Container, on_output: Callable[[bytes], None]) 
 
 
 def attach(store: Store, container: Container) -> int:
-    """Run the container with the input, output and terminal of this process; its exit status.
-
-    Raises:
-        ArgosyError: as `run`.
-    """
-    with private_folder() as (folder, lock):
-        container = with_mount_points(container, folder)
-        _check_container(container)
-        _make_workdir(container, folder)
-        _copy_host_files(subfolder(folder, "guest"))
-        engine = invocation(store, replace(container, attached=True), folder)
+    """Run the container on this process's terminal, input and output; return its exit status."""
+    with _prepared(replace(container, attached=True)) as (ready, folder):
+        engine = invocation(store, ready, folder)
         process = subprocess.Popen(
             engine.command,
             cwd=subfolder(folder, "cwd"),
             env=engine.environment,
-            pass_fds=[*container.held, lock],
+            pass_fds=ready.held,
         )
         while True:
             try:
                 return process.wait()
             except KeyboardInterrupt:
-                # It is for what runs inside, which has had it, too.
+                # Ctrl-C is for the program inside, which received it too.
                 continue
 
 
+@contextmanager
+def _prepared(container: Container) -> Iterator[tuple[Container, Path]]:
+    """Check the container; yield it with its mount points, and the private folder that they need."""
+    with private_folder() as (folder, lock):
+        container = with_mount_points(container, folder)
+        _check_container(container)
+        _make_workdir(container, folder)
+        guest = subfolder(folder, "guest")
+        _copy_host_files(guest)
+        for path in container.files:
+            shutil.copyfile(path, guest / path.name)
+        for name, text in container.secrets.items():
+            write_private(guest / name, text)
+        yield replace(container, held=[*container.held, lock]), folder
+
+
 def write_private(path: Path, text: str) -> None:
-    """Write a new file that nobody else may read, whatever the umask is."""
+    """Write a new file that only the user can read, with any umask."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
@@ -114,9 +107,9 @@ def _check_container(container: Container) -> None:
 
 
 def _make_workdir(container: Container, folder: Path) -> None:
-    """Make the working directory where it lies in the container's own /tmp; elsewhere it has to be there.
+    """Make a working directory below the container's private /tmp; elsewhere it must exist.
 
-    Engines would make it in the image, refuse it without a reason or start somewhere else.
+    Engines would make it in the image, fail without a reason, or start in another folder.
     """
     if container.workdir == "/":
         return
@@ -129,15 +122,15 @@ def _make_workdir(container: Container, folder: Path) -> None:
         top not in ("dev", "proc", "sys") and not _host_path(container, container.workdir).is_dir()
     ):
         raise ArgosyError(
-            f"{container.workdir}: this is the image's WORKDIR, and there is no such folder",
+            f"{container.workdir}: the image's WORKDIR does not exist",
             "remove mounts over it; if an earlier version froze the image, remove it with "
             "`argosy image prune` and build or import it again",
         )
 
 
 def _resolved(container: Container, path: str) -> str:
-    """Return where a path of the image leads to, its links followed."""
-    # Imported where an image starts: commands that only ask about engines do without.
+    """Resolve the symbolic links of a path within the image."""
+    # Imported here: commands that only list engines do not need it.
     from argosy_images.rootfs.rooted import Root
 
     with Root(container.root) as tree:
@@ -145,7 +138,7 @@ def _resolved(container: Container, path: str) -> str:
 
 
 def _host_path(container: Container, path: str) -> Path:
-    """Return where the host has what is seen at `path`: in what is mounted there, or in the image."""
+    """Return the host's path of a container path, in a mount or in the image."""
     resolved = _resolved(container, path)
     for each in (path, resolved):
         above = [bind for bind in container.binds if each.startswith(f"{bind.target}/")]
@@ -155,7 +148,7 @@ def _host_path(container: Container, path: str) -> Path:
 
 
 def _copy_host_files(guest: Path) -> None:
-    """Name resolution as on the host; images hold links to these copies (see freeze)."""
+    """Copy the host's name resolution files; images link to the copies (see `freeze`)."""
     for name in HOST_FILES:
         source = Path("/etc") / name
         if source.is_file():
@@ -166,7 +159,7 @@ def _start_engine(
     store: Store, container: Container, folder: Path
 ) -> tuple[subprocess.Popen[bytes], int]:
     terminal, inner = pty.openpty()
-    # The container has a terminal of its own that turns \n into \r\n; this one must not add to it.
+    # The container's own terminal already turns \n into \r\n; this one must not do it again.
     tty.setraw(inner)
     try:
         engine = invocation(store, container, folder)
@@ -179,23 +172,24 @@ def _start_engine(
             stderr=inner,
             start_new_session=True,
             pass_fds=container.held,
-            # Were this process killed, the terminal would hang up on the container and end it.
-            # Two system calls, so other threads are no danger to it.
-            preexec_fn=_be_hung_up_on,  # noqa: PLW1509
+            # If this process is killed, its terminal hangs up and ends the container.
+            # Two system calls only, so other threads cannot interfere.
+            preexec_fn=_take_terminal,  # noqa: PLW1509
         )
     finally:
         os.close(inner)
     return process, terminal
 
 
-def _be_hung_up_on() -> None:
-    # Below nohup it would be ignored, here and in all that is started from here.
+def _take_terminal() -> None:
+    """Make standard input the controlling terminal, and let its hangup end this process."""
+    # nohup ignores the signal in all child processes.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def _plain_until(began: Path, on_output: Callable[[bytes], None]) -> Callable[[bytes], None]:
-    """Give on what comes, without codes for terminals as long as it comes from the engine itself."""
+    """Forward output to `on_output`; remove terminal codes until the command begins."""
 
     def take(data: bytes) -> None:
         if not began.exists():
@@ -206,12 +200,12 @@ def _plain_until(began: Path, on_output: Callable[[bytes], None]) -> Callable[[b
 
 
 def _relay(terminal: int, on_output: Callable[[bytes], None]) -> None:
-    """Pass output on until the last process that holds the terminal has ended."""
+    """Forward output until the last process on the terminal has ended."""
     try:
         while True:
             try:
                 data = os.read(terminal, 1 << 16)
-            except OSError:  # Linux says EIO, not end of file, when the other side is gone.
+            except OSError:  # Linux reports EIO, not end of file, when the other side is closed.
                 return
             if not data:
                 return
@@ -221,7 +215,7 @@ def _relay(terminal: int, on_output: Callable[[bytes], None]) -> None:
 
 
 def _reported_status(path: Path) -> int | None:
-    """Return what the first process noted; the container may have put anything in its place."""
+    """Read the exit status that the first process wrote; the container may have replaced the file."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         descriptor = os.open(path, flags)
@@ -233,21 +227,21 @@ def _reported_status(path: Path) -> int | None:
 
 
 STOP_GRACE_S = 6.0
-"""From asking a container to end until it is killed; a cancelled run must be gone within 10 s."""
+"""Seconds from SIGTERM to SIGKILL; a cancelled run must end within 10 s."""
 
 REPEAT_S = 2.0
-"""Signals so soon after the first are the same one: a scheduler sends it to every process of a job, and
-some pass it on besides."""
+"""Signals within these seconds count as one: a scheduler signals every process of a job, and some of
+them forward the signal."""
 
 
 @contextmanager
 def ended_with_us(
     process: subprocess.Popen[bytes], patience_s: float = 0.0
 ) -> Iterator[threading.Event]:
-    """End the container when this process is asked to end, or leaves with an exception.
+    """End the container if this process gets SIGTERM, SIGINT or SIGHUP, or the block raises.
 
-    What runs inside gets `patience_s` besides the usual grace, unless this process is asked once more.
-    Gives an event that is set when it was asked.
+    The first signal gives the container `patience_s` plus the usual grace, a second one only the grace.
+    Yields an event that the first signal sets.
     """
     asked = threading.Event()
     first: float | None = None
@@ -277,7 +271,7 @@ def ended_with_us(
         if process.poll() is None:
             end_container(process.pid)
             process.wait()
-        # The engine may have ended before all that was around it.
+        # The engine may have ended before its helper processes.
         for thread in ending:
             thread.join()
         for number, handler in previous.items():
@@ -285,8 +279,8 @@ def ended_with_us(
 
 
 def end_container(engine_pid: int, grace_s: float = STOP_GRACE_S) -> None:
-    """Ask the container to end, and kill it and all around it after `grace_s` seconds."""
-    # Imported now: every node waits for a container to start, and psutil has no part in that.
+    """Send SIGTERM to the container; after `grace_s` seconds kill it and its helper processes."""
+    # Imported here: no start of a container should wait for it.
     import psutil
 
     try:
@@ -304,7 +298,7 @@ def end_container(engine_pid: int, grace_s: float = STOP_GRACE_S) -> None:
 
 
 def _first_processes(family: "list[psutil.Process]") -> "list[psutil.Process]":
-    """Return the container's first process, just below the runtime; without one, all but the engine."""
+    """Return the first process of the container, a child of runc or crun; else all but the engine."""
     import psutil
 
     runtimes, first = set(), []

@@ -1,7 +1,6 @@
-"""How each engine is told of a container.
+"""Command lines of each engine for a container.
 
-runc, crun and proot are started by Argosy itself, which is quicker than by udocker and shows the root file
-system read-only.
+Argosy starts runc, crun and proot directly: faster than by udocker, and with a read-only root.
 """
 
 import json
@@ -23,10 +22,9 @@ from argosy_images.engines.runc import mount_flags, mounts_below
 from argosy_images.store.store import Store
 from argosy_images.tools import Tools
 
-# The first process of the container. Its two streams become one, since runc carries two in no certain
-# order. It passes on what asks for an end, which a first process would
-# otherwise ignore, and writes the status itself, which an engine may lose. It opens
-# that file before the command can put a FIFO in its place.
+# The first process of the container. It merges stdout and stderr, since runc does not keep their order.
+# It forwards signals, which a first process ignores by default, and writes the exit status, since
+# engines lose it. It opens the status file first, before the command could replace it with a FIFO.
 _FIRST_PROCESS = """
 exec 2>&1 3> /run/argosy/status
 : > /run/argosy/began
@@ -43,17 +41,17 @@ exit "$status"
 
 @dataclass(frozen=True)
 class Invocation:
-    """The command of an engine, and its own environment, which is not the container's."""
+    """An engine's command line and environment; the container's environment is separate."""
 
     command: list[str | Path]
     environment: Mapping[str, str]
 
 
 def invocation(store: Store, container: Container, folder: Path) -> Invocation:
-    """Return how the container's engine is started; `folder` is private and takes what engines read.
+    """Return the command line of the container's engine; engines read their files from `folder`.
 
     Raises:
-        ArgosyError: when the engine is missing.
+        ArgosyError: if the engine is missing.
     """
     if container.engine in OWN_ENGINES:
         return _by_runc(store, container, folder)
@@ -63,7 +61,7 @@ def invocation(store: Store, container: Container, folder: Path) -> Invocation:
 
 
 def is_ours(bind: Bind) -> bool:
-    """Return whether it goes into the folder that every container is given, not into the image's."""
+    """Return whether the mount goes below GUEST_DIR, which every container has."""
     return bind.target.startswith(f"{GUEST_DIR}/")
 
 
@@ -76,7 +74,7 @@ def _by_runc(store: Store, container: Container, folder: Path) -> Invocation:
         mounts=[*specification.mounts, *_shields(specification.root, container.binds)],
     )
     (bundle / "config.json").write_text(json.dumps(specification.content()), encoding="utf-8")
-    # The first process of these namespaces is killed with unshare, and takes all others along.
+    # unshare's death kills the first process of these namespaces, and so all others.
     command = [
         *("unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child"),
         *("--mount-proc", "--propagation", "slave"),
@@ -86,7 +84,7 @@ def _by_runc(store: Store, container: Container, folder: Path) -> Invocation:
 
 
 def _by_proot(store: Store, container: Container, folder: Path) -> Invocation:
-    # Imported here: each node waits for what it loads, from a file system that all share.
+    # Imported here: each node waits for the modules it loads from the shared file system.
     from argosy_images.engines import proot
 
     command = proot.command(
@@ -123,7 +121,7 @@ def _program(store: Store, name: str) -> Path:
 
 def _specification(container: Container, folder: Path) -> runc.Specification:
     return runc.Specification(
-        # runc takes no way by symbolic links, such as a store on a larger disk.
+        # runc refuses a root path with symbolic links, such as a store on a larger disk.
         container.root.resolve(),
         _arguments(container),
         container.environment,
@@ -155,7 +153,7 @@ def _volumes(container: Container, folder: Path) -> list[Bind]:
 
 
 def _mounts(bind: Bind) -> Iterator[runc.Mount]:
-    """Yield runc's mounts of a folder. `ro` is of one mount: what is mounted below would stay writable."""
+    """Yield runc's mounts of a folder. `ro` covers one mount only, so mounts below it are added."""
     source = bind.source.absolute()
     yield runc.Mount(source, bind.target, bind.writable, mount_flags(source))
     if not bind.writable:
@@ -163,10 +161,10 @@ def _mounts(bind: Bind) -> Iterator[runc.Mount]:
 
 
 def _shields(root: Path, binds: Sequence[Bind]) -> Iterator[runc.Mount]:
-    """Yield what keeps the image read-only where it lies below a folder that is mounted.
+    """Yield mounts that keep the image read-only if a mounted folder contains it.
 
-    runc mounts it upon itself first, so that it can be written to until all else is mounted, and a folder
-    is mounted with all that is mounted below it.
+    runc first mounts the image upon itself, writable until all other mounts are done. A mount of a folder
+    above it includes that writable mount.
     """
     for bind in binds:
         source = bind.source.resolve()
@@ -176,7 +174,7 @@ def _shields(root: Path, binds: Sequence[Bind]) -> Iterator[runc.Mount]:
 
 
 def subfolder(folder: Path, name: str) -> Path:
-    """Return a folder below another, made where it is missing."""
+    """Return a subfolder; make it if missing."""
     path = folder / name
     path.mkdir(exist_ok=True)
     return path

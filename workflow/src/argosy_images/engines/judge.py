@@ -1,9 +1,8 @@
-"""Judges system calls of confined programs that a filter cannot decide.
+"""Decide system calls of confined programs that the filter cannot decide (seccomp_unotify(2)).
 
-The kernel holds the caller until it has an answer (seccomp_unotify(2)). A call for another process is
-allowed where that is the container's own; the caller then makes it, since nobody can change its registers.
-Modes, times and attributes of files are changed here: another thread of the caller may exchange a path, or
-what a descriptor stands for, as soon as it was looked at.
+The kernel stops the caller until it gets an answer. A call for another process continues if that process
+belongs to the container. Modes, times and attributes are changed here instead of by the caller: another
+thread of the caller could replace a path or descriptor between check and call.
 Source: linux/seccomp.h. Standard library only.
 """
 
@@ -24,7 +23,7 @@ from argosy_images.engines.call_numbers import CALLS
 _HERE, _NO_FOLLOW, _NOW = -100, 0x100, 0x3FFFFFFF
 """AT_FDCWD, AT_SYMLINK_NOFOLLOW, UTIME_NOW."""
 _TIMES = struct.Struct("=4q")
-"""Times of access and of change, each in seconds and nanoseconds."""
+"""Access and modification time, each in seconds and nanoseconds."""
 _LONGEST_PATH, _LONGEST_NAME, _LONGEST_VALUE = 4096, 256, 65536
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -34,16 +33,16 @@ _SET, _SET_LINK, _SET_OPEN, _REMOVE, _REMOVE_LINK, _REMOVE_OPEN = _calls.attribu
 
 @dataclass(frozen=True)
 class Change:
-    """A change that a program asks for.
+    """A requested change of a file: of its mode, its times, or one extended attribute.
 
     Args:
-        path: of the file; empty where it is open.
-        descriptor: of the file, where it is open.
-        follows: whether a symbolic link stands for what it leads to.
-        mode: to set, if any.
-        times: to set, as `_TIMES` has them, if any.
-        attribute: to set or to remove, if any.
-        value: of the attribute; None where it is removed.
+        path: the file's path; empty for an open file.
+        descriptor: the open file's descriptor in the calling process.
+        follows: follow a symbolic link.
+        times: as in `_TIMES`.
+        attribute: the name of the attribute.
+        value: the attribute's new value; None removes it.
+        flags: flags of setxattr(2).
     """
 
     path: str
@@ -57,14 +56,14 @@ class Change:
 
     @property
     def is_now(self) -> bool:
-        """Whether the times are the call's own, as programs ask that make a file if it is missing."""
+        """Whether both times are the current time, as touch(1) requests."""
         return bool(self.times) and self.times[1] == self.times[3] == _NOW
 
     def apply(self, path: str, modes: int) -> None:
-        """Change the file that `path` leads to; of a mode, the bits `modes`.
+        """Apply the change to the file at `path`; set only the mode bits in `modes`.
 
         Raises:
-            OSError: as the call.
+            OSError: as the system call.
         """
         if self.mode is not None:
             Path(path).chmod(self.mode & modes)
@@ -78,10 +77,10 @@ class Change:
 
 
 def change_of(caller: int, call: int, arguments: Sequence[int]) -> Change:
-    """Read what a call of `Calls.changing` or `Calls.attributes` asks for.
+    """Read the change that a call of `Calls.changing` or `Calls.attributes` requests.
 
     Raises:
-        OSError: EFAULT, ENAMETOOLONG, with which the call fails.
+        OSError: the error to return to the caller, for example EFAULT.
     """
     memory = Memory(caller)
     first, second, third, fourth, fifth, _ = arguments
@@ -90,7 +89,7 @@ def change_of(caller: int, call: int, arguments: Sequence[int]) -> Change:
     elif call in (_calls.fchmod, _SET_OPEN, _REMOVE_OPEN):
         path, descriptor = "", ctypes.c_int(first).value
     else:
-        # Without a path it is of the descriptor.
+        # A null path means the descriptor itself.
         path = memory.path(second) if second else ""
         descriptor = ctypes.c_int(first).value
     if call in _calls.attributes:
@@ -126,15 +125,15 @@ def _times(memory: "Memory", call: int, address: int) -> Sequence[int]:
 
 @dataclass(frozen=True)
 class Memory:
-    """The memory of a process."""
+    """Reads the memory of another process."""
 
     process: int
 
     def text(self, address: int, longest: int) -> str:
-        """Return a text that ends with a zero byte.
+        """Read a text that ends with a zero byte.
 
         Raises:
-            OSError: EFAULT or ENAMETOOLONG where there is none.
+            OSError: EFAULT if unreadable, ENAMETOOLONG if no zero byte is found.
         """
         text, end, _ = self._read_memory(address, longest).partition(b"\0")
         if not end:
@@ -142,21 +141,17 @@ class Memory:
         return os.fsdecode(text)
 
     def path(self, address: int) -> str:
-        """Return a path that is not empty.
-
-        Raises:
-            OSError: as `text`, and ENOENT.
-        """
+        """Read a path as `text` does; raise OSError ENOENT if it is empty."""
         found = self.text(address, _LONGEST_PATH)
         if not found:
             raise OSError(errno.ENOENT, "an empty path")
         return found
 
     def content(self, address: int, size: int) -> bytes:
-        """Return so many bytes.
+        """Read `size` bytes.
 
         Raises:
-            OSError: EFAULT where there are fewer.
+            OSError: EFAULT if fewer are readable.
         """
         found = self._read_memory(address, size)
         if len(found) < size:
@@ -174,10 +169,10 @@ class Memory:
 
 
 def is_ours(number: int) -> bool:
-    """Return whether a process, or the process of a thread, descends from this one.
+    """Return whether a process, or the process of a thread, descends from this process.
 
     Raises:
-        ProcessLookupError: when it is not there.
+        ProcessLookupError: if it does not exist.
     """
     while number > 1 and (number := parent(number)) != os.getpid():
         pass
@@ -185,21 +180,21 @@ def is_ours(number: int) -> bool:
 
 
 def parent(number: int) -> int:
-    """Return the parent of a process.
+    """Return the parent's process id.
 
     Raises:
-        ProcessLookupError: when it is not there.
+        ProcessLookupError: if the process does not exist.
     """
     try:
         text = Path(f"/proc/{number}/stat").read_text(errors="replace")
     except FileNotFoundError:
         raise ProcessLookupError(errno.ESRCH, "no such process") from None
-    # Behind the program's name, which may hold anything.
+    # The field follows the program's name, which may contain parentheses.
     return int(text.rpartition(")")[2].split()[1])
 
 
 def below() -> list[int]:
-    """Return the processes that descend from this one, those to be waited for among them."""
+    """Return all descendants of this process, including zombies."""
     found: list[int] = []
     parents = dict(_parents())
     level = {os.getpid()}
@@ -209,10 +204,14 @@ def below() -> list[int]:
 
 
 def signal_group(group: int, signal: int) -> None:
-    """Send a signal to those of a group of processes that are the container's."""
+    """Send a signal to the container's processes of a process group.
+
+    Raises:
+        PermissionError: if the group has none.
+    """
     members = [process for process in below() if _group(process) == group]
     if not members:
-        raise PermissionError(errno.EPERM, "none is the container's")
+        raise PermissionError(errno.EPERM, "no process of the container is in this group")
     for process in members:
         with suppress(ProcessLookupError):
             os.kill(process, signal)
@@ -231,26 +230,26 @@ def _parents() -> Iterator[tuple[int, int]]:
                 yield int(place.name), parent(int(place.name))
 
 
-_ASKED, _ANSWER = struct.Struct("=QIIiIQ6Q"), struct.Struct("=QqiI")
+_REQUEST, _RESPONSE = struct.Struct("=QIIiIQ6Q"), struct.Struct("=QqiI")
 _RECEIVE, _SEND, _SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082104
-_GO_ON, _WAKES_AT_ONCE = 1, 1
-"""The second since Linux 6.6: proot, which asks 80,000 times while PyTorch is imported, then waits less."""
+_CONTINUE, _SYNC_WAKE_UP = 1, 1
+"""SECCOMP_USER_NOTIF_FLAG_CONTINUE, and, since Linux 6.6, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP. The latter
+shortens 80,000 waits of proot while PyTorch is imported."""
 
 _BY_NAME = (_calls.chmod, _calls.fchmodat)
 
 
 @dataclass(frozen=True)
 class Judge:
-    """Answers for one container, whose processes descend from this one.
+    """Answers the calls of one container, whose processes descend from this process.
 
     Args:
-        listener: where the kernel asks.
-        passed_over: a process whose changes of modes by name do nothing, with success: proot, which gives
-            itself all rights to each folder on a path.
-        readable: what programs of the container see and may not change, without symbolic links.
-        writable: what they may change.
-        modes: the bits of modes that they may set. A program that changes its user would give the user's
-            rights to others of the host.
+        listener: the descriptor on which the kernel sends the calls.
+        passed_over: proot's process id. Its mode changes by name do nothing and report success, since it
+            changes the mode of each folder on a path.
+        readable: paths that the container may read only, without symbolic links.
+        writable: paths that the container may change, without symbolic links.
+        modes: mode bits that programs may set. A setuid program would give others the user's rights.
     """
 
     listener: int
@@ -260,18 +259,18 @@ class Judge:
     modes: int
 
     def serve(self) -> None:
-        """Answer until nobody is left to ask."""
+        """Answer calls until the container's last process has ended."""
         with suppress(OSError):
-            fcntl.ioctl(self.listener, _SET_FLAGS, _WAKES_AT_ONCE)
+            fcntl.ioctl(self.listener, _SET_FLAGS, _SYNC_WAKE_UP)
         left = select.poll()
         left.register(self.listener, select.POLLIN)
         while True:
-            asked = bytearray(_ASKED.size)
+            asked = bytearray(_REQUEST.size)
             try:
                 fcntl.ioctl(self.listener, _RECEIVE, asked)
-                fcntl.ioctl(self.listener, _SEND, self._answer(*_ASKED.unpack(asked)))
+                fcntl.ioctl(self.listener, _SEND, self._answer(*_REQUEST.unpack(asked)))
             except OSError:
-                # Whoever asked was killed meanwhile, or was the last.
+                # The caller was killed meanwhile, or was the last process.
                 if any(event & select.POLLHUP for _, event in left.poll(0)):
                     return
 
@@ -279,28 +278,28 @@ class Judge:
         self, asked: int, caller: int, _: int, call: int, _audit: int, _at: int, *arguments: int
     ) -> bytes:
         if caller == self.passed_over and call in _BY_NAME:
-            return _ANSWER.pack(asked, 0, 0, 0)
+            return _RESPONSE.pack(asked, 0, 0, 0)
         error, flags = 0, 0
         try:
             if call in (*_calls.changing, *_calls.attributes):
                 self._change(caller, change_of(caller, call, arguments))
-            elif _may_go_on(caller, call, arguments):
-                flags = _GO_ON
+            elif _may_continue(caller, call, arguments):
+                flags = _CONTINUE
         except OSError as problem:
             error = -(problem.errno or errno.EPERM)
         except (ValueError, ArithmeticError, struct.error):
             error = -errno.EINVAL
-        return _ANSWER.pack(asked, 0, error, flags)
+        return _RESPONSE.pack(asked, 0, error, flags)
 
     def _change(self, caller: int, change: Change) -> None:
-        """Change a file where the container may.
+        """Apply a change if the container may write to the file.
 
         Raises:
-            OSError: with the error that the call fails with.
+            OSError: the error to return to the caller.
         """
         if change.path and not _lies_in(change.path, (*self.writable, *self.readable)):
-            # A proot with a filter of its own has not rewritten it yet; a hostile program names a path of
-            # the host. Neither is changed, with success, but for those that make a file if that fails.
+            # A proot with its own filter has not rewritten the path yet, or a hostile program names a path
+            # of the host. Ignore the call with success; but touch(1) needs an error to create the file.
             if change.is_now:
                 raise PermissionError(errno.EACCES, "not a path of this container")
             return
@@ -324,11 +323,11 @@ def _lies_in(path: str, places: Sequence[str]) -> bool:
     return any(path == place or path.startswith(f"{place}/") for place in places)
 
 
-def _may_go_on(caller: int, call: int, arguments: Sequence[int]) -> bool:
-    """Return whether the caller makes a call for a process itself; False where it is done.
+def _may_continue(caller: int, call: int, arguments: Sequence[int]) -> bool:
+    """Return whether the kernel should continue a call for a process; False if it is done here.
 
     Raises:
-        OSError: with the error that the call fails with.
+        OSError: the error to return to the caller.
     """
     first, second = (ctypes.c_int(each).value for each in arguments[:2])
     if call == _calls.kill and first <= 0:

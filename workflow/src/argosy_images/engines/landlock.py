@@ -1,6 +1,6 @@
-"""Landlock, by which Linux lets a process give up access to files, for itself and all that it starts.
+"""Landlock: a process drops access to files, for itself and its children, without privileges.
 
-Needs no privilege and no namespaces; in Linux since 5.13, where the site has not left it out.
+Available since Linux 5.13, unless the site's kernel omits it.
 Source: linux/landlock.h and https://docs.kernel.org/userspace-api/landlock.html. Standard library only.
 """
 
@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterable
 from contextlib import suppress
 
-# On all of Linux's architectures but Alpha.
+# The numbers on all architectures except Alpha.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _ASK_VERSION = 1
 _PATH_BENEATH = 1
@@ -23,10 +23,10 @@ _READ = EXECUTE | READ_FILE | READ_DIR
 _OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEVICE
 
 _RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
-"""Version of Landlock to how many of the rights on files it knows, the lowest bits."""
+"""Landlock version to the number of file rights that it supports, from the lowest bit."""
 
 KNOWS_MOVES = 2
-"""Before that nothing confined can move a file to another folder."""
+"""Earlier versions forbid moves of files between folders."""
 KNOWS_TRUNCATE = 3
 KNOWS_SIGNALS = 6
 _SIGNALS_AND_SOCKETS = 0b11
@@ -35,26 +35,26 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def version() -> int:
-    """Return the version of Landlock that this kernel offers; 0 where there is none."""
+    """Return the kernel's Landlock version; 0 if it has none."""
     with suppress(OSError):
         return _call(_CREATE_RULESET, None, ctypes.c_size_t(0), _ASK_VERSION)
     return 0
 
 
 def restrict(readable: Iterable[str], writable: Iterable[str]) -> None:
-    """Let this process, and all that it starts, reach these files and folders alone, for good.
+    """Restrict this process and its children permanently to these files and folders.
 
-    What is readable may be executed, too. No process outside can be traced or, from version 6 on, sent a
-    signal; nor are sockets with abstract names of such processes reached. Modes, owners and times are not
-    protected. Paths that are missing count for nothing.
+    Readable files may also be executed. Processes outside cannot be traced; from version 6 on they can
+    neither be signalled nor reached by abstract sockets. Modes, owners and times are not protected.
+    Missing paths are ignored.
 
     Raises:
-        OSError: when this kernel has no Landlock, or refuses.
+        OSError: if the kernel lacks Landlock, or refuses.
     """
     offered = version()
     rights = (1 << max(bits for since, bits in _RIGHTS.items() if since <= max(offered, 1))) - 1
     scoped = _SIGNALS_AND_SOCKETS if offered >= KNOWS_SIGNALS else 0
-    # handled_access_fs, handled_access_net, scoped: earlier kernels know the first alone.
+    # handled_access_fs, handled_access_net, scoped; earlier kernels accept only the first.
     attributes = struct.pack("=QQQ", rights, 0, scoped)[: 24 if scoped else 8]
     rules = _call(
         _CREATE_RULESET,
@@ -73,7 +73,7 @@ def restrict(readable: Iterable[str], writable: Iterable[str]) -> None:
 
 
 def forbid_new_privileges() -> None:
-    """Let no program that this process starts have more rights, by setuid say."""
+    """Forbid programs of this process to gain privileges, for example by setuid."""
     if _libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_NO_NEW_PRIVS)")
 

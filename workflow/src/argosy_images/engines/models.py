@@ -5,40 +5,37 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""PATH of images that set none, as in Docker and podman."""
+"""Default PATH, as in Docker and podman."""
 
 DEFAULT_ENVIRONMENT = {"PATH": DEFAULT_PATH, "LANG": "C.UTF-8", "HOME": "/tmp"}
-"""Variables of images that set none; a frozen image has no writable home."""
+"""Default variables of images. A frozen image has no writable home."""
 
 GUEST_DIR = "/run/argosy"
-"""Mounted from a private folder of the host in every container; never part of an image."""
+"""Mount of a private host folder in every container; never part of an image."""
 
 HOST_FILES = ("resolv.conf", "hosts")
-"""Files of the host's /etc that a container sees as they are when it starts."""
+"""Files of the host's /etc that are copied into each container at its start."""
 
 OWN_ENGINES = ("runc", "crun")
-"""Programs that read the same description of a container."""
+"""Engines that read an OCI runtime specification."""
 
 APPTAINER = "apptainer"
-"""The site's own, where it has one."""
+"""The host's apptainer or singularity."""
 
 ISOLATING_ENGINES = (*OWN_ENGINES, APPTAINER)
-"""Their programs see the image, the mounts and no other process, and cannot write to read-only mounts."""
+"""Engines whose programs see only the image, the mounts and their own processes."""
 
 TRACING_PROOT = "proot-ptrace"
 UNISOLATED_ENGINES = ("proot", TRACING_PROOT)
-"""For hosts without user namespaces: see `proot`. Their programs are ordinary processes of the user and
-see the others; Landlock limits the files they reach, where the kernel has it."""
+"""Engines for hosts without user namespaces. Their programs are ordinary processes and see the user's
+other processes; Landlock limits their access to files if the kernel has it."""
 
 ENGINES = (*ISOLATING_ENGINES, *UNISOLATED_ENGINES)
 
 
 @dataclass(frozen=True)
 class Bind:
-    """A folder or file of the host, seen in the container at `target`.
-
-    What runs inside may write to it only where that is said: see `ISOLATING_ENGINES`.
-    """
+    """A folder or file of the host, mounted at `target`; proot without Landlock ignores `writable`."""
 
     source: Path
     target: str
@@ -47,15 +44,16 @@ class Bind:
 
 @dataclass(frozen=True)
 class Container:
-    """A command to run in the frozen `root`, which stays unchanged; `engine` is one of `ENGINES`.
+    """A command to run in the frozen tree `root`, which is read-only.
 
-    `files` of the host are copied into `GUEST_DIR`.
-    `secrets` are texts that lie there by their names, for the program to take away: unlike variables
-    they are then nowhere to be seen.
-    `held` are descriptors that stay open until the container has ended, whatever becomes of us.
-    `patience_s` is how long the command may take to end by itself once it was asked to.
-    `as_user`: the command has the ids of this process, or may take them; by default it is root.
-    `attached`: it has the input, output and terminal of this process (`container.attach`).
+    Args:
+        files: host files to copy into `GUEST_DIR`.
+        secrets: texts by the name of their file in `GUEST_DIR`; the program reads and deletes the files.
+        engine: one of `ENGINES`.
+        held: descriptors that stay open until the container ends, even if this process is killed.
+        patience_s: seconds that the command may take to end after SIGTERM.
+        as_user: the command has this process's ids, or can take them; by default it is root.
+        attached: use the terminal, input and output of this process (`container.attach`).
     """
 
     root: Path
@@ -74,9 +72,11 @@ class Container:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the command ended: its own exit status, or None when it was killed or never started.
+    """The result of a container.
 
-    `failed_to_start`: the container came to nothing, and not because anybody ended it.
+    Args:
+        status: the command's exit status; None if it was killed or never started.
+        failed_to_start: the container did not start, although no signal ended it.
     """
 
     status: int | None

@@ -1,8 +1,8 @@
-"""Mount points that an image lacks.
+"""Add mount points that an image lacks, without changing the image.
 
-Engines would make them in the image, which nobody may change, or refuse them. So the folder in which one
-is missing is covered by a private one, which has it, beside links to the image's own entries. Those are
-mounted once more elsewhere, before they are covered.
+Engines would create them in the image, or fail. Instead a private folder covers the image's folder that
+lacks a mount point. It contains the mount point, and links to the covered folder's entries. The covered
+folder is also mounted at another path.
 """
 
 import stat
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from argosy_images.rootfs.rooted import Root
 
 Names = tuple[str, ...]
-"""A path of the image, its links followed."""
+"""A path of the image without symbolic links."""
 _OF_EACH_CONTAINER = ("dev", "proc", "run", "sys", "tmp")
 
 
 def with_mount_points(container: Container, folder: Path) -> Container:
-    """Return the container with mounts that give its binds a place; `folder` is private.
+    """Return the container with added mounts for missing mount points; `folder` is private.
 
-    A bind whose place lies directly in `/`, or in another bind, is left as it is.
+    Mount points directly in `/` or inside another bind are not added.
     """
-    # Imported where an image starts: commands that only ask about engines do without.
+    # Imported here: commands that only list engines do not need it.
     from argosy_images.rootfs.rooted import Root
 
     if not container.root.is_dir():
@@ -54,7 +54,7 @@ def with_mount_points(container: Container, folder: Path) -> Container:
 
 
 def _own_places(container: Container) -> Iterator[Bind]:
-    """Yield the binds whose places are in the image, and in no other bind."""
+    """Yield the binds whose mount points are in the image, and in no other bind."""
     for bind in container.binds:
         others = (other.target for other in container.binds if other is not bind)
         if not is_ours(bind) and not any(bind.target.startswith(f"{each}/") for each in others):
@@ -62,7 +62,7 @@ def _own_places(container: Container) -> Iterator[Bind]:
 
 
 def _above_missing(tree: "Root", names: Names) -> Names:
-    """Return the folder of the image in which a place is missing; none if it is there, or nothing helps."""
+    """Return the deepest existing folder above a missing mount point; empty if none has to be covered."""
     if not names or names[0] in _OF_EACH_CONTAINER or tree.status_of(names):
         return ()
     for depth in range(len(names) - 1, 0, -1):
@@ -72,11 +72,12 @@ def _above_missing(tree: "Root", names: Names) -> Names:
 
 
 def _cover(image: Path, seen: str, cover: Path, places: Mapping[Names, bool]) -> None:
-    """Make places in `cover`, beside links to what the image's folder has, which is mounted at `seen`.
+    """Fill `cover` with mount points, and with links to the image's entries.
 
     Args:
-        image: the folder, which may be missing.
-        places: their paths in it, and whether each is of a folder.
+        image: the covered folder of the image; may be missing.
+        seen: the path at which the container has the covered folder.
+        places: paths of mount points in the folder, and whether each is a folder.
     """
     inner: defaultdict[str, dict[Names, bool]] = defaultdict(dict)
     for (name, *rest), is_folder in places.items():

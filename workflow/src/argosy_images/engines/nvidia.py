@@ -1,10 +1,9 @@
-"""Makes the host's NVIDIA driver visible in containers.
+"""Mount the host's NVIDIA driver into containers.
 
-What a program needs of the driver has to be of exactly the version that the host's kernel runs, so no
-image can hold it. It is copied into the store once for each version, on the first node that has it, and
-mounted into containers from there. What belongs to it is what the host says: every library in the
-linker's cache, or beside one of those, whose name ends in the driver's version. A list of names, such as
-udocker's, falls behind each new driver.
+Driver libraries must match the host's kernel module exactly, so images cannot contain them. The first node
+with a driver version copies it into the store, and containers mount the copy. The driver's libraries are
+all whose name ends in its version, in the linker's cache or in the same folders; a fixed list of names,
+such as udocker's, would miss those of newer drivers.
 """
 
 import importlib.util
@@ -24,10 +23,10 @@ from argosy_images.engines.models import GUEST_DIR, Bind
 from argosy_images.store.store import Store
 
 DRIVER_DIR = f"{GUEST_DIR}/driver"
-"""Folder of the driver's libraries in a container; its programs are in `bin` below."""
+"""The container's folder of driver libraries; programs are in its `bin`."""
 
 NVML_VARIABLE = "ARGOSY_NVML"
-"""Tells the agent where NVML's Python module is."""
+"""Variable with the path of NVML's Python module, for the agent."""
 
 PROGRAMS = ("nvidia-smi", "nvidia-debugdump")
 
@@ -38,7 +37,7 @@ _CACHED = re.compile(r"^\s*\S+ \(.*\) => (/.+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Host:
-    """The places where a host describes its driver."""
+    """The host's files and folders of its driver."""
 
     version_file: Path = Path("/proc/driver/nvidia/version")
     linker_cache: Sequence[str] = ("ldconfig", "-p")
@@ -46,10 +45,10 @@ class Host:
 
 
 def driver_version(host: Host) -> str | None:
-    """Return the version of the kernel's module, such as `570.86.15`; None on a host without one.
+    """Return the version of the loaded kernel module, such as `570.86.15`; None without a driver.
 
     Raises:
-        ArgosyError: when the host says it in a way that is not known.
+        ArgosyError: if the version file has an unknown format.
     """
     try:
         text = host.version_file.read_text(encoding="utf-8")
@@ -62,11 +61,10 @@ def driver_version(host: Host) -> str | None:
 
 
 def driver_mount(store: Store, host: Host = Host()) -> Bind | None:
-    """Return the driver's folder, and where it goes in a container; None on a host without a driver.
+    """Return the mount of the driver's copy in the store, copied if missing; None without a driver.
 
     Raises:
-        ArgosyError: when the host has the driver's module and none of its libraries, or they cannot be
-            copied into the store.
+        ArgosyError: if the driver's libraries are missing, or cannot be copied into the store.
     """
     version = driver_version(host)
     if version is None:
@@ -75,7 +73,7 @@ def driver_mount(store: Store, host: Host = Host()) -> Bind | None:
     if not folder.is_dir():
         if not store.is_writable:
             raise store.read_only(
-                f"NVIDIA's driver {version} has to be copied into it from this node"
+                f"NVIDIA's driver {version} must be copied into it from this node"
             )
         with store.locked(f"driver-{version}"):
             if not folder.is_dir():
@@ -84,15 +82,15 @@ def driver_mount(store: Store, host: Host = Host()) -> Bind | None:
 
 
 def nvml_module() -> Path | None:
-    """NVML's Python module, one file, as it is installed beside Argosy; None where it is not."""
+    """Return NVML's Python module (one file) from Argosy's environment; None if it is not installed."""
     spec = importlib.util.find_spec("pynvml")
     path = Path(spec.origin) if spec and spec.origin else None
-    # Another package of that name is a folder. A run goes on without either.
+    # Another package of that name is a folder. A run works without NVML.
     return path if path and path.name == "pynvml.py" and os.access(path, os.R_OK) else None
 
 
 def with_driver(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables by which programs find the driver, whatever the image sets."""
+    """Add the driver's folders to the image's PATH and LD_LIBRARY_PATH."""
     libraries = [DRIVER_DIR, *filter(None, [environment.get("LD_LIBRARY_PATH")])]
     return {
         **environment,
@@ -102,12 +100,13 @@ def with_driver(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _copy_driver(host: Host, version: str, target: Path) -> None:
-    """Make the driver's folder, whole or not at all."""
+    """Copy the driver into `target`, atomically."""
     libraries = sorted(set(_libraries(host, version)))
     if not any(path.name.startswith("libcuda.so") for path in libraries):
         raise ArgosyError(
-            f"{host.version_file}: the kernel runs NVIDIA's driver {version}, and its libcuda.so is not "
-            "in the linker's cache (ldconfig -p): ask the site for the driver's libraries"
+            f"{host.version_file}: the kernel runs NVIDIA's driver {version}, but its libcuda.so is not in "
+            "the linker's cache (ldconfig -p)",
+            "ask the site for the driver's libraries",
         )
     making = target.with_name(f".making-{version}")
     remove_tree(making)
@@ -117,9 +116,11 @@ def _copy_driver(host: Host, version: str, target: Path) -> None:
             shutil.copyfile(path, making / path.name)
             for name in _other_names(path):
                 (making / name).symlink_to(path.name)
-        for program in _programs([*host.programs, *_program_folders(libraries)]):
+        # A driver with its own prefix has its programs beside the libraries' folders.
+        prefixed = sorted({path.parent.with_name("bin") for path in libraries})
+        for program in _programs([*host.programs, *prefixed]):
             shutil.copyfile(program, making / "bin" / program.name)
-            # Not the host's mode: nvidia-modprobe is setuid, and here it would be the user's own.
+            # The host's mode may include setuid, which would give others the user's rights.
             (making / "bin" / program.name).chmod(0o755)
         making.rename(target)
     except OSError as problem:
@@ -130,7 +131,7 @@ def _copy_driver(host: Host, version: str, target: Path) -> None:
 
 
 def _libraries(host: Host, version: str) -> Iterator[Path]:
-    """Yield the driver's libraries for this machine's own architecture, by their full names."""
+    """Yield the driver's libraries for this machine's architecture."""
     program = shutil.which(host.linker_cache[0], path="/sbin:/usr/sbin:/bin:/usr/bin") or "ldconfig"
     command = [program, *host.linker_cache[1:]]
     cache = subprocess.run(command, capture_output=True, text=True, check=False).stdout
@@ -138,25 +139,20 @@ def _libraries(host: Host, version: str) -> Iterator[Path]:
     found = {Path(name).resolve() for name in bits}
     folders = {path.parent for path in found if path.name.endswith(f".so.{version}")}
     for folder in folders:
-        # Some are in no cache, since programs ask for them by their full names.
+        # Libraries that programs open by full path are missing in the cache.
         yield from (path for path in folder.glob(f"*.so.{version}") if path.is_file())
 
 
 def _other_names(library: Path) -> Iterator[str]:
-    """Yield the links beside a library that lead to it, such as libcuda.so.1."""
+    """Yield the names of links to a library in its folder, such as libcuda.so.1."""
     stem = library.name.partition(".so")[0]
     for path in library.parent.glob(f"{stem}.so*"):
         if path.is_symlink() and path.resolve() == library:
             yield path.name
 
 
-def _program_folders(libraries: Sequence[Path]) -> list[Path]:
-    """Return where an installation of a prefix of its own has the programs of its libraries."""
-    return sorted({path.parent.with_name("bin") for path in libraries})
-
-
 def _programs(folders: Sequence[Path]) -> Iterator[Path]:
-    """Yield each of the programs; a script that starts one elsewhere would find nothing in a container."""
+    """Yield the driver's programs. Wrapper scripts are skipped: their target is missing in containers."""
     for name in PROGRAMS:
         found = (folder / name for folder in folders if _is_binary(folder / name))
         yield from itertools.islice(found, 1)

@@ -1,10 +1,9 @@
-"""Containers by proot, for hosts that allow no user namespaces.
+"""Run containers with proot, for hosts that forbid user namespaces.
 
-proot traces a program and rewrites the paths of its system calls. Of old releases, such as Debian 12's
-5.1.0, three faults are kept away from users: they do not know calls that are younger (`call_filter`), what
-they have traced goes on when they are killed (`confined`), and they show the host's files and those of the
-image writable (`landlock`, where the kernel has it). udocker passes `-k`, with which 5.1.0 breaks fstat(2);
-here it is left out.
+proot traces a program and rewrites the paths of its system calls. Three faults of old releases, such as
+Debian 12's 5.1.0, are worked around: they miss newer system calls (`call_filter`), they leave traced
+programs running when killed (`confined`), and they mount everything writable (`landlock`, if the kernel
+has it). udocker's option `-k` is omitted: with 5.1.0 it breaks fstat(2).
 """
 
 import os
@@ -12,7 +11,7 @@ import platform
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +23,7 @@ from argosy_images.store.store import Store
 from argosy_images.tools import Tools
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-"""Devices of the host that every container sees. /dev/pts holds the user's other terminals."""
+"""Host devices of every container. /dev/pts is left out: it has the user's other terminals."""
 
 _LINKS = {"fd": "fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
 """Links from /dev into /proc/self."""
@@ -39,8 +38,8 @@ _PROGRAM_FILES = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache")
 _LINKERS = "LD_"
 
 _LOADER_WAIT_S = 10.0
-# proot goes on until the last of its processes has ended, and its status is that one's: so the command's
-# is told here. Signals are for the command; a shell that ignored them would have it ignore them, too.
+# proot runs until its last process ends and returns the status of that process, so this script reports the
+# command's status. It traps signals without ignoring them: the command would inherit ignored signals.
 _COMMAND = """
 trap : TERM HUP INT
 while [ "$1" != -- ]; do export "$1"; shift; done
@@ -52,7 +51,7 @@ echo $? >&9
 
 @dataclass(frozen=True)
 class Program:
-    """proot, the small program by which it loads others, and where unpacked libraries of it lie."""
+    """proot, the folders of its own libraries, and its loader, which starts the traced programs."""
 
     path: Path
     libraries: Sequence[Path]
@@ -65,12 +64,13 @@ def command(
     """Return the command that runs the container; `folder` is empty and private.
 
     Args:
-        traces_all: every system call stops the program, and not only those that proot asked for; some
-            kernels and releases of proot do not go together otherwise.
+        traces_all: stop programs at every system call, instead of only at those that proot needs; some
+            combinations of kernel and proot require it.
 
     Raises:
-        ArgosyError: when a path cannot be mounted.
+        ArgosyError: if a path cannot be mounted.
     """
+    variables = container.environment
     scratch = folder / "scratch"
     scratch.mkdir()
     mounts = [
@@ -95,9 +95,9 @@ def command(
             *_wrapped(container),
         ],
         environment={
-            # Memory of System V, and of another container's processes, is refused; UCX would give up.
+            # System V memory and other containers' memory are refused; UCX would fail.
             "UCX_TLS": "^mm,cma",
-            **_without_linkers_variables(container.environment),
+            **{name: value for name, value in variables.items() if not name.startswith(_LINKERS)},
             "PROOT_LOADER": str(program.loader),
             "PROOT_TMP_DIR": str(scratch),
             **({"PROOT_NO_SECCOMP": "1"} if traces_all else {}),
@@ -108,7 +108,7 @@ def command(
             *map(str, (program.path, program.loader, *program.libraries)),
         ],
         writable=[*writable, str(scratch)],
-        # Where a build makes the files of an image, none of them is another user's.
+        # Only builds write to the root; they need changes of owners to succeed.
         owns_all=container.writable,
     )
     description = folder / "confined.json"
@@ -117,15 +117,13 @@ def command(
 
 
 def ready(store: Store, folder: Path) -> Program:
-    """Return proot, with the program by which it loads others, which it carries within itself.
-
-    By itself it would write that to the host's /tmp, and run it from there, each time.
+    """Return proot with its loader extracted, which proot would otherwise write to /tmp at each start.
 
     Args:
-        folder: private; where the loader goes when the store cannot take it.
+        folder: private; gets the loader if the store cannot hold it.
 
     Raises:
-        ArgosyError: when proot is missing or does not run, or there is no place for its loader.
+        ArgosyError: if proot is missing or does not run, or no folder can hold its loader.
     """
     program = find(store)
     return replace(program, loader=_loader(store, program, folder))
@@ -135,7 +133,7 @@ def find(store: Store) -> Program:
     """Return proot without its loader.
 
     Raises:
-        ArgosyError: when it is missing.
+        ArgosyError: if proot is missing.
     """
     path = Tools(store).find_proot()
     if path is None:
@@ -172,8 +170,8 @@ def _may_run_from(place: Path) -> bool:
 
 
 def _loader_of(program: Program) -> bytes:
-    """Return the loader's content: it is what the kernel executes while proot runs something else."""
-    # Imported here: once for a store.
+    """Extract the loader: it is the executable of a program that proot runs."""
+    # Imported here: needed once for a store.
     import psutil
 
     cat = shutil.which("cat", path=os.defpath) or "/bin/cat"
@@ -204,12 +202,12 @@ def _loader_of(program: Program) -> bytes:
         process.kill()
         said = process.stderr.read().decode(errors="replace")
         process.stderr.close()
-    why = next(iter(plain(said).strip().splitlines()), "it says nothing")
+    why = next(iter(plain(said).strip().splitlines()), "it prints no error")
     raise ArgosyError(f"{program.path} does not run here: {why}")
 
 
 def started(program: Program) -> list[str]:
-    """Return how proot is called. Were its libraries named by a variable, its container would see that."""
+    """Return proot's command line. A variable for its libraries would be visible in the container."""
     dynamic_loader = _DYNAMIC_LOADERS.get(platform.machine(), "")
     if not program.libraries or not Path(dynamic_loader).exists():
         return [str(program.path)]
@@ -220,9 +218,9 @@ def started(program: Program) -> list[str]:
 def _devices(
     folder: Path, mounts: Sequence[runc.Mount], terminals: Sequence[str]
 ) -> Iterator[runc.Mount]:
-    """Yield a /dev of the container's own, and the host's devices that it is to have.
+    """Yield mounts of a private /dev and of the host's devices in it.
 
-    proot binds to names that are there, so the folder has one for each device and mount.
+    proot needs existing mount points, so the folder has one for each device and mount.
     """
     own = folder / "dev"
     (own / "shm").mkdir(parents=True)
@@ -249,7 +247,7 @@ def _make_place(path: Path, is_folder: bool) -> None:
 
 
 def _with_sources(mounts: Sequence[runc.Mount], folder: Path) -> Iterator[runc.Mount]:
-    """Yield the mounts; those in memory have a folder of this disk instead."""
+    """Yield the mounts, with folders on disk instead of those in memory."""
     for number, mount in enumerate(mounts):
         source = mount.source
         if source is None:
@@ -260,9 +258,9 @@ def _with_sources(mounts: Sequence[runc.Mount], folder: Path) -> Iterator[runc.M
 
 
 def _wrapped(container: runc.Specification) -> list[str]:
-    """Return the command, with its status told and its variables for the dynamic linker set.
+    """Wrap the command in `_COMMAND`, which also sets the dynamic linker's variables, hidden from proot.
 
-    proot itself must not see those. An image without a shell has neither.
+    Images without a shell get the bare command.
     """
     if not os.path.lexists(inside(container.root, "/bin/sh")):
         return list(container.arguments)
@@ -272,7 +270,3 @@ def _wrapped(container: runc.Specification) -> list[str]:
         if name.startswith(_LINKERS)
     ]
     return ["/bin/sh", "-c", _COMMAND, "sh", *variables, "--", *container.arguments]
-
-
-def _without_linkers_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if not name.startswith(_LINKERS)}

@@ -1,7 +1,7 @@
-"""The description of a container for runc: https://github.com/opencontainers/runtime-spec/blob/main/config.md.
+"""Runtime specifications for runc: https://github.com/opencontainers/runtime-spec/blob/main/config.md.
 
-runc always runs inside of namespaces that were made for it, in which the user's own id is root's and the
-only one. So no container needs a user namespace of its own, and all of it ends with those namespaces.
+runc runs inside namespaces made before it, in which the user's id is mapped to root. So containers need
+no user namespace of their own, and all their processes end with those namespaces.
 """
 
 import errno
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 DEVICES = ("nvidia*", "nvidia-caps", "dri", "kfd", "infiniband", "hfi1*", "cxi*")
-"""Accelerators and fast networks, as far as the host has them and lets the user open them."""
+"""Devices of accelerators and fast networks, as patterns below /dev."""
 
 SYSTEM_MOUNTS: Sequence[dict[str, Any]] = (
     {"destination": "/proc", "type": "proc", "source": "proc"},
@@ -47,25 +47,24 @@ MASKED_PATHS = (
 READONLY_PATHS = (
     *("/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"),
 )
-"""Paths that Docker and podman also keep from containers, if the host has them."""
+"""Paths that Docker and podman protect too."""
 
 ARCHITECTURES = {
     "x86_64": ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"],
     "aarch64": ["SCMP_ARCH_AARCH64", "SCMP_ARCH_ARM"],
     "ppc64le": ["SCMP_ARCH_PPC64LE"],
 }
-"""Architectures whose programs a machine runs, as system call filters name them."""
+"""Architectures of the programs that a machine can run, as in seccomp filters."""
 
 _MODE_OF = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2}
-"""Calls that set modes to the argument that has the mode."""
+"""Calls that set modes, and the index of their mode argument."""
 
 
 def no_setuid() -> dict[str, Any]:
-    """Return the filter of system calls for runs: no program becomes one that changes its user.
+    """Return the seccomp filter for runs, which forbids setuid modes.
 
-    On the host it would belong to the user, whose rights others would have by it. All else is allowed, as
-    outside. Kernels before 5.16 make programs slower below any filter
-    (https://docs.kernel.org/userspace-api/spec_ctrl.html): on those there is none.
+    On the host a setuid program would give others the user's rights. Kernels before 5.16 slow down filtered
+    programs (https://docs.kernel.org/userspace-api/spec_ctrl.html), so they get no filter.
     """
     if [int(part) for part in re.findall(r"\d+", platform.release())[:2]] < [5, 16]:
         return {}
@@ -94,9 +93,12 @@ def no_setuid() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Mount:
-    """A file or folder of this host, seen at `target`; without a source, an empty one in memory.
+    """A mount of a host file or folder, or of an empty folder in memory.
 
-    `flags` are more options of mount(8), such as nosuid. `alone`: without what is mounted below the source.
+    Args:
+        source: the host's path; None for a folder in memory.
+        flags: further options of mount(8), such as nosuid.
+        alone: leave out mounts below the source.
     """
 
     source: Path | None
@@ -106,7 +108,7 @@ class Mount:
     alone: bool = False
 
     def described(self) -> dict[str, Any]:
-        """Return the mount as runc reads it."""
+        """Return the mount in runc's format."""
         if self.source is None:
             options = ["mode=1777"]
             return {
@@ -129,13 +131,13 @@ class Mount:
 
 @dataclass(frozen=True)
 class Specification:
-    """One container.
+    """The specification of one container.
 
     Args:
-        capabilities: what its root may do beyond what the user may.
+        capabilities: capabilities of the container's root.
         seccomp: a system call filter.
-        shows_root: whether proot shows the user's ids as root's; runc always does.
-        terminal: whether it has a terminal of its own, which runc joins to ours.
+        shows_root: let proot show the user's ids as root's; runc always does.
+        terminal: give the container a terminal, which runc connects to this process's.
     """
 
     root: Path
@@ -180,9 +182,9 @@ class Specification:
 
 
 def _sys_mounts() -> Iterator[dict[str, Any]]:
-    """Yield the host's /sys and the mounts below it: runc makes the uppermost alone read-only.
+    """Yield read-only mounts of the host's /sys and of each mount below it: runc protects only the first.
 
-    Control groups may be the user's own, and whoever writes there can end all programs in them.
+    A control group may belong to the user; a program that writes there can end all programs of the group.
     """
     options = ["rbind", "nosuid", "noexec", "nodev", "ro"]
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
@@ -192,19 +194,15 @@ def _sys_mounts() -> Iterator[dict[str, Any]]:
 
 
 def devices() -> Iterator[Mount]:
-    """Yield the host's devices that programs compute with."""
+    """Yield mounts of the host's `DEVICES`."""
     for pattern in DEVICES:
         for path in sorted(Path("/dev").glob(pattern)):
             yield Mount(path, str(path))
 
 
 def command(program: Path, folder: Path) -> list[str | Path]:
-    """Return the command that runs the container of `folder`, where the program's state goes as well.
-
-    Args:
-        program: runc or crun.
-    """
-    # A job's control groups are its scheduler's; crun alone would want some of its own.
+    """Return the command line of runc or crun for the bundle in `folder`, which also gets their state."""
+    # The scheduler manages a job's control groups; only crun would create its own.
     options = ["--cgroup-manager=disabled"] if program.name == "crun" else []
     return [
         program,
@@ -222,16 +220,16 @@ _TABLE = Path("/proc/self/mountinfo")
 
 
 def mount_flags(source: Path) -> list[str]:
-    """Return the options of a folder's mount: no setuid programs, no devices.
+    """Return mount options that forbid setuid programs and devices.
 
-    Where the host forbids to run programs from there, an unprivileged mount has to forbid it too.
+    An unprivileged mount must keep the host's noexec.
     """
     forbids = os.statvfs(source).f_flag & os.ST_NOEXEC
     return ["nosuid", "nodev", *(["noexec"] if forbids else [])]
 
 
 def mounts_below(source: Path, target: str) -> Iterator[Mount]:
-    """Yield what is mounted below a folder of the host, read-only, as seen below `target`."""
+    """Yield read-only copies, below `target`, of all mounts below a host folder."""
     for line in _TABLE.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         place = Path(_unescaped(line.split()[4]))
         if source in place.parents and place.is_dir():
@@ -240,5 +238,5 @@ def mounts_below(source: Path, target: str) -> Iterator[Mount]:
 
 
 def _unescaped(path: str) -> str:
-    """Return a path of the table, where white space stands as \\040."""
+    """Decode a path of mountinfo, which writes white space as \\040."""
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), path)

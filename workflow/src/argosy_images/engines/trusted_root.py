@@ -1,7 +1,6 @@
-"""A small root file system of the host's own shell, by which engines are tried.
+"""A small root file system with the host's own shell, for trials of engines.
 
-An image's shell may do whatever it likes, and an engine that does not isolate would let it. So no image
-takes part in finding out which engines work, and none can sway what is chosen.
+Engines under trial may not isolate, so an image's shell could do harm or influence the choice.
 """
 
 import os
@@ -25,15 +24,15 @@ SHELL = Path("/bin/sh")
 MEMORY = Path("/dev/shm")
 
 _LIBRARY = re.compile(r"^\s*(?:\S+ => )?(/\S+)(?: \(0x[0-9a-f]+\))?$", re.MULTILINE)
-"""`libc.so.6 => /lib/libc.so.6 (0x…)` and `/lib64/ld-linux-x86-64.so.2 (0x…)`, of glibc and of musl."""
+"""Matches `libc.so.6 => /lib/libc.so.6 (0x…)` and `/lib64/ld-linux-x86-64.so.2 (0x…)`."""
 
 
 @contextmanager
 def trusted_root(store: Store) -> Iterator[Path]:
-    """Make a frozen tree with /bin/sh, /etc/passwd and nothing else, gone afterwards.
+    """Make a temporary frozen tree with only /bin/sh and /etc/passwd.
 
     Raises:
-        ArgosyError: when this host has no shell, or no folder from which programs may be started.
+        ArgosyError: if the host has no shell, or no folder that allows programs.
     """
     if not SHELL.exists():
         raise ArgosyError(f"{SHELL}: this host lacks this shell, so engines cannot be tested")
@@ -61,11 +60,11 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _libraries(program: Path) -> list[str]:
-    """Return the files that a program is started with, its loader among them; none if it needs none."""
+    """Return the shared libraries and the loader of a program; empty if it is static."""
     ldd = shutil.which("ldd")
     if ldd is None:
         return []
-    # Without the user's variables, which may name other libraries.
+    # The user's variables may select other libraries.
     done = subprocess.run(
         [ldd, program], env={"PATH": os.defpath}, capture_output=True, text=True, errors="replace"
     )
@@ -73,7 +72,7 @@ def _libraries(program: Path) -> list[str]:
 
 
 def _writable_place(store: Store) -> Path:
-    """Return a folder from which programs may be started: some sites forbid that for /tmp, or the store."""
+    """Return a folder that allows programs: some sites mount /tmp or the store with noexec."""
     with suppress(OSError):
         store.engines.mkdir(exist_ok=True, parents=True, mode=0o700)
     places = (Path(tempfile.gettempdir()), store.engines, MEMORY)

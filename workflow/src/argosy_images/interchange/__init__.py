@@ -1,1 +1,1 @@
-"""Images to and from other tools: archives written, and archives of strangers unpacked safely."""
+"""Export images to other tools, and import their archives, which are untrusted."""

@@ -1,10 +1,9 @@
-"""Writes an image as one file that other tools read: an OCI archive that is a Docker archive as well.
+"""Export an image as one file that is both an OCI archive and a Docker archive.
 
-Its configuration is the one that our digest is of, so podman and docker call the image by that digest.
-Layers are plain tars. So a layer's blob has the diff_id for its name and is proved right while it is
-written, and nobody waits for gzip, which takes a minute for each two gigabytes; whoever wants the file
-small compresses it as a whole. `manifest.json` is for tools that do not know OCI, such as udocker and
-docker before 25. The same image gives the same file.
+The image's digest is that of its configuration, so podman and docker show the same digest. Layers are
+uncompressed tars: their blobs are named by diff_id, verified while they are written, and take no time for
+gzip (a minute for 2 GB). Users may compress the file as a whole. `manifest.json` is for tools without OCI
+support, such as udocker and docker before 25. The same image always gives the same file.
 """
 
 import hashlib
@@ -36,10 +35,10 @@ _CHUNK = 1 << 20
 
 
 def export_image(store: Store, lock: ImageLock, target: Path) -> int:
-    """Write the image to `target`, which is there whole or as it was; the size of the file.
+    """Write the image to `target` atomically; return the file's size in bytes.
 
     Raises:
-        ArgosyError: when a layer is not in the store any more, or is not what it was.
+        ArgosyError: if a layer is missing in the store, or has changed.
     """
     diff_ids = [step.diff_id for step in lock.steps if step.diff_id]
     layers = find_layers(store, lock)
@@ -83,12 +82,12 @@ def _describe(
 
 
 class _Archive:
-    """A tar under way. Times and owners in it are always the same."""
+    """A tar being written, with constant times and owners."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
         self._layers: dict[str, dict[str, Any]] = {}
-        # Folders that are not in the tar skopeo would try to give to root.
+        # skopeo would try to create missing folders as root's.
         for name in ("blobs", "blobs/sha256"):
             stream.write(_header(name, 0, tarfile.DIRTYPE, 0o755))
 
@@ -103,7 +102,7 @@ class _Archive:
         return {"mediaType": kind, "digest": digest, "size": len(content)}
 
     def add_layer(self, key: str, diff: Path, cached: CachedStep) -> dict[str, Any]:
-        """Write the layer's tar, whose length is known only afterwards."""
+        """Write the layer's tar, then its length into the header."""
         assert cached.diff_id
         if cached.diff_id in self._layers:
             return self._layers[cached.diff_id]
@@ -136,7 +135,7 @@ class _Archive:
 
 
 def _header(name: str, size: int, kind: bytes = tarfile.REGTYPE, mode: int = 0o644) -> bytes:
-    """Return one block; in this format also for files above 8 GiB."""
+    """Return a header block in GNU format, which allows files above 8 GiB."""
     member = tarfile.TarInfo(name)
     member.size, member.type, member.mode = size, kind, mode
     return member.tobuf(tarfile.GNU_FORMAT)

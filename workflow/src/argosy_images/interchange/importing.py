@@ -1,9 +1,8 @@
-"""Takes an image of another tool, from an archive, a folder or a registry, into the store and locks it.
+"""Import an image from an archive, a folder or a registry into the store, and lock it.
 
-What the archive says is proved before anything is used: each file by its digest, each layer by its
-diff_id. Owners and extended attributes are not kept, as in images built here, so that a layer may get
-another digest than it had, and an image of another tool does. One that was exported here has the digest
-that it had. `udocker load` takes the exported archives, too, as Docker's.
+Each file is verified by its digest and each layer by its diff_id before use. Owners and extended attributes
+are dropped, as in builds, so images of other tools get a new digest. Images that Argosy exported keep
+their digest.
 """
 
 import hashlib
@@ -13,10 +12,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from argosy_common.errors import ArgosyError
+from argosy_common.errors import ArgosyError, some
 from argosy_images.builder import cache
 from argosy_images.interchange.incoming import IncomingImage, IncomingLayer, describe
 from argosy_images.interchange.opening import Archive, Folder, opened
@@ -25,17 +25,12 @@ from argosy_images.interchange.streams import Say, Seldom, silent
 from argosy_images.interchange.unpacking import config_of, unpack_layer
 from argosy_images.namespaces import unhindered
 from argosy_images.oci import ImageConfig
-from argosy_images.registry.pulling import Pulled, pull, reach
+from argosy_images.registry.pulling import pull, reach
 from argosy_images.registry.reference import TRANSPORT, Reference, split_source
 from argosy_images.registry.retry import Patience
 from argosy_images.rootfs.freeze import make_frozen, put_in_place
 from argosy_images.rootfs.layers import Change, Layer
-from argosy_images.store.lockfile import (
-    NAME,
-    ImageLock,
-    LockedBase,
-    LockedStep,
-)
+from argosy_images.store.lockfile import NAME, ImageLock, LockedBase, LockedStep
 from argosy_images.store.scratch import sweep
 from argosy_images.store.store import Store
 from argosy_images.udocker_repository.registering import UdockerRepository
@@ -45,7 +40,7 @@ KEY_FORMAT = "argosy-import-1"
 
 @dataclass(frozen=True)
 class _Import:
-    """An import under way: into which store, in which folder of it, as which image."""
+    """The target of an import: the store, a working folder in it, and the image's name."""
 
     store: Store
     work: Path
@@ -62,18 +57,14 @@ def import_image(
     wanted: str = "",
     say: Say = silent,
 ) -> ImageLock:
-    """Make the image of an archive, OCI image layout or SIF file the project's image `name`.
-
-    It may be one that the project builds elsewhere; the workflow builds it here only when a file that it
-    is made of is newer than its image.lock.
+    """Import an archive, OCI image layout or SIF file as the project's image `name`.
 
     Args:
-        wanted: the name or digest of the image in the archive; nothing where there is only one.
-        say: is told every few seconds how far it is.
+        wanted: the name or digest of one image of several.
+        say: receives progress messages every few seconds.
 
     Raises:
-        ArgosyError: naming file and member, when the archive is damaged or not to be trusted. Nothing
-            is left in the store then.
+        ArgosyError: naming file and member, if the archive is damaged or unsafe. The store is unchanged.
     """
     with _importing(store, name, say) as to:
         if is_sif(file):
@@ -82,29 +73,34 @@ def import_image(
             sif = unpack_sif(store, file, to.work / "sif", say)
             variables = sif.variables(say)
             return _lock(store, project, lambda: _take(to, sif, sif.describe(variables), "file"))
-        return _lock(store, project, lambda: _take_file(to, file, wanted))
+
+        def take() -> ImageLock:
+            with opened(file, to.work / "archive", say) as archive:
+                return _take(to, archive, describe(archive, wanted), "file")
+
+        return _lock(store, project, take)
 
 
 def import_from_registry(
     store: Store, project: Path, reference: Reference, name: str, say: Say
 ) -> ImageLock:
-    """Make an image of a registry the project's image `name`.
+    """Import an image of a registry as the project's image `name`; raises as `import_image`.
 
-    Raises:
-        ArgosyError: as `import_image`, and when it cannot be pulled. What was downloaded is kept then.
+    If the pull fails, its downloads are kept.
     """
     with _importing(store, name, say) as to:
         client = reach(reference, Patience(say=say))
         pulled = pull(store, client, to.work / "pulled", say)
         say(f"unpacking {pulled.reference}")
-        lock = _lock(store, project, lambda: _take_pulled(to, pulled))
+        archive = Folder(pulled.folder, str(pulled.reference))
+        lock = _lock(store, project, lambda: _take(to, archive, describe(archive), "registry"))
         pulled.forget_downloads()
     return lock
 
 
 @contextmanager
 def _importing(store: Store, name: str, say: Say) -> Iterator[_Import]:
-    """Make a folder to work in while nobody else changes the image."""
+    """Lock the image's name, and make a working folder in the store."""
     if not NAME.fullmatch(name):
         raise ArgosyError(f"{name!r}: a name may contain only letters, digits and . _ -")
     sweep()
@@ -113,7 +109,7 @@ def _importing(store: Store, name: str, say: Say) -> Iterator[_Import]:
 
 
 def _lock(store: Store, project: Path, take: Callable[[], ImageLock]) -> ImageLock:
-    """Have the image taken, and lock it."""
+    """Run `take` in a child process, and write the image's lock files."""
     lock = ImageLock.model_validate_json(unhindered(lambda: take().model_dump_json()))
     lock.write(store.description(lock.digest))
     lock.write(ImageLock.path_of(project, lock.name))
@@ -121,20 +117,10 @@ def _lock(store: Store, project: Path, take: Callable[[], ImageLock]) -> ImageLo
     return lock
 
 
-def _take_file(to: _Import, file: Path, wanted: str) -> ImageLock:
-    with opened(file, to.work / "archive", to.say) as archive:
-        return _take(to, archive, describe(archive, wanted), "file")
-
-
-def _take_pulled(to: _Import, pulled: Pulled) -> ImageLock:
-    archive = Folder(pulled.folder, str(pulled.reference))
-    return _take(to, archive, describe(archive), "registry")
-
-
 def _take(
     to: _Import, archive: Archive, image: IncomingImage, source: Literal["file", "registry"]
 ) -> ImageLock:
-    """Unpack the archive into the store and freeze it."""
+    """Unpack the image's layers into the store and freeze them."""
     config = config_of(archive, image)
     keys = _keys(image.layers)
     _unpack_missing(to, archive, image, config)
@@ -169,7 +155,7 @@ def _freeze(title: str, layers: Sequence[Layer], making: Path, config: ImageConf
 
 
 def _keys(layers: Sequence[IncomingLayer]) -> list[str]:
-    """Return the layers' keys: each stands for its content and all that is below it."""
+    """Return the keys of the layers, each derived from its content and the layers below."""
     keys: list[str] = []
     for layer in layers:
         described = json.dumps([KEY_FORMAT, keys[-1] if keys else "", layer.diff_id])
@@ -180,9 +166,9 @@ def _keys(layers: Sequence[IncomingLayer]) -> list[str]:
 def _unpack_missing(
     to: _Import, archive: Archive, image: IncomingImage, config: ImageConfig
 ) -> None:
-    """Unpack the layers that are not in the store, and freeze all of them in `work`.
+    """Unpack missing layers and freeze the image in `work`; then move the layers into the store.
 
-    They go into the store only then, when nothing can be wrong with the image any more.
+    Nothing reaches the store before the whole image is verified.
     """
     all_layers: list[Layer] = []
     made: list[tuple[str, IncomingLayer, Change]] = []
@@ -199,28 +185,24 @@ def _unpack_missing(
     _freeze(archive.title, all_layers, to.work / "root", config)
     for key, layer, change in made:
         inputs = {"diff_id": layer.diff_id}
-        move = _moving(to.work / key, change)
+        move = partial(_move, to.work / key, change)
         cache.write_layer(to.store, key, layer.instruction, inputs, move, say=to.say)
 
 
-def _moving(source: Path, change: Change) -> Callable[[Path], Change]:
-    def move(diff: Path) -> Change:
-        source.rename(diff)
-        return change
-
-    return move
+def _move(source: Path, change: Change, diff: Path) -> Change:
+    source.rename(diff)
+    return change
 
 
 PREFIX = "udocker:"
 _NAME = re.compile(r"([A-Za-z0-9_][A-Za-z0-9._/-]*?)(?::([A-Za-z0-9_][A-Za-z0-9._-]*))?")
-_MOST_TOLD = 10
 
 
 def tag_folder(text: str, variables: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of `udocker:NAME[:TAG]`, as `udocker images` names it.
+    """Return udocker's folder of the image `udocker:NAME[:TAG]`.
 
     Raises:
-        ArgosyError: when it is not there, saying what is.
+        ArgosyError: if it is missing, with the names of the existing images.
     """
     repos = Path(variables.get("UDOCKER_DIR") or Path.home() / ".udocker") / "repos"
     found = _NAME.fullmatch(text.removeprefix(PREFIX))
@@ -235,9 +217,8 @@ def tag_folder(text: str, variables: Mapping[str, str] = os.environ) -> Path:
     there = sorted(
         f"{path.parent.parent.relative_to(repos)}:{path.parent.name}" for path in repos.rglob("TAG")
     )
-    told = ", ".join(there[:_MOST_TOLD]) or "no image"
     raise ArgosyError(
-        f"{text}: {repos} has no such image; it has {told}",
+        f"{text}: {repos} has no such image; it has {some(there) or 'no image'}",
         "set UDOCKER_DIR to udocker's folder, or pull the image: "
         f"argosy image import docker://{name}:{tag} NAME",
     )
@@ -246,11 +227,7 @@ def tag_folder(text: str, variables: Mapping[str, str] = os.environ) -> Path:
 def take_image(
     store: Store, project: Path, source: str, name: str, say: Callable[[str], None]
 ) -> ImageLock:
-    """Make what `source` names the project's image `name`.
-
-    Raises:
-        ArgosyError: as `import_image` and `import_from_registry`, and when it names nothing of the kind.
-    """
+    """Import `source`, in any notation, as the project's image `name`; raises as `import_image`."""
     if source.startswith(TRANSPORT):
         return import_from_registry(store, project, Reference.parse(source), name, say)
     if source.startswith(PREFIX) and not Path(source).exists():
@@ -265,11 +242,10 @@ def take_image(
 
 
 def check_taken(project: Path, name: str, source: str) -> None:
-    """Refuse an image that cannot be meant, before anything is downloaded.
+    """Check an experiment's image source before anything is downloaded.
 
     Raises:
-        ArgosyError: when `source` is written wrongly, the project builds an image of this name, or has
-            locked another one under it.
+        ArgosyError: if `source` is invalid, or the project builds or has locked another image of this name.
     """
     try:
         reference = Reference.parse(source) if source.startswith(TRANSPORT) else None
@@ -302,6 +278,6 @@ def check_taken(project: Path, name: str, source: str) -> None:
 
 
 def _is_of(locked: Reference, wanted: Reference) -> bool:
-    """Return whether what was pulled is what is named; a tag may have moved since."""
+    """Return whether a locked image matches the reference, by digest or else by tag."""
     same = (locked.host, locked.repository) == (wanted.host, wanted.repository)
     return same and (locked.digest == wanted.digest if wanted.digest else locked.tag == wanted.tag)

@@ -1,8 +1,8 @@
-"""Reads images that other tools wrote: `podman save`, `docker save`, `skopeo copy`, udocker's folder.
+"""Find and describe images in archives of `podman save`, `docker save`, `skopeo copy` and udocker.
 
-OCI: https://github.com/opencontainers/image-spec/blob/main/image-layout.md. Docker: `manifest.json`
-names the configuration and the layers. skopeo's `dir:` has the manifest by that name, and files called by
-their digests. Everything is checked against the digest that names it.
+OCI: https://github.com/opencontainers/image-spec/blob/main/image-layout.md. Docker: `manifest.json` names
+the configuration and the layers. skopeo's `dir:` has an OCI manifest of that name, and files named by
+digest. All files with a digest are verified.
 """
 
 import posixpath
@@ -24,19 +24,19 @@ from argosy_images.oci import (
 
 MOST_NESTED = 4
 MOST_MANIFESTS = 1000
-"""Manifests of all indexes together: an index may name itself again and again."""
+"""Maximum number of manifests read, since an index may contain itself."""
 
 _NAMES = (NAME_ANNOTATION, "io.containerd.image.name")
 
 _LONGEST_QUOTED = 200
-"""Letters of a name in a message."""
+"""Characters of a name in a message."""
 
 Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Found:
-    """An image of an archive with all its names, by what tells it from others, its digest for instance."""
+    """An image of an archive with all its names; `key` identifies it, for example its digest."""
 
     key: str
     names: tuple[str, ...]
@@ -46,13 +46,13 @@ class Found:
 def chosen(
     archive: Archive, found: Sequence[Found], wanted: str, others: Collection[str] = ()
 ) -> Found:
-    """Return the image of the name or digest `wanted`, or the only one there is.
+    """Choose the image with the name or digest `wanted`, or the only image.
 
     Args:
-        others: what machines the archive has other images for.
+        others: platforms of the archive's images for other machines.
 
     Raises:
-        ArgosyError: when there is none, or several, with their names.
+        ArgosyError: if there is none or several, with their names.
     """
     images: dict[str, Found] = {}
     for one in found:
@@ -62,10 +62,10 @@ def chosen(
     if len(matching) == 1:
         [only] = matching
         return replace(only, names=(wanted,)) if wanted in only.names else only
-    # Images without a name are known by their digests.
+    # Images without a name are listed by digest.
     names = [(one.names or (one.key,))[0][:_LONGEST_QUOTED] for one in images.values()]
     there = names or [f"an image for {each}" for each in sorted(others)] or ["none"]
-    # Somebody else's words, which the user may copy into a shell.
+    # Untrusted text that the user may copy into a shell.
     source = shlex.quote(f"{archive.title}:{names[0]}") if names else ""
     which = f"an image {wanted!r}" if wanted else "one image"
     raise ArgosyError(
@@ -77,11 +77,11 @@ def chosen(
 
 @dataclass
 class Index:
-    """The images that an index of an archive names, directly or by indexes of it.
+    """The images that an archive's index names, directly or by nested indexes.
 
     Args:
-        file_of: the file in which the archive has the manifest of a digest.
-        others: kinds of machines that it has images for, which are not for this one.
+        file_of: return the archive's file of a manifest's digest.
+        others: platforms of images for other machines.
     """
 
     archive: Archive
@@ -90,10 +90,10 @@ class Index:
     _read: int = 0
 
     def images(self, descriptors: Sequence[Json]) -> list[Found]:
-        """Return the images that are for this machine.
+        """Return the images for this machine.
 
-        Several descriptors of one name are one image for several machines, and so are those without a
-        name that say what machine they are for.
+        Descriptors of the same name are one image for several platforms. So are all descriptors with a
+        platform but no name.
         """
         groups: dict[object, list[Json]] = {}
         for number, one in enumerate(descriptors):
@@ -108,14 +108,14 @@ class Index:
         ]
 
     def best(self, descriptors: Sequence[Json], depth: int = 0) -> tuple[str, Json] | None:
-        """Return digest and manifest of the image that this machine can run; None: there is none.
+        """Return digest and manifest of the best image for this machine; None if there is none.
 
         Raises:
-            ArgosyError: when a manifest is damaged, or there are too many.
+            ArgosyError: if a manifest is damaged, or there are too many.
         """
         if depth > MOST_NESTED:
             raise self.archive.error("index.json", "nests image indexes too deeply")
-        # An attachment of an image, such as a list of its packages, may be an artifact of its own.
+        # Artifacts are attachments of an image, such as a list of its packages.
         images = [one for one in descriptors if not one.get("artifactType")]
         platforms = [_platform(one) for one in images]
         self.others.update(str(one) for one in platforms if one and one.os != "unknown")
@@ -123,8 +123,8 @@ class Index:
             digest = images[place]["digest"]
             self._read += 1
             if self._read > MOST_MANIFESTS:
-                told = f"names more than {MOST_MANIFESTS:,} manifests"
-                raise self.archive.error("index.json", told)
+                problem = f"names more than {MOST_MANIFESTS:,} manifests"
+                raise self.archive.error("index.json", problem)
             content = self.archive.read(self.file_of(digest), digest)
             if "manifests" in content:
                 if inner := self.best(content["manifests"], depth + 1):
@@ -145,7 +145,7 @@ def _names_of(descriptor: Json) -> list[str]:
 
 
 MOST_LAYERS = 500
-"""The kernel's overlay takes no more; Docker takes 127."""
+"""Limit of the kernel's overlayfs; Docker's limit is 127."""
 
 
 @dataclass(frozen=True)
@@ -153,8 +153,9 @@ class IncomingLayer:
     """A layer's tar, compressed or not.
 
     Args:
-        digest: of the file, where the archive tells it.
-        diff_id: of the tar.
+        member: the archive's file of the layer.
+        digest: of the file; None if the archive has none.
+        diff_id: digest of the uncompressed tar.
     """
 
     member: str
@@ -165,7 +166,7 @@ class IncomingLayer:
 
 @dataclass(frozen=True)
 class IncomingImage:
-    """An image as an archive describes it."""
+    """The description of an image in an archive."""
 
     reference: str
     config: Mapping[str, Any]
@@ -173,13 +174,13 @@ class IncomingImage:
 
 
 def describe(archive: Archive, wanted: str = "") -> IncomingImage:
-    """Return the image of the archive that is for this machine.
+    """Describe the archive's image for this machine.
 
     Args:
-        wanted: its name or digest, where there may be several.
+        wanted: the name or digest of one image of several.
 
     Raises:
-        ArgosyError: naming what is wrong, when there is none, or several.
+        ArgosyError: if there is no such image, or several.
     """
     try:
         if "index.json" in archive:
@@ -242,7 +243,7 @@ def _describe_docker(archive: Archive, content: Sequence[Json], wanted: str) -> 
 
 
 def _describe_udocker(archive: Archive) -> IncomingImage:
-    """Describe what udocker pulled, by its manifest, or loaded, by a list of layers from the uppermost."""
+    """Describe an image that udocker pulled (with a manifest) or loaded (with a list of layers)."""
     with archive.open("TAG") as stream:
         # The path of the repository, a colon and the tag.
         repository, _, tag = stream.read(4096).decode(errors="replace").strip().rpartition(":")
@@ -285,12 +286,12 @@ def _image(
 
 
 def _instructions(config: Mapping[str, Any], number: int) -> list[str]:
-    """Return what made each layer, where the image tells."""
+    """Return each layer's instruction from the image's history, or `layer N`."""
     history = [one for one in config.get("history") or () if not one.get("empty_layer")]
-    told = [str(one.get("created_by") or "").strip() for one in history]
-    if len(told) != number:
-        told = [""] * number
-    return [text or f"layer {place}" for place, text in enumerate(told, start=1)]
+    made_by = [str(one.get("created_by") or "").strip() for one in history]
+    if len(made_by) != number:
+        made_by = [""] * number
+    return [text or f"layer {place}" for place, text in enumerate(made_by, start=1)]
 
 
 def _checked(archive: Archive, digest: str) -> str:

@@ -1,4 +1,4 @@
-"""Tars that somebody else made, and their members."""
+"""Read untrusted tars with limits for headers, members and sparse files."""
 
 import os
 import re
@@ -10,50 +10,50 @@ from tarfile import nti  # type: ignore[attr-defined]
 from typing import IO, Any, Self, cast
 
 LONGEST_HEADER = 1 << 20
-"""Bytes of the headers that say more of one member: a long name, PAX records."""
+"""Bytes of one member's extension headers (long names, PAX records)."""
 
 MOST_CHAINED = 8
-"""Headers before one member. GNU tar writes two, and one for the whole archive."""
+"""Extension headers of one member. GNU tar writes two, and one for the whole archive."""
 
 MOST_GLOBAL = 1 << 16
-"""Bytes of headers for all members that follow, which are kept as long as the tar is read."""
+"""Bytes of global PAX headers, which stay in memory."""
 
 MOST_MEMBERS = 2_000_000
-"""Members of one tar, whose notes are kept until the end. Layers of large images have some 100,000."""
+"""Members of one tar, which stay in memory. Layers of large images have some 100,000."""
 
 MOST_PIECES = 100_000
-"""Parts of one sparse file."""
+"""Pieces of one sparse file."""
 
 LONGEST_QUOTED = 1000
-"""Letters of what an archive says that stand in a message."""
+"""Characters of untrusted text in a message."""
 
 _NUMBER = re.compile(r"-?\d{1,12}(\.\d{1,12})?")
 
 
 class ExcessError(tarfile.ReadError):
-    """The tar asks for more than real ones do; it need not be damaged."""
+    """The tar exceeds a limit; it need not be damaged."""
 
 
 class Tar(tarfile.TarFile):
-    """One that takes no more memory, stack or time for its headers than those of real images do."""
+    """A tar whose headers take limited memory, stack and time."""
 
     takes_sparse = False
-    """Whether it may hold sparse files, which a few bytes may say to be as large as a disk."""
+    """Whether sparse files are allowed; a few bytes can describe one as large as a disk."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._chained = self._chained_bytes = self._global_bytes = self._members = 0
-        # The first header is read at once.
+        # The constructor reads the first header.
         super().__init__(*arguments, **{**options, "tarinfo": Member})
 
     def next(self) -> tarfile.TarInfo | None:
         """Return the next member; None at the end.
 
         Raises:
-            tarfile.ReadError: when the content of the last one is not all there. A stream would be read
-                on behind its end as often as a header says.
+            tarfile.ReadError: if the last member's content is cut off. tarfile itself would keep reading
+                past the end of a stream, for as long as the header says.
         """
         source = _open_content(self)
-        # The first one is read when the tar is opened, and is yet to be returned.
+        # The first member is read when the tar is opened, but not yet returned.
         is_first = self.firstmember is not None  # type: ignore[attr-defined]
         if isinstance(source, tarfile._Stream) and not is_first:  # type: ignore[attr-defined]
             while (left := self.offset - source.tell()) > 0:
@@ -65,7 +65,7 @@ class Tar(tarfile.TarFile):
         """Count a header.
 
         Raises:
-            tarfile.ReadError: when it is one too many, or cannot be.
+            tarfile.ReadError: if it exceeds a limit or is invalid.
         """
         if member.size < 0:
             raise tarfile.ReadError("it contains a header with a negative size")
@@ -89,18 +89,18 @@ class Tar(tarfile.TarFile):
 
 
 class LayerTar(Tar):
-    """One whose files are written at once, holes and all."""
+    """A layer's tar, which may have sparse files."""
 
     takes_sparse = True
 
 
 class Member(tarfile.TarInfo):
-    """One that is read with the limits of `Tar`."""
+    """A member of a `Tar`, which checks its limits."""
 
     def _proc_member(self, archive: Tar) -> Self:
-        """Go on from a header, as of every member.
+        """Check a header, then process it.
 
-        `frombuf` is no place to look at headers: Pythons of 2026 do not call it for all of them.
+        Overriding `frombuf` would not suffice: Python releases of 2026 do not call it for all headers.
         """
         archive.count(self)
         member: Self = super()._proc_member(archive)  # type: ignore[misc]
@@ -117,7 +117,7 @@ class Member(tarfile.TarInfo):
         return member
 
     def _proc_sparse(self, archive: Tar) -> Self:
-        """Read the pieces of a sparse file as GNU tar writes them, more than four in further blocks."""
+        """Read the pieces of a sparse file in GNU format; from the fifth on they are in further blocks."""
         pieces, goes_on, size = self._sparse_structs  # type: ignore[attr-defined]
         while goes_on:
             block = _next_block(archive)
@@ -131,7 +131,7 @@ class Member(tarfile.TarInfo):
         return self
 
     def _proc_gnusparse_10(self, member: Self, headers: object, archive: Tar) -> None:
-        """Read the pieces of a sparse file by PAX 1.0: lines of numbers before its content."""
+        """Read the pieces of a sparse file in PAX 1.0 format: lines of numbers before its content."""
         numbers = _numbers(archive)
         number = next(numbers)
         _check_number(number)
@@ -143,14 +143,14 @@ class Member(tarfile.TarInfo):
 
 
 def pieces_of(member: tarfile.TarInfo) -> list[tuple[int, int]]:
-    """Return where the content of a file begins and how long it is; between are holes in a sparse one."""
+    """Return begin and length of each piece of a file's content; between the pieces are holes."""
     if member.sparse is None:
         return [(0, member.size)]
     return [piece for piece in cast(list[tuple[int, int]], member.sparse) if piece[1]]
 
 
 def _has_order(member: tarfile.TarInfo) -> bool:
-    """Return whether a sparse file is one of a known form, and its pieces lie in it one after the other."""
+    """Return whether a sparse file has a known format, and its pieces are in order and within its size."""
     end = 0
     for begin, length in pieces_of(member):
         if begin < end or length < 0:
@@ -165,7 +165,7 @@ def _check_number(pieces: int) -> None:
 
 
 def _numbers(archive: Tar) -> Iterator[int]:
-    """Read lines with a number each, as far as they are asked for, and the rest of their last block."""
+    """Yield numbers from lines of one number each; read whole blocks."""
     lines: list[bytes] = []
     rest = b""
     while True:
@@ -202,13 +202,13 @@ def write(
     place: Path,
     tell: Callable[[], None] | None = None,
 ) -> None:
-    """Make the file of a member, where there is nothing; `tell` is called again and again meanwhile."""
+    """Write a member to the new file `place`; call `tell` after each chunk."""
     source = _open_content(archive)
     source.seek(member.offset_data)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with os.fdopen(os.open(place, flags, 0o600), "wb") as target:
         if member.sparse is not None and member.size:
-            # Holes take their counted room now, so that many of them fill no disk later.
+            # Allocate holes now, so that they cannot fill the disk later.
             os.posix_fallocate(target.fileno(), 0, member.size)
         for begin, length in pieces_of(member):
             target.seek(begin)
@@ -224,7 +224,7 @@ def write(
 
 
 def moment_of(member: tarfile.TarInfo) -> int:
-    """Return the time of change in nanoseconds, not rounded to what a float can hold."""
+    """Return the mtime in nanoseconds, without the rounding of a float."""
     text = member.pax_headers.get("mtime", "")
     if _NUMBER.fullmatch(text):
         value = int(Decimal(text) * 10**9)
@@ -236,7 +236,7 @@ def moment_of(member: tarfile.TarInfo) -> int:
 
 
 def is_text(name: str) -> bool:
-    """Return whether a name can stand in a description of ours."""
+    """Return whether a name is valid UTF-8, so that JSON can hold it."""
     try:
         name.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Archives and folders of files that describe and hold an image, read as what they are: somebody else's."""
+"""Read the files of image archives and folders, which are untrusted."""
 
 import hashlib
 import io
@@ -16,14 +16,20 @@ from argosy_common.disk import why_no_room
 from argosy_common.errors import ArgosyError
 from argosy_common.units import amount
 from argosy_images.interchange.members import LONGEST_QUOTED, Tar, write
-from argosy_images.interchange.streams import CHUNK, DAMAGE, Say, Seldom, decompressed, told
+from argosy_images.interchange.streams import (
+    CHUNK,
+    DAMAGE,
+    Say,
+    Seldom,
+    decompressed,
+    explain_damage,
+)
 
 
 class Keeper:
-    """Makes files of the members of an archive that is compressed as a whole.
+    """Extracts the members of an archive that is compressed as a whole.
 
-    Layers are read in their order, which is seldom that of the archive: to go back in it would be to
-    decompress it again.
+    Layers are seldom read in the archive's order, and going back would decompress it again.
     """
 
     def __init__(self, path: Path, packed: IO[bytes], folder: Path, say: Say) -> None:
@@ -35,10 +41,10 @@ class Keeper:
         folder.mkdir(mode=0o700)
 
     def keep(self, tar: Tar, member: tarfile.TarInfo) -> Path:
-        """Return the file of the member that was read last.
+        """Extract the member that was read last, and return its file.
 
         Raises:
-            ArgosyError: when there is no room for it.
+            ArgosyError: if the disk is full.
         """
         place = self._folder / str(member.offset)
         member.mode = 0o600
@@ -59,7 +65,7 @@ class Keeper:
 
 
 LONGEST_DESCRIPTION = 4 << 20
-"""Bytes of a manifest or configuration; those of real images have some thousand."""
+"""Bytes of a manifest or configuration; real ones have some thousand."""
 
 MOST_FILES = 10_000
 """Members of an archive: descriptions and layers."""
@@ -68,11 +74,11 @@ _SQUASHFS = b"hsqs"
 
 
 class Archive(ABC):
-    """An archive that is open, be it one file or a folder.
+    """An open archive: a file or a folder.
 
     Args:
-        title: what messages begin with.
-        name: what the image is called where it does not say.
+        title: prefix of messages.
+        name: the default name of its image.
     """
 
     def __init__(self, title: str, name: str) -> None:
@@ -84,45 +90,45 @@ class Archive(ABC):
 
     @abstractmethod
     def open(self, name: str) -> AbstractContextManager[IO[bytes]]:
-        """Return a file of the archive.
+        """Open a file of the archive.
 
         Raises:
-            ArgosyError: when it is not there.
+            ArgosyError: if it is missing.
         """
 
     def read(self, name: str, digest: str | None = None) -> Any:
-        """Return a description in JSON.
+        """Read a JSON file.
 
         Raises:
-            ArgosyError: when it is not there, is none or has another digest.
+            ArgosyError: if it is missing, invalid, too long or has another digest.
         """
         try:
             with self.open(name) as stream:
                 content = stream.read(LONGEST_DESCRIPTION + 1)
         except DAMAGE as problem:
-            raise self.error(name, f"cannot be read: {told(problem)}") from None
+            raise self.error(name, f"cannot be read: {explain_damage(problem)}") from None
         if len(content) > LONGEST_DESCRIPTION:
             raise self.error(name, f"is longer than {LONGEST_DESCRIPTION >> 20} MiB")
         if digest and f"sha256:{hashlib.sha256(content).hexdigest()}" != digest:
             raise self.error(name, f"is damaged: its digest is not {digest}")
         try:
             value = json.loads(content)
-            # Half a pair of surrogates is JSON, and no text that could be written down.
+            # JSON allows lone surrogates, which cannot be written as UTF-8.
             json.dumps(value, ensure_ascii=False).encode()
         except (ValueError, RecursionError):
             raise self.error(name, "is not JSON") from None
         return value
 
     def error(self, name: str, problem: str) -> ArgosyError:
-        """Return a problem with one of its files."""
+        """Return an error about one of its files."""
         return ArgosyError(f"{self.title}: {name[:LONGEST_QUOTED]!r} {problem}")
 
 
 class TarArchive(Archive):
-    """A tar.
+    """A tar archive.
 
     Args:
-        keep: makes a file of a member at once, for a tar that can be read only once; None: no need.
+        keep: extract a member at once, for a tar that can be read only once.
     """
 
     def __init__(
@@ -138,10 +144,10 @@ class TarArchive(Archive):
         for number, member in enumerate(tar):
             if number == MOST_FILES:
                 raise ArgosyError(f"{path}: not an image archive: more than {MOST_FILES:,} files")
-            # They hold a copy of what was said of all.
+            # Each has a copy of the global headers.
             member.pax_headers = {}
             self._members[_key(member.name)] = member
-            # Others have content as well, which is read; only folders, links and the like have none.
+            # Unknown types have content, too; folders, links and other supported types have none.
             if keep and (member.isreg() or member.type not in tarfile.SUPPORTED_TYPES):
                 self._kept[member.offset] = keep(member)
 
@@ -149,16 +155,16 @@ class TarArchive(Archive):
         return _key(name) in self._members
 
     def open(self, name: str) -> IO[bytes]:
-        """Return a file of the archive."""
+        """Open a file of the archive."""
         member = self._members.get(_key(name))
         if member and member.issym():
-            # Docker stored a layer that stands in two images once.
+            # Docker stores a layer of two images once, and links to it.
             target = posixpath.join(posixpath.dirname(member.name), member.linkname)
             member = self._members.get(_key(target))
         elif member and member.islnk():
             member = self._members.get(_key(member.linkname))
         if member is None or not member.isreg():
-            raise self.error(name, "is not in it; was the archive cut off?")
+            raise self.error(name, "is missing; was the archive cut off?")
         if member.offset in self._kept:
             return self._kept[member.offset].open("rb")
         stream = self._tar.extractfile(member)
@@ -167,12 +173,12 @@ class TarArchive(Archive):
 
 
 def _key(name: str) -> str:
-    """Return a name in one spelling: it may begin with `/` or `./`."""
+    """Normalize a name, which may begin with `/` or `./`."""
     return posixpath.normpath(f"/./{name}")
 
 
 class Folder(Archive):
-    """An OCI image layout as a folder, or what an archive unpacks to."""
+    """An OCI image layout or an unpacked archive as a folder."""
 
     def __init__(self, path: Path, title: str | None = None) -> None:
         super().__init__(title or str(path), path.name)
@@ -182,21 +188,21 @@ class Folder(Archive):
         return self._file(name) is not None
 
     def open(self, name: str) -> IO[bytes]:
-        """Return a file of the folder."""
+        """Open a file of the folder."""
         path = self._file(name)
         if path is None:
-            raise self.error(name, "is not in it")
+            raise self.error(name, "is missing")
         return path.open("rb")
 
     def _file(self, name: str) -> Path | None:
-        """Return a file that is in the folder by its name and really; a pipe, say, would never end."""
+        """Return a regular file that lies in the folder, also after links are resolved."""
         place = self._path / name
         inside = place.resolve().is_relative_to(self._path.resolve())
         return place if inside and place.is_file() else None
 
 
 class UdockerTag(Folder):
-    """An image in udocker's folder: links to files that its images share."""
+    """An image in udocker's folder: links to files that images share."""
 
     def _file(self, name: str) -> Path | None:
         place = self._path / name
@@ -212,11 +218,11 @@ def opened(path: Path, work: Path, say: Say) -> Iterator[Archive]:
     """Open an archive or a folder.
 
     Args:
-        work: a folder in the store, where the files of an archive that is compressed as a whole are kept.
-        say: is told every few seconds how much of such an archive is read.
+        work: a new folder for the members of an archive that is compressed as a whole.
+        say: receives the progress of decompression every few seconds.
 
     Raises:
-        ArgosyError: when it is damaged, cut off or no archive, then or while it is read.
+        ArgosyError: if it is damaged, cut off or no archive, also while it is read later.
     """
     try:
         if path.is_dir():
@@ -225,17 +231,17 @@ def opened(path: Path, work: Path, say: Say) -> Iterator[Archive]:
         with path.open("rb", buffering=0) as stream:
             if stream.read(len(_SQUASHFS)) == _SQUASHFS:
                 raise ArgosyError(
-                    f"{path}: this is a SquashFS image, as Singularity 2, enroot and Sarus keep them, "
+                    f"{path}: this is a SquashFS image, as of Singularity 2, enroot and Sarus, "
                     "without layers, and cannot be imported",
-                    "take the image that "
+                    "import the image that "
                     "it was made from: argosy image import docker://REFERENCE NAME, or an archive of it "
                     "by podman save --format oci-archive, docker save or skopeo copy",
                 )
             stream.seek(0)
             plain = decompressed(stream)
-            with _told_of_damage(path):
+            with _reported_damage(path):
                 if isinstance(plain, io.BufferedReader):
-                    # Without its buffer, which would be filled anew for each member.
+                    # Without the buffer, which each member would fill again.
                     stream.seek(0)
                     archive = TarArchive(path, Tar.open(fileobj=stream, mode="r:"))
                 else:
@@ -244,17 +250,17 @@ def opened(path: Path, work: Path, say: Say) -> Iterator[Archive]:
                         archive = TarArchive(path, tar, lambda member: keeper.keep(tar, member))
             yield archive
     except OSError as problem:
-        # gzip's own complaint has no number.
+        # gzip's own exceptions have no errno.
         if problem.errno and problem.filename is None:
             raise
         raise ArgosyError(f"{path}: {problem.strerror or problem}") from None
 
 
 @contextmanager
-def _told_of_damage(path: Path) -> Iterator[None]:
+def _reported_damage(path: Path) -> Iterator[None]:
     try:
         yield
     except DAMAGE as problem:
         raise ArgosyError(
-            f"{path}: {told(problem, 'damaged or cut off, or not an archive')}"
+            f"{path}: {explain_damage(problem, 'damaged or cut off, or not an archive')}"
         ) from None

@@ -1,9 +1,9 @@
-"""Images of Apptainer and Singularity: SIF files, whose file system is a SquashFS partition.
+"""Import SIF files of Apptainer and Singularity, whose file system is a SquashFS partition.
 
-The format: https://github.com/apptainer/sif/blob/main/pkg/sif/sif.go. unsquashfs unpacks the partition into
-a folder of its own, with the user's rights and, where the kernel has Landlock, with no right to write
-elsewhere. The folder is then read as the tar of somebody else's layer, with all the checks of one. The
-shell scripts of its environment are never run: their literal lines alone count.
+Format: https://github.com/apptainer/sif/blob/main/pkg/sif/sif.go. unsquashfs unpacks the partition into a
+new folder, with the user's rights; Landlock, if the kernel has it, forbids writing elsewhere. The folder is
+then read as the tar of an untrusted layer, with the same checks. The image's environment scripts are never
+run; only their literal assignments are used.
 """
 
 import os
@@ -64,14 +64,14 @@ _DEVICE = re.compile(r"could not create (?:character|block) device (.+?), becaus
 
 @dataclass(frozen=True)
 class Partition:
-    """Where a file's SquashFS lies."""
+    """Position of a SIF file's SquashFS, in bytes."""
 
     offset: int
     size: int
 
 
 def is_sif(file: Path) -> bool:
-    """Return whether a file begins as a SIF file does."""
+    """Return whether a file has a SIF header."""
     if not file.is_file():
         return False
     with file.open("rb") as stream:
@@ -79,10 +79,10 @@ def is_sif(file: Path) -> bool:
 
 
 def find_partition(file: Path) -> Partition:
-    """Return the partition with a SIF file's root file system.
+    """Find the partition with a SIF file's root file system.
 
     Raises:
-        ArgosyError: when there is none, or it is encrypted, cut off or of another kind of machine.
+        ArgosyError: if there is none, or it is encrypted, cut off or for another architecture.
     """
     with file.open("rb") as stream:
         size = stream.seek(0, 2)
@@ -94,33 +94,35 @@ def find_partition(file: Path) -> Partition:
         raise ArgosyError(f"{file}: this SIF file is encrypted", "build it without encryption")
     if kind != _SQUASHFS:
         raise ArgosyError(f"{file}: the root file system of this SIF file is no SquashFS")
-    if (told := _MACHINES.get(machine.rstrip(b"\0"), "another machine")) != architecture():
-        raise ArgosyError(f"{file}: made for {told}, but this machine is linux/{architecture()}")
+    if (made_for := _MACHINES.get(machine.rstrip(b"\0"), "another machine")) != architecture():
+        raise ArgosyError(
+            f"{file}: made for {made_for}, but this machine is linux/{architecture()}"
+        )
     if not 0 < place.offset < place.offset + place.size <= size:
-        raise ArgosyError(f"{file}: damaged or cut off: its file system is not all there")
+        raise ArgosyError(f"{file}: damaged or cut off: its file system is incomplete")
     return place
 
 
 def _descriptors(
     file: Path, stream: IO[bytes], size: int
 ) -> Iterator[tuple[Partition, int, bytes]]:
-    """Yield the partitions of the root file system, with their kind and machine."""
+    """Yield the partitions of the root file system, with their format and machine."""
     stream.seek(0)
     header = stream.read(_HEADER.size)
     if len(header) < _HEADER.size:
-        raise ArgosyError(f"{file}: damaged or cut off: its header is not all there")
+        raise ArgosyError(f"{file}: damaged or cut off: its header is incomplete")
     *_, number, start, length, _, _ = _HEADER.unpack(header)
     if not (0 <= number <= _MOST_DESCRIPTORS and 0 < start <= size) or length < 0:
-        raise ArgosyError(f"{file}: damaged: its header cannot be")
+        raise ArgosyError(f"{file}: damaged: its header is invalid")
     stream.seek(start)
     for _ in range(number):
         data = stream.read(_DESCRIPTOR.size)
         if len(data) < _DESCRIPTOR.size:
-            raise ArgosyError(f"{file}: damaged or cut off: its descriptors are not all there")
+            raise ArgosyError(f"{file}: damaged or cut off: its descriptors are incomplete")
         kind, used, _, _, _, offset, inner, *_, extra = _DESCRIPTOR.unpack(data)
         if used and kind == _OCI_INDEX:
             raise ArgosyError(
-                f"{file}: this is an OCI-SIF file, whose images Argosy does not read",
+                f"{file}: OCI-SIF files are not supported",
                 "name the image that it was made from: docker://REFERENCE",
             )
         system, part, machine = _EXTRA.unpack_from(extra)
@@ -131,10 +133,10 @@ def _descriptors(
 def unpack_sif(store: Store, file: Path, work: Path, say: Say) -> "SifArchive":
     """Unpack a SIF file's root file system into the new folder `work`.
 
-    It is called as the user, and not as root of a namespace, where unsquashfs would change owners.
+    Call this outside of user namespaces, where unsquashfs would change owners.
 
     Raises:
-        ArgosyError: when the file cannot be used, the disk has no room, or unsquashfs is not to be had.
+        ArgosyError: if the file cannot be used, the disk is full, or unsquashfs is missing.
     """
     place = find_partition(file)
     program = Tools(store).require("unsquashfs", say, package="squashfs-tools")
@@ -149,7 +151,7 @@ def unpack_sif(store: Store, file: Path, work: Path, say: Say) -> "SifArchive":
 
 
 def _unsquash(command: list[str | Path], environment: dict[str, str], work: Path) -> str:
-    """Run unsquashfs; what is wrong, or nothing."""
+    """Run unsquashfs; return its first error, or an empty text."""
     with (work / "said").open("w+b") as said:
         if landlock.version():
             landlock.restrict(["/"], [str(work), "/dev/null"])
@@ -177,12 +179,12 @@ def _unsquash(command: list[str | Path], environment: dict[str, str], work: Path
     wrong = [line for line in lines if line.strip() and not _is_of_dev(line, work)]
     if wrong:
         return wrong[0].removeprefix("FATAL ERROR:").strip()[:500].replace(f"{work}/root", "")
-    # 2: devices were left out.
+    # 2: unsquashfs skipped devices.
     return "" if process.returncode in (0, 2) else f"unsquashfs failed ({process.returncode})"
 
 
 def _is_of_dev(line: str, work: Path) -> bool:
-    """Return whether a line says that a device in /dev was left out: containers have their own."""
+    """Return whether a line reports a skipped device in /dev, which containers do not need."""
     found = _DEVICE.search(line)
     return found is not None and Path(found[1]).is_relative_to(work / "root/dev")
 
@@ -198,21 +200,21 @@ class SifArchive(Archive):
         return name == _LAYER
 
     def open(self, name: str) -> AbstractContextManager[IO[bytes]]:
-        """Open its files as the tar of a layer."""
+        """Open all files as the tar of a layer."""
         return layer_tar(self._root, Change())
 
     def describe(self, variables: Mapping[str, str]) -> IncomingImage:
-        """Return the image, whose programs see these variables."""
+        """Describe the image, with these variables in its configuration."""
         config = {"Env": [f"{name}={value}" for name, value in variables.items()]}
         diff_id = digest_of_layer(self._root, Change())
         layer = IncomingLayer(_LAYER, None, diff_id, "the file system of a SIF file")
         return IncomingImage(self.name, {"config": config}, (layer,))
 
     def variables(self, say: Say) -> dict[str, str]:
-        """Return the variables that the image's scripts set to literal values, and say which lines do more.
+        """Return the variables that the image's scripts set to literal values; report all other lines.
 
         Raises:
-            ArgosyError: when a script cannot be read.
+            ArgosyError: if a script cannot be read.
         """
         variables: dict[str, str] = {}
         left: list[str] = []
@@ -228,12 +230,12 @@ class SifArchive(Archive):
             raise ArgosyError(f"{self.title}: {problem.filename}: {problem.strerror}") from None
         if left:
             say(
-                f"{self.title}: scripts of images are not run, so these lines do not count: {some(left)}"
+                f"{self.title}: scripts of images are not run, so these lines are ignored: {some(left)}"
             )
         return variables
 
     def _scripts(self) -> Iterator[tuple[str, str]]:
-        """Yield the scripts of the image that set its variables, in their order."""
+        """Yield name and text of the scripts that set the image's variables, in their order."""
         with Root(self._root) as root:
             names = root.resolve("/.singularity.d/env")
             if not root.is_folder(names):

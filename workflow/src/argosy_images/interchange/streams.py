@@ -1,4 +1,4 @@
-"""Streams that say afterwards what went through them, compressed in any of the ways of layers or not."""
+"""Decompress and hash the streams of layers."""
 
 import bz2
 import gzip
@@ -21,18 +21,18 @@ Say = Callable[[str], None]
 
 
 def silent(line: str) -> None:
-    """Say nothing."""
+    """Ignore a message."""
 
 
 class Seldom:
-    """Passes on a line every few seconds, and drops those between."""
+    """Forwards a message at most every few seconds, and drops the others."""
 
     def __init__(self, say: Say) -> None:
         self._say = say
         self._said = time.monotonic()
 
     def __call__(self, line: str) -> None:
-        """Say the line, if the last one was long enough ago."""
+        """Forward the line, unless the last one was too recent."""
         if time.monotonic() - self._said >= SAY_EVERY_S:
             self._said = time.monotonic()
             self._say(line)
@@ -47,51 +47,51 @@ DAMAGE = (
 """Exceptions that reading a damaged archive raises."""
 
 
-def told(problem: Exception, otherwise: str = "damaged or cut off") -> str:
-    """Return what is wrong by one of DAMAGE: too much is asked for, or else `otherwise`."""
+def explain_damage(problem: Exception, prefix: str = "damaged or cut off") -> str:
+    """Describe one of DAMAGE: the exceeded limit, or else `prefix` and the cause."""
     text = str(problem) or type(problem).__name__
-    # Messages of the libraries of xz and zstd.
+    # The xz and zstd libraries report exceeded memory only in their messages.
     is_excess = isinstance(problem, ExcessError) or "memory" in text.lower()
-    return text if is_excess else f"{otherwise}: {text}"
+    return text if is_excess else f"{prefix}: {text}"
 
 
 MOST_AFTER_END = 64 << 20
-"""Bytes of padding after a tar: compressed, they might go on for hours."""
+"""Bytes of padding after a tar; compressed padding could take hours to read."""
 
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPED = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))
-"""Begin frames without content, which pzstd writes first."""
+"""First bytes of skippable frames, which pzstd writes first."""
 XZ = b"\xfd7zXZ\0"
 BZIP2 = b"BZh"
 
 MOST_MEMORY = 256 << 20
-"""Bytes that decompression by xz may take; `xz -9` asks for 65 MiB, a hostile header for 4 GiB."""
+"""Memory limit for xz, in bytes; `xz -9` needs 65 MiB, a hostile header requests 4 GiB."""
 
 
 class Hashing(io.RawIOBase):
-    """Passes on what is read, and knows its digest."""
+    """Forwards a stream and computes its digest."""
 
     def __init__(self, source: IO[bytes]) -> None:
         self._source = source
         self._digest = hashlib.sha256()
 
     def readable(self) -> bool:
-        """Return True, as a file does."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        """Read as a file does."""
+        """Read into `buffer`; return the number of bytes."""
         data = self._source.read(len(buffer))
         buffer[: len(data)] = data
         self._digest.update(data)
         return len(data)
 
     def drain(self, most: int | None = None) -> str:
-        """Read what is left; the digest of all, `sha256:…`.
+        """Read the rest; return the digest of the whole stream, `sha256:…`.
 
         Raises:
-            ExcessError: when more than `most` bytes are left.
+            ExcessError: if more than `most` bytes are left.
         """
         left = 0
         while data := self.read(CHUNK):
@@ -105,7 +105,7 @@ _Begin = Callable[[], lzma.LZMADecompressor | bz2.BZ2Decompressor]
 
 
 class _Decompressed:
-    """The content of a stream by xz or bzip2, of which several may follow each other."""
+    """The content of one or more concatenated xz or bzip2 streams."""
 
     def __init__(self, source: IO[bytes], begin: _Begin) -> None:
         self._source = source
@@ -113,17 +113,17 @@ class _Decompressed:
         self._decompressor = begin()
 
     def read(self, size: int) -> bytes:
-        """Return at most `size` bytes; none at the end.
+        """Return at most `size` bytes; empty at the end.
 
         Raises:
-            EOFError: when the stream is damaged or cut off, or takes too much memory.
+            EOFError: if the stream is damaged or cut off, or needs too much memory.
         """
         data = b""
         while not data:
             if not self._decompressor.eof:
                 packed = self._source.read(CHUNK) if self._decompressor.needs_input else b""
                 if self._decompressor.needs_input and not packed:
-                    raise EOFError("its compressed data has no end")
+                    raise EOFError("its compressed data is incomplete")
             elif packed := self._next_stream():
                 self._decompressor = self._begin()
             else:
@@ -135,7 +135,7 @@ class _Decompressed:
         return data
 
     def _next_stream(self) -> bytes:
-        """Return the first bytes of what follows a stream but for zeros, which may come after xz's."""
+        """Return the first bytes of the next stream, without xz's zero padding; empty at the end."""
         packed = self._decompressor.unused_data.lstrip(b"\0")
         while not packed and (more := self._source.read(CHUNK)):
             packed = more.lstrip(b"\0")
@@ -143,9 +143,9 @@ class _Decompressed:
 
 
 def decompressed(source: io.RawIOBase) -> IO[bytes]:
-    """Return the content of a stream that is compressed by gzip, zstd, xz or bzip2, or not at all.
+    """Decompress a stream of gzip, zstd, xz or bzip2; return any other stream unchanged.
 
-    To read it raises one of DAMAGE when it is damaged. Where zstd's is cut off, it may just end early.
+    Reading raises one of DAMAGE if the stream is damaged. A truncated zstd stream may just end early.
     """
     buffered = io.BufferedReader(source, CHUNK)
     begin = buffered.peek(len(XZ))

@@ -1,9 +1,8 @@
-"""Unpacks the tar of a layer that somebody else made, trusts nothing in it, and checks its digests.
+"""Unpack the tar of an untrusted layer, and verify its digests.
 
-Every member has to be in the layer's folder by its name alone and by way of real folders alone, at that
-moment: a link that was unpacked before is never followed. Names begin at the image's root, with a slash or
-without one, as kaniko writes them. Owners and extended attributes are not kept. Devices are refused, except
-below /dev, where every container sees devices of its own.
+Every member must lie in the layer's folder, below real folders; links that were unpacked before are never
+followed. Names may begin with a slash, as kaniko's do. Owners and extended attributes are dropped. Devices
+are refused, except below /dev, which every container mounts anew.
 """
 
 import io
@@ -38,7 +37,7 @@ from argosy_images.interchange.streams import (
     MOST_AFTER_END,
     Hashing,
     decompressed,
-    told,
+    explain_damage,
 )
 from argosy_images.oci import ImageConfig
 from argosy_images.rootfs.archive import OPAQUE_MARKER, WHITEOUT
@@ -57,29 +56,29 @@ LONGEST_NAME = 255
 """Bytes of one part of a path (NAME_MAX)."""
 
 MOST_HOLES = 32 << 30
-"""Bytes of all holes in a layer's sparse files: nobody sends them, and they are read for each digest."""
+"""Bytes of all holes in a layer's sparse files. Nobody transfers holes, but each digest reads them."""
 
 _AUFS_NOTES = WHITEOUT * 2
-"""Begins the names of AUFS' own files in the root of a layer, which are no files of the image."""
+"""Prefix of AUFS' own files in the root of a layer, which are not part of the image."""
 _AUFS_LINKED = f"{_AUFS_NOTES}plnk"
-"""The folder in which AUFS keeps files that have several names; hard links lead there."""
+"""AUFS' folder of files with several hard links."""
 
 
 def unpack(stream: Hashing, diff: Path, below: Sequence[Layer], where: str) -> Change:
-    """Make the new folder `diff` of a layer's tar, on top of the layers `below`, the lowest first.
+    """Unpack a layer's tar into the new folder `diff`, on top of the layers `below`, the lowest first.
 
     Args:
-        where: what a message begins with: the file and the layer.
+        where: prefix of messages: the file and the layer.
 
     Raises:
-        ArgosyError: naming the member that is refused, or when the tar is damaged or does not fit.
+        ArgosyError: if a member is refused, or the tar is damaged or does not fit on the disk.
     """
     diff.mkdir(mode=0o700)
     unpacker = _Unpacker(diff, below, where)
     try:
         unpacker.take_all(io.BufferedReader(stream, CHUNK))
     except DAMAGE as problem:
-        raise ArgosyError(f"{where}: {told(problem)}") from None
+        raise ArgosyError(f"{where}: {explain_damage(problem)}") from None
     try:
         return unpacker.finish()
     except OSError as problem:
@@ -87,7 +86,7 @@ def unpack(stream: Hashing, diff: Path, below: Sequence[Layer], where: str) -> C
 
 
 class _Unpacker:
-    """One layer under way."""
+    """Unpacks one layer."""
 
     def __init__(self, diff: Path, below: Sequence[Layer], where: str) -> None:
         self._diff = diff
@@ -96,18 +95,18 @@ class _Unpacker:
         self._holes = 0
         self._removed: dict[str, None] = {}
         self._opaque: dict[str, None] = {}
-        # Mode and time of folders, which are given at the end, as work in them would change these.
+        # Mode and time of folders are set at the end, since new files would change the time.
         self._folders: dict[str, tuple[int, int]] = {"": (0o755, 0)}
         self._aufs_linked = diff.with_name(f"{diff.name}.aufs")
 
     def take_all(self, stream: io.BufferedReader) -> None:
-        """Unpack the members of a tar; a file of no bytes is a layer that changes nothing."""
+        """Unpack the members of a tar; an empty file is a layer without changes."""
         if not stream.peek(1):
             return
         with LayerTar.open(fileobj=stream, mode="r|", bufsize=CHUNK) as archive:
             for member in archive:
                 self.take(archive, member)
-                # Else all of them are kept in memory.
+                # tarfile would keep all members in memory.
                 archive.members = []  # type: ignore[attr-defined]
 
     def take(self, archive: Tar, member: tarfile.TarInfo) -> None:
@@ -117,7 +116,7 @@ class _Unpacker:
             self._refuse(member, "lies below a name that stands for a removed file")
         is_removal = bool(parts) and parts[-1].startswith(WHITEOUT)
         if is_note or is_removal:
-            # Its content is read and left out, which may take as long.
+            # Its content is skipped, which takes as long as reading it.
             self._check_room(member, member.size)
         try:
             if is_note:
@@ -134,7 +133,7 @@ class _Unpacker:
             self._refuse(member, problem.strerror or str(problem))
 
     def finish(self) -> Change:
-        """Note what was removed, and give folders their modes and times."""
+        """Mark removed files, and set modes and times of folders."""
         remove_tree(self._aufs_linked)
         removed, opaque = [], dict(self._opaque)
         for path in self._removed:
@@ -147,7 +146,7 @@ class _Unpacker:
         made = read_overlay(self._diff)
         change = Change(tuple(removed), tuple(opaque), made.entries, made.size)
         mark_for_overlay(self._diff, change)
-        # The innermost first: to change one changes the time of the one around it.
+        # Innermost first, since a change in a folder changes its time.
         for path in sorted(self._folders, key=lambda path: (path.count("/"), path), reverse=True):
             mode, moment = self._folders[path]
             folder = self._diff / path
@@ -157,7 +156,7 @@ class _Unpacker:
         return change
 
     def _parts(self, member: tarfile.TarInfo, name: str) -> list[str]:
-        """Return the names on the way from the image's root; `..` takes back the one before it."""
+        """Split a name into its parts from the image's root, with `..` resolved."""
         parts = [part for part in posixpath.normpath(name).split("/") if part not in ("", ".")]
         if ".." in parts:
             self._refuse(member, f"a name that leads out of the image ({name})")
@@ -166,7 +165,7 @@ class _Unpacker:
         return parts
 
     def _make_parents(self, member: tarfile.TarInfo, parts: Sequence[str]) -> None:
-        """Make the folders around a member: real ones, as they are below where the tar has none."""
+        """Make missing parent folders of a member, with mode and time as in lower layers."""
         for depth in range(1, len(parts) + 1):
             path = "/".join(parts[:depth])
             found = status_of(self._diff / path)
@@ -178,7 +177,7 @@ class _Unpacker:
                 self._refuse(member, f"lies below {path}, which is not a folder")
 
     def _as_below(self, path: str) -> tuple[int, int]:
-        """Return mode and time of the folder in a layer below; a folder replaces any other file there."""
+        """Return mode and time of the folder in lower layers, or defaults if there is no such folder."""
         found = status_of(lower) if (lower := find_below(self._below, path)) else None
         if found is None or not stat.S_ISDIR(found.st_mode):
             return 0o755, 0
@@ -193,7 +192,7 @@ class _Unpacker:
             if folder:
                 self._opaque[folder] = None
                 return
-            # The root itself cannot be marked, so each name in it is.
+            # The root itself cannot be marked, so mark each of its entries.
             for layer in self._below:
                 self._removed |= dict.fromkeys(path.name for path in layer.diff.iterdir())
         elif not name.startswith(_AUFS_NOTES):
@@ -211,13 +210,13 @@ class _Unpacker:
         if self._holes > MOST_HOLES:
             self._refuse(member, f"sparse files with more than {amount(MOST_HOLES)} of holes")
         if member.isdir():
-            self._make_way(path, for_folder=True)
+            self._remove_earlier(path, for_folder=True)
             if path in self._folders:
                 self._folders[path] = (member.mode & 0o7777, moment_of(member))
             else:
                 self._make_folder(path, member.mode, moment_of(member))
         elif not path:
-            self._refuse(member, "stands for the whole image, and is not a folder")
+            self._refuse(member, "is the root of the image, but not a folder")
         elif member.ischr() and (member.devmajor, member.devminor) == (0, 0):
             self._removed[path] = None
         elif member.ischr() or member.isblk():
@@ -225,12 +224,12 @@ class _Unpacker:
                 self._refuse(member, "a device; images with devices outside of /dev cannot be used")
         elif member.islnk():
             source = self._link_source(member, path)
-            # A copy, if the file system has no links or the file has too many.
+            # `link` may have to copy.
             self._check_room(member, source.lstat().st_size)
-            self._make_way(path, for_folder=False)
+            self._remove_earlier(path, for_folder=False)
             link(str(source), str(self._diff / path))
         else:
-            self._make_way(path, for_folder=False)
+            self._remove_earlier(path, for_folder=False)
             self._make_file(archive, member, self._diff / path)
 
     def _make_file(self, archive: Tar, member: tarfile.TarInfo, place: Path) -> None:
@@ -242,12 +241,12 @@ class _Unpacker:
         elif member.isreg():
             write(archive, member, place)
         else:
-            self._refuse(member, f"of a kind that layers cannot contain ({member.type!r})")
+            self._refuse(member, f"has a type that layers cannot contain ({member.type!r})")
         moment = moment_of(member)
         os.utime(place, ns=(moment, moment), follow_symlinks=False)
 
-    def _make_way(self, path: str, *, for_folder: bool) -> None:
-        """Take away what an earlier member of the same name made."""
+    def _remove_earlier(self, path: str, *, for_folder: bool) -> None:
+        """Remove the file of an earlier member with the same name; a folder stays for a folder."""
         place = self._diff / path
         found = status_of(place)
         if found is None or (for_folder and stat.S_ISDIR(found.st_mode)):
@@ -262,7 +261,7 @@ class _Unpacker:
             place.unlink()
 
     def _link_source(self, member: tarfile.TarInfo, path: str) -> Path:
-        """Return the file that a hard link is another name of, in this layer or in one below."""
+        """Find the target of a hard link, in this layer or a lower one."""
         parts = self._parts(member, member.linkname)
         target = "/".join(parts)
         if parts[:1] == [_AUFS_LINKED]:
@@ -272,13 +271,13 @@ class _Unpacker:
             own = Layer(self._diff, {}, frozenset())
             source = find_below([own, *self._below], target)
         if source is None:
-            self._refuse(member, f"a link to {member.linkname}, which is not in the image")
+            self._refuse(member, f"a link to {member.linkname}, which is missing in the image")
         if stat.S_ISDIR(source.lstat().st_mode) or target == path:
             self._refuse(member, f"a hard link to {member.linkname}, which is not another file")
         return source
 
     def _take_note(self, archive: Tar, member: tarfile.TarInfo, parts: Sequence[str]) -> None:
-        """Leave out a file of AUFS' own; one that hard links lead to is kept beside the layer meanwhile."""
+        """Skip a file of AUFS; keep the targets of hard links beside the layer meanwhile."""
         if parts[0] == _AUFS_LINKED and member.isreg():
             place = self._aufs_linked / parts[-1]
             self._aufs_linked.mkdir(mode=0o700, exist_ok=True)
@@ -295,10 +294,10 @@ class _Unpacker:
 
 
 def config_of(archive: Archive, image: IncomingImage) -> ImageConfig:
-    """Return how the image's programs are started.
+    """Read the image's configuration.
 
     Raises:
-        ArgosyError: when its configuration is not one.
+        ArgosyError: if it is invalid.
     """
     try:
         values = image.config.get("config") or {}
@@ -315,10 +314,10 @@ def config_of(archive: Archive, image: IncomingImage) -> ImageConfig:
 def unpack_layer(
     archive: Archive, layer: IncomingLayer, diff: Path, below: Sequence[Layer]
 ) -> Change:
-    """Unpack one layer into the new folder `diff`, and prove that it is the one that the image names.
+    """Unpack one layer into the new folder `diff`, and verify its digests.
 
     Raises:
-        ArgosyError: naming the layer, when it is not, is damaged or holds what must not be unpacked.
+        ArgosyError: if the layer is damaged, has another digest, or has unsafe content.
     """
     where = f"{archive.title}: {layer.member}"
     try:
@@ -329,7 +328,7 @@ def unpack_layer(
             diff_id = inner.drain(MOST_AFTER_END)
             digest = outer.drain()
     except DAMAGE as problem:
-        raise ArgosyError(f"{where}: {told(problem)}") from None
+        raise ArgosyError(f"{where}: {explain_damage(problem)}") from None
     if layer.digest not in (None, digest):
         raise ArgosyError(f"{where}: damaged: its digest is {digest}")
     if diff_id != layer.diff_id:

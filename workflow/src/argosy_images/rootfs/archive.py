@@ -1,7 +1,7 @@
-"""Files as tars: layers as registries and other tools know them, with their digests; shares of images.
+"""Write tar streams of layers, in the format of registries, and of shares of images.
 
-Format of layers: https://github.com/opencontainers/image-spec/blob/main/layer.md. The same layer always
-gives the same bytes.
+Layer format: https://github.com/opencontainers/image-spec/blob/main/layer.md. The same layer always gives
+the same bytes.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ WHITEOUT = ".wh."
 OPAQUE_MARKER = ".wh..wh..opq"
 _CHUNK = 1 << 20
 
-# Without the last option tar would put its own process id and access times into the archive.
+# The last option keeps tar's process id and access times out of the archive.
 _OPTIONS = (
     "--format=posix",
     "--no-recursion",
@@ -35,7 +35,7 @@ _OPTIONS = (
 
 
 def digest_of_layer(diff: Path, change: Change) -> str:
-    """Return the layer's diff_id, `sha256:…`, which is the digest of its tar."""
+    """Return the layer's diff_id, `sha256:…`: the digest of its tar."""
     digest = hashlib.sha256()
     with layer_tar(diff, change) as stream:
         while chunk := stream.read(_CHUNK):
@@ -45,22 +45,23 @@ def digest_of_layer(diff: Path, change: Change) -> str:
 
 @contextmanager
 def layer_tar(diff: Path, change: Change) -> Iterator[IO[bytes]]:
-    """Open the layer as a stream of tar.
+    """Open the layer as a tar stream.
 
     Raises:
-        ArgosyError: when tar fails, as a file cannot be read, or a name would stand for a removed file.
+        ArgosyError: if tar fails, a file changes meanwhile, or a name would mark a removed file.
     """
     with private_folder() as (scratch, _):
         members = [*_members(diff)]
         tree = scratch / "tree"
         tree.mkdir()
         _copy_setuid(diff, tree, change.setuid)
-        # In the order that they have where all modes are on the disk: the bytes are the same.
+        # Keep the order of the walk, so that the bytes do not depend on which modes are on disk.
         runs = groupby(members, lambda name: name in change.setuid)
         parts = [(tree if is_aside else diff, [*names]) for is_aside, names in runs]
         command: list[str | Path] = ["tar", "--create", *_OPTIONS, "--null"]
         for number, (folder, names) in enumerate((*parts, (tree, _markers(tree, change)))):
-            listed = _listed(scratch / f"names{number}", names)
+            listed = scratch / f"names{number}"
+            listed.write_bytes(_terminated(names))
             command += ["--directory", folder, f"--files-from={listed}"]
         with _unchanged(diff, members), _output(command, diff) as stream:
             yield stream
@@ -68,12 +69,8 @@ def layer_tar(diff: Path, change: Change) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def files_tar(folder: Path, names: Sequence[str]) -> Iterator[IO[bytes]]:
-    """Open some of the files below a folder as a stream of tar.
-
-    Raises:
-        ArgosyError: as `layer_tar`.
-    """
-    # A file without a name: nothing of it is left when we are killed.
+    """Open some of the files below a folder as a tar stream; raises as `layer_tar`."""
+    # An unnamed file disappears even if this process is killed.
     with tempfile.TemporaryFile() as listed:
         listed.write(_terminated(names))
         listed.seek(0)
@@ -87,7 +84,7 @@ def files_tar(folder: Path, names: Sequence[str]) -> Iterator[IO[bytes]]:
 def _output(
     command: Sequence[str | Path], folder: Path, stdin: IO[bytes] | None = None
 ) -> Iterator[IO[bytes]]:
-    """Open what a tar of the folder writes."""
+    """Open the output of a tar command on the folder."""
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(
             command, stdin=stdin, stdout=subprocess.PIPE, stderr=said, pipesize=_CHUNK
@@ -95,7 +92,7 @@ def _output(
         assert process.stdout
         with process.stdout:
             yield process.stdout
-        # 1: it takes a file for changed; whether one was is found out by `_unchanged`.
+        # 1: tar believes that a file has changed; `_unchanged` checks that.
         if process.wait() not in (0, 1):
             said.seek(0)
             first = said.read().decode(errors="replace").strip().splitlines()[:1]
@@ -104,10 +101,10 @@ def _output(
 
 @contextmanager
 def _unchanged(folder: Path, names: Sequence[str]) -> Iterator[None]:
-    """Raise an ArgosyError when a file changes meanwhile.
+    """Raise an ArgosyError if a file changes during the block.
 
-    A second name is no change: images on the same layers are frozen and removed at any time. GNU tar
-    before 1.35 takes it for one, since a file's change time (ctime) changes with it.
+    New hard links are no change, since images on the same layers may be frozen or removed. GNU tar before
+    1.35 reports them, because they change ctime.
     """
     before = [_state(f"{folder}/{name}") for name in names]
     yield
@@ -120,7 +117,7 @@ def _unchanged(folder: Path, names: Sequence[str]) -> Iterator[None]:
 
 
 def _state(path: str) -> tuple[int, ...] | None:
-    """Return what changes with a file's content, type or mode; None where there is none."""
+    """Return inode, mode, size and mtime of a file; None if it is missing."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:
@@ -133,7 +130,7 @@ def _members(diff: Path) -> Iterator[str]:
         known = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
         if known or entry.is_symlink() or not is_whiteout(entry.stat(follow_symlinks=False)):
             if path.rpartition("/")[2].startswith(WHITEOUT):
-                # In a tar of a layer it would remove a file of the image: wherever it is opened.
+                # In a layer's tar this name would remove a file of the image.
                 raise ArgosyError(
                     f"{path}: layers cannot contain names that begin with {WHITEOUT}, since these "
                     "mark removed files",
@@ -143,7 +140,7 @@ def _members(diff: Path) -> Iterator[str]:
 
 
 def _copy_setuid(diff: Path, tree: Path, modes: Mapping[str, int]) -> None:
-    """Copy files to `tree`, with the modes that they have in the image: on the disk they are without."""
+    """Copy files to `tree` with their setuid modes in the image, which the disk lacks."""
     copies = Copies()
     for path, mode in modes.items():
         place = tree / path
@@ -153,7 +150,7 @@ def _copy_setuid(diff: Path, tree: Path, modes: Mapping[str, int]) -> None:
 
 
 def _markers(tree: Path, change: Change) -> Iterator[str]:
-    """Make the empty files that stand for removals; their names."""
+    """Make the empty files that mark removals; yield their names."""
     for path in change.removed:
         folder, _, name = path.rpartition("/")
         yield _marker(tree, f"{folder}/{WHITEOUT}{name}" if folder else f"{WHITEOUT}{name}")
@@ -165,17 +162,12 @@ def _marker(tree: Path, path: str) -> str:
     place = tree / path
     place.parent.mkdir(parents=True, exist_ok=True)
     place.touch()
-    # The tar must be the same whenever it is made, and whoever makes it.
+    # The tar must not depend on time or umask.
     place.chmod(0o644)
     os.utime(place, (0, 0))
     return path
 
 
-def _listed(path: Path, names: Iterable[str]) -> Path:
-    path.write_bytes(_terminated(names))
-    return path
-
-
 def _terminated(names: Iterable[str]) -> bytes:
-    """Return names, which may hold anything, as tar reads them."""
+    """Encode names, which may contain line breaks, for tar --null."""
     return "".join(f"./{name}\0" for name in names).encode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""Makes one tree of several layers, the last one uppermost, without copying a file's content."""
+"""Merge layers, the last one uppermost, into one tree of hard links."""
 
 import errno
 import os
@@ -13,10 +13,10 @@ from argosy_images.rootfs.layers import BECOMES, Layer, is_whiteout
 from argosy_images.rootfs.rooted import FROZEN
 
 Place = Callable[[str, str], None]
-"""Puts a file at a new path."""
+"""Links or copies a file to a new path."""
 
 ROOT_MODE = 0o755
-"""Mode of an image's root folder. The layers' folders are closed to other users."""
+"""Mode of an image's root folder. The folders of layers are private."""
 
 _FOR_OTHERS = BECOMES | stat.S_IWGRP | stat.S_IWOTH
 
@@ -24,7 +24,7 @@ _CANNOT_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.
 
 
 def link(source: str, target: str) -> None:
-    """Make a second name for the same file, or a copy where the file system has no such thing."""
+    """Make a hard link, or a copy if the file system cannot link."""
     try:
         os.link(source, target, follow_symlinks=False)
     except OSError as problem:
@@ -34,24 +34,24 @@ def link(source: str, target: str) -> None:
 
 
 def copy(source: str, target: str) -> None:
-    """Make a file of its own, with the same content, mode and times."""
+    """Copy a file or FIFO with its mode and times."""
     if stat.S_ISFIFO(os.lstat(source).st_mode):
         os.mkfifo(target)
         shutil.copystat(source, target)
     else:
-        # A hole takes room in a copy.
+        # Holes take space in a copy.
         check_room(Path(target).parent, os.lstat(source).st_size)
         shutil.copy2(source, target, follow_symlinks=False)
 
 
 class Copies:
-    """Copies files so that the names of one file become the names of one copy."""
+    """Copies files; hard links to one file become hard links to one copy."""
 
     def __init__(self) -> None:
         self._first: dict[tuple[int, int], str] = {}
 
     def place(self, source: str, target: str) -> None:
-        """Copy a file, or give a copy of it another name."""
+        """Copy a file, or link to its earlier copy."""
         status = os.lstat(source)
         first = target
         if status.st_nlink > 1:
@@ -63,10 +63,10 @@ class Copies:
 
 
 def link_frozen(source: str, target: str) -> None:
-    """Link as `link` does, but copy a file whose mode would give others something, without that.
+    """Link a file; copy it without setuid, setgid and write permission for others if its mode has these.
 
-    A frozen tree may be opened to others: they would change what all run, or run a setuid program with the
-    rights of who built the image. Layers of earlier versions keep setuid on the disk.
+    Other users may read a shared frozen tree. They could change its files, or gain the owner's rights by a
+    setuid program. Layers of earlier versions have setuid files on disk.
     """
     mode = os.lstat(source).st_mode
     if mode & _FOR_OTHERS and not stat.S_ISLNK(mode):
@@ -79,19 +79,19 @@ def link_frozen(source: str, target: str) -> None:
 def flatten(
     layers: Sequence[Layer], root: Path, place: Place | None = None, *, frozen: bool = False
 ) -> None:
-    """Make the tree that `layers` come to, from the lowest to the uppermost, in the new folder `root`.
+    """Merge `layers`, the lowest first, into the new folder `root`.
 
-    Paths are strings here: there may be a hundred thousand, and builds wait for it.
+    Paths are strings, for speed with a hundred thousand files.
 
     Args:
-        place: `link`, or where the tree is frozen, `link_frozen`.
-        frozen: folders are left without the permission to change them.
+        place: by default `link`, or `link_frozen` for a frozen tree.
+        frozen: make the tree's folders read-only.
 
     Raises:
-        OSError: when the file system is full or not writable.
+        OSError: if the file system is full or not writable.
     """
     if not layers:
-        # An image without a file.
+        # An image without files.
         root.mkdir(mode=0o700)
         root.chmod(ROOT_MODE & (FROZEN if frozen else ~0))
         return
@@ -101,17 +101,13 @@ def flatten(
 
 
 def lay_over(layer: Layer, root: str) -> None:
-    """Change the frozen tree `root` to what it comes to with one more layer, and leave it frozen.
-
-    Raises:
-        OSError: as `flatten`.
-    """
+    """Apply one more layer to the frozen tree `root`; raises as `flatten`."""
     _change(_Part(layer, str(layer.diff), ""), root)
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A layer's part of a folder: its place on disk, and its path in the image."""
+    """A layer's part of a folder: its path on disk, and its path in the image."""
 
     layer: Layer
     folder: str
@@ -123,10 +119,10 @@ class _Part:
 
 
 def _merge(parts: Sequence[_Part], target: str, place: Place, mask: int) -> None:
-    """Make the folder that the parts, uppermost first, come to; `mask` is what its mode may have."""
+    """Merge the parts of a folder, uppermost first; `mask` limits folder modes."""
     os.mkdir(target, 0o700)
     folders: dict[str, list[_Part]] = {}
-    # Names of which nothing further down counts.
+    # Names that hide the parts further down.
     closed: set[str] = set()
     for part in parts:
         _add(part, target, place, folders, closed)
@@ -136,7 +132,7 @@ def _merge(parts: Sequence[_Part], target: str, place: Place, mask: int) -> None
 
 
 def _finish(target: str, model: "_Part", mask: int) -> None:
-    """Give a folder the mode and times that it has in a part; an image's own folder gets ROOT_MODE."""
+    """Copy mode and times of a part to its folder; the image's root gets ROOT_MODE."""
     status = os.stat(model.folder)
     os.chmod(target, (stat.S_IMODE(status.st_mode) if model.path else ROOT_MODE) & mask)
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
@@ -145,7 +141,7 @@ def _finish(target: str, model: "_Part", mask: int) -> None:
 def _add(
     part: _Part, target: str, place: Place, folders: dict[str, list[_Part]], closed: set[str]
 ) -> None:
-    """Place the files of a part that nothing above hides, and note its folders."""
+    """Place the visible files of a part, and collect its folders."""
     with os.scandir(part.folder) as entries:
         for entry in entries:
             name = entry.name
@@ -158,7 +154,7 @@ def _add(
                     closed.add(name)
             elif not _is_whiteout(entry):
                 closed.add(name)
-                # Below a folder it only ends what the folder hides.
+                # Below a folder, a file only ends the merge.
                 if name not in folders:
                     place(entry.path, f"{target}/{name}")
     closed |= part.layer.removed.get(part.path, frozenset())
@@ -170,7 +166,7 @@ def _is_whiteout(entry: os.DirEntry[str]) -> bool:
 
 
 def _change(part: _Part, target: str) -> None:
-    """Give a folder of the tree what the layer has there."""
+    """Apply a layer's part to a folder of the tree."""
     os.chmod(target, 0o700)
     hidden = part.layer.removed.get(part.path, frozenset[str]())
     for name in os.listdir(target) if part.path in part.layer.opaque else hidden:

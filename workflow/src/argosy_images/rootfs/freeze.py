@@ -1,6 +1,6 @@
-"""Freeze a built root file system: make all that its containers need, then take write permission away.
+"""Freeze an image: merge its layers, add mount points and accounts, and remove write permission.
 
-One frozen tree serves every node and job at once, so no engine may make anything in it later.
+All nodes and jobs share one frozen tree, so no engine may change it later.
 """
 
 import errno
@@ -26,27 +26,24 @@ MOUNT_POINTS = (
 )
 
 _OF_EACH_CONTAINER = ("dev", "proc", "sys")
-"""Mounted anew by each container: nothing of the image is seen there."""
+"""Folders that each container mounts, which hide the image's content."""
 
 _ACCOUNTS = {
     "/etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n",
     "/etc/group": b"root:x:0:\n",
 }
-"""Files that engines read to start a container, and what they hold where the image has none."""
+"""Files that engines require, and the default content."""
 
 
 class GrowingTree:
-    """The frozen tree of an image, in the new folder `making`, begun while its last layers are being built.
-
-    Files are the layers' own, by a second name; what is written to one would be written to the other.
-    """
+    """A frozen tree in the new folder `making`, begun while the image's last layers are being built."""
 
     def __init__(self, making: Path) -> None:
         self.making = making
         self._layers: Sequence[Layer] = ()
 
     def begin(self, layers: Sequence[Layer]) -> None:
-        """Make the tree of the layers that are there. What goes wrong with that is found out at the end."""
+        """Merge the finished layers; `finish` starts again if this fails."""
         if not layers:
             return
         with suppress(OSError):
@@ -60,7 +57,7 @@ class GrowingTree:
         workdir: str = "/",
         volumes: Sequence[str] = (),
     ) -> None:
-        """Make it the frozen root `target` of all these layers; the rest as `make_frozen`."""
+        """Add the remaining layers and move the tree to `target`; otherwise as `make_frozen`."""
         begun = len(self._layers)
         if begun and layers[:begun] == self._layers:
             for layer in layers[begun:]:
@@ -75,22 +72,22 @@ class GrowingTree:
 def make_frozen(
     layers: Sequence[Layer], root: Path, workdir: str = "/", volumes: Sequence[str] = ()
 ) -> None:
-    """Make the new folder `root` of these layers, with all that containers need and nothing writable.
+    """Merge the layers into the new read-only folder `root`, and add the files that containers need.
 
     Args:
-        workdir: where the image's programs start; made where no layer has it.
-        volumes: folders that the image declares for mounts; made where nothing stands in their way.
+        workdir: the image's WORKDIR; made if missing.
+        volumes: the image's VOLUME folders; made if missing, unless a file is in the way.
 
     Raises:
-        OSError: when the disk is full or not writable, or the image has a file in place of a folder.
+        OSError: if the disk is full or not writable, or the image has a file in place of a folder.
     """
     flatten(layers, root, frozen=True)
     _make_needed(root, workdir, volumes)
 
 
 def put_in_place(making: Path, target: Path) -> None:
-    """Move a frozen tree to where it is used."""
-    # A folder without write permission cannot be renamed by its owner on every file system.
+    """Move a frozen tree to its final path."""
+    # Some file systems refuse to rename a read-only folder.
     making.chmod(0o755)
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     making.rename(target)
@@ -116,7 +113,7 @@ def _make_needed(root: Path, workdir: str, volumes: Sequence[str]) -> None:
 def _make_workdir(tree: Root, workdir: str) -> None:
     names = tree.resolve(workdir)
     if len(names) > 1 and names[0] in _OF_EACH_CONTAINER and names != ("dev", "shm"):
-        why = f"WORKDIR lies in /{names[0]}, which each container has of its own"
+        why = f"WORKDIR lies in /{names[0]}, which each container mounts"
         raise OSError(errno.EINVAL, why, workdir)
     try:
         _make_folders(tree, names)
@@ -128,7 +125,7 @@ def _make_workdir(tree: Root, workdir: str) -> None:
 
 
 def _make_folders(tree: Root, names: Names) -> None:
-    """Make a read-only folder among read-only ones."""
+    """Make read-only folders inside read-only ones."""
     for depth, name in enumerate(names):
         with tree.folder(names[:depth]) as folder:
             status = folder.status(name)
@@ -141,7 +138,7 @@ def _make_folders(tree: Root, names: Names) -> None:
 
 
 def _make_file(tree: Root, names: Names, content: bytes) -> None:
-    """Make a read-only file where there is nothing; what is there has to be a file."""
+    """Make a read-only file if missing; anything else there must be a regular file."""
     status = tree.status_of(names)
     if status is None:
         _make_folders(tree, names[:-1])
@@ -150,12 +147,12 @@ def _make_file(tree: Root, names: Names, content: bytes) -> None:
                 file.write(content)
             folder.set_mode_of(names[-1], 0o444)
     elif not stat.S_ISREG(status.st_mode):
-        # An engine would wait for a pipe.
+        # An engine would block on a pipe.
         raise OSError(errno.EINVAL, "not a regular file", f"/{'/'.join(names)}")
 
 
 def _link_host_files(tree: Root, etc: Names) -> None:
-    """Point the image's name resolution to the copies that every container is given at its start."""
+    """Link the image's name resolution files to the copies that each container gets."""
     with tree.folder(etc) as folder, _writable(folder):
         for name in HOST_FILES:
             status = folder.status(name)

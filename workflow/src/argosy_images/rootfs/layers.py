@@ -1,12 +1,12 @@
-"""A step's layer: what it changed in a root file system.
+"""Layers: the changes of one build step to a root file system.
 
 <store>/layers/<key>/
-    layer.json   what the step was and what it removed; written last: without it there is no layer
-    diff/        the files that it added or changed, as the lower folder of an overlay
+    layer.json   the step and the removed files; written last, so without it the layer is incomplete
+    diff/        added and changed files, usable as the lower folder of an overlay
 
-In `diff` a removed file is a character device 0:0 and a replaced folder has the attribute
-`user.overlay.opaque`, as the kernel's overlay file system wants it; `layer.json` lists both, so that a
-layer means the same where neither can be made. Owners are not kept: a user without root has one id to give.
+In `diff` a removed file is a character device 0:0, and a replaced folder has the attribute
+`user.overlay.opaque`, as overlayfs requires. `layer.json` also lists both, for file systems that support
+neither. Owners are not kept, since a user without root has only one id.
 """
 
 import errno
@@ -21,10 +21,10 @@ BECOMES = stat.S_ISUID | stat.S_ISGID
 OPAQUE = "user.overlay.opaque"
 
 DEEPEST = 200
-"""Folders in folders that an image may have: each that is open takes a descriptor."""
+"""Maximum depth of folders in an image: each open folder takes a descriptor."""
 
 LONGEST_PATH = 3000
-"""Letters of a folder in an image: the store's own name comes before it, and the kernel ends at 4 KiB."""
+"""Maximum length of a folder's path in an image: with the store's path it must stay below 4 KiB."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class Change:
     """The changes of a layer besides the files in its `diff`.
 
     Args:
-        removed: paths relative to the root, gone from below; a removed folder takes all in it along.
-        opaque: folders of the diff that hide the folder of the same name below.
-        entries: how many files, links and folders the diff holds.
+        removed: removed files and folders, relative to the root.
+        opaque: folders of the diff that hide the folder of the same name in lower layers.
+        entries: number of files, links and folders in the diff.
         size: bytes of its files.
-        setuid: modes of the files that are setuid or setgid in the image, and on the disk are not: there
-            they would give others the rights of who built the image.
+        setuid: modes of setuid and setgid files in the image. On disk they have neither bit, which would
+            give others the builder's rights.
     """
 
     removed: tuple[str, ...] = ()
@@ -52,8 +52,12 @@ class Change:
 
 @dataclass(frozen=True)
 class Layer:
-    """A finished layer on disk: its files, the names it removed by the folder they were in, and the
-    folders that hide those below them."""
+    """A finished layer on disk.
+
+    Args:
+        removed: names of removed files, by their folder.
+        opaque: folders that hide the folders of lower layers.
+    """
 
     diff: Path
     removed: Mapping[str, frozenset[str]]
@@ -61,7 +65,7 @@ class Layer:
 
     @classmethod
     def of(cls, diff: Path, change: Change) -> "Layer":
-        """Return the layer with this diff and change."""
+        """Build the layer of a diff and its change."""
         removed: dict[str, set[str]] = {}
         for path in change.removed:
             folder, _, name = path.rpartition("/")
@@ -70,7 +74,7 @@ class Layer:
         return cls(diff, by_folder, frozenset(change.opaque))
 
     def hides(self, path: str) -> bool:
-        """Return whether what lies below it at `path` cannot be seen through this layer."""
+        """Return whether this layer hides `path` of lower layers."""
         parts = path.split("/")
         for depth, name in enumerate(parts):
             folder = "/".join(parts[:depth])
@@ -84,9 +88,9 @@ class Layer:
 
 
 def find_below(layers: Sequence[Layer], path: str) -> Path | None:
-    """Return the file or folder that is seen at `path` through `layers`, the uppermost first.
+    """Find the visible file or folder at `path` in `layers`, the uppermost first; None if there is none.
 
-    The way there is by real folders: links in an image may lead anywhere, out of it as well.
+    No links are followed, since a link of an image may lead out of it.
     """
     names = path.split("/")
     for layer in layers:
@@ -107,7 +111,7 @@ def find_below(layers: Sequence[Layer], path: str) -> Path | None:
 
 
 def status_of(path: Path) -> os.stat_result | None:
-    """Return what is there itself, be it a link; None: nothing."""
+    """Return the status of a file without following links; None if it is missing."""
     try:
         return path.lstat()
     except FileNotFoundError:
@@ -115,22 +119,21 @@ def status_of(path: Path) -> os.stat_result | None:
 
 
 def too_deep(path: str) -> OSError:
-    """Return what is raised for a path of more than `DEEPEST` folders."""
-    why = f"more than {DEEPEST} folders deep, or longer than {LONGEST_PATH:,} letters"
+    """Return the error for a path that is too deep or too long for an image."""
+    why = f"more than {DEEPEST} folders deep, or longer than {LONGEST_PATH:,} characters"
     return OSError(errno.ENAMETOOLONG, why, path)
 
 
 def check_depth(folder: str) -> None:
-    """Raise OSError ENAMETOOLONG for the path of a folder that is too deep or too long for an image."""
+    """Raise OSError ENAMETOOLONG if a folder's path is too deep or too long for an image."""
     if folder.count("/") >= DEEPEST or len(folder) > LONGEST_PATH:
         raise too_deep(f"{folder[:100]}…")
 
 
 def walk(folder: Path, below: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Everything in a folder with its path relative to it; folders before what is in them, sorted.
+    """Yield all entries below a folder with relative paths, sorted; folders precede their content.
 
-    Raises:
-        OSError: ENAMETOOLONG, as `check_depth`.
+    Raises as `check_depth`.
     """
     check_depth(below)
     with os.scandir(folder / below if below else folder) as entries:
@@ -143,7 +146,7 @@ def walk(folder: Path, below: str = "") -> Iterator[tuple[str, os.DirEntry[str]]
 
 
 def read_overlay(diff: Path) -> Change:
-    """Return the change that an overlay's upper folder holds."""
+    """Read the change in an overlay's upper folder."""
     removed, opaque, entries, size = [], [], 0, 0
     for path, entry in walk(diff):
         status = entry.stat(follow_symlinks=False)
@@ -159,28 +162,28 @@ def read_overlay(diff: Path) -> Change:
 
 
 def take_setuid(diff: Path) -> dict[str, int]:
-    """Take setuid and setgid away from the files of a layer; return the modes that they had, by path.
+    """Remove setuid and setgid from the files of a layer; return their former modes by path.
 
-    Names that are no text cannot be noted: these files lose them.
+    The modes of files with unprintable names are lost.
     """
     found = {}
     for path, entry in walk(diff):
         mode = entry.stat(follow_symlinks=False).st_mode
         if mode & BECOMES and stat.S_ISREG(mode):
             found[path] = stat.S_IMODE(mode)
-    # Only then, or the second name of a file would be found without.
+    # After the walk, so that all hard links of a file are found.
     for path, mode in found.items():
         (diff / path).chmod(mode & ~BECOMES)
     return {path: mode for path, mode in found.items() if path.isprintable()}
 
 
 def is_whiteout(status: os.stat_result) -> bool:
-    """Return whether this is how an overlay notes a removed file."""
+    """Return whether this is an overlay's mark of a removed file."""
     return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
 
 
 def mark_for_overlay(diff: Path, change: Change) -> bool:
-    """Note in `diff` itself what was removed; False where this file system cannot hold such notes."""
+    """Mark removals in `diff` for overlayfs; return False if the file system does not support them."""
     try:
         for path in change.removed:
             place = diff / path
@@ -194,7 +197,7 @@ def mark_for_overlay(diff: Path, change: Change) -> bool:
 
 
 def is_opaque(folder: str) -> bool:
-    """Return whether an overlay's folder hides the one below it."""
+    """Return whether an overlay's folder hides the folder below it."""
     try:
         return os.getxattr(folder, OPAQUE) == b"y"
     except OSError:

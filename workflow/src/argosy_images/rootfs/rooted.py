@@ -1,9 +1,8 @@
-"""Files below a folder that stands for an image's `/`, from which no path leads out.
+"""Access to files below an image's root folder, which no path or link can leave.
 
-What is in an image is untrusted, its symbolic links first of all: followed by the host they would lead to
-the host's own files. So no path of an image is ever given to the kernel. Each name is looked up in the
-folder that the names before it came to, by its descriptor and without following it, and links are resolved
-here as they are meant: within the image. All that a build reads and writes in an image goes this way.
+Files of an image are untrusted. The host would follow their symbolic links to its own files, so no path of
+an image is passed to the kernel. Each name is looked up by the descriptor of its folder without following
+links, and links are resolved here, within the image. Builds read and write images only by this module.
 """
 
 import errno
@@ -19,23 +18,23 @@ from argosy_common.disk import check_room
 from argosy_images.rootfs.layers import DEEPEST, too_deep
 
 MOST_LINKS = 40
-"""On the way of one path, as in the kernel (path_resolution(7))."""
+"""Maximum number of links in one path, as in the kernel (path_resolution(7))."""
 
-CIRCLE = "symbolic links in the image go round in a circle"
+CIRCLE = "symbolic links in the image form a loop"
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _CHUNK = 1 << 20
 
 FROZEN = ~0o222
-"""The bits of the mode of a folder that nobody may change."""
+"""Mask of the mode of a read-only folder."""
 
 Names = tuple[str, ...]
-"""A path from the root of an image, none of whose folders is a link."""
+"""A path from the root of an image without links among its folders."""
 
 
 class Folder:
-    """A folder, held open. It takes names of what is in it, never paths."""
+    """An open folder. Its methods take names of its entries, never paths."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -47,16 +46,16 @@ class Folder:
         self.close()
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
         os.close(self._descriptor)
 
     @property
     def _itself(self) -> str:
-        """A path of this very folder for calls that take no descriptor like ours."""
+        """The folder's path for calls that accept no O_PATH descriptor."""
         return f"/proc/self/fd/{self._descriptor}"
 
     def names(self) -> list[str]:
-        """Return the names of all that is in it, sorted."""
+        """Return the sorted names of its entries."""
         descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._descriptor)
         try:
             return sorted(os.listdir(descriptor))  # noqa: PTH208
@@ -68,18 +67,18 @@ class Folder:
         return os.fstat(self._descriptor)
 
     def status(self, name: str) -> os.stat_result | None:
-        """Return what is there itself, be it a link; None for nothing."""
+        """Return the status of an entry without following links; None if it is missing."""
         try:
             return os.stat(_single(name), dir_fd=self._descriptor, follow_symlinks=False)
         except FileNotFoundError:
             return None
 
     def open(self, name: str) -> "Folder":
-        """Open a folder in it, which may not be a link."""
+        """Open a subfolder, which must not be a link."""
         return Folder(os.open(_single(name), _FOLDER, dir_fd=self._descriptor))
 
     def read(self, name: str) -> BinaryIO:
-        """Open a regular file in it; anything else is refused, and nothing is waited for."""
+        """Open a regular file without blocking; raise OSError for anything else."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         stream = os.fdopen(os.open(_single(name), flags, dir_fd=self._descriptor), "rb")
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
@@ -88,12 +87,12 @@ class Folder:
         return stream
 
     def link_target(self, name: str) -> str:
-        """Return what a link says."""
+        """Return the target of a link."""
         return os.readlink(_single(name), dir_fd=self._descriptor)
 
     @contextmanager
     def make_file(self, name: str) -> Iterator[BinaryIO]:
-        """Make a private file where there is nothing; what goes wrong in writing says which one."""
+        """Create a private file; write errors name it."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             descriptor = os.open(_single(name), flags, 0o600, dir_fd=self._descriptor)
@@ -105,10 +104,10 @@ class Folder:
             raise
 
     def write(self, name: str, content: BinaryIO, mode: int, size: int = 0) -> None:
-        """Make a file of this content where there is nothing, while the disk keeps its reserve.
+        """Create a file with this content, and keep the disk's reserve.
 
         Args:
-            size: how long it will be, where that is known; holes take as much as zeros here.
+            size: expected bytes, if known; holes count like data.
 
         Raises:
             OSError: ENOSPC, before the disk is full.
@@ -119,32 +118,32 @@ class Folder:
             while chunk := content.read(_CHUNK):
                 check_room(here, len(chunk))
                 made.write(chunk)
-            # At the end: to be written to costs a file its setuid and setgid bits.
+            # At the end, since writing clears setuid and setgid.
             made.flush()
             os.fchmod(made.fileno(), mode)
 
     def make_folder(self, name: str, mode: int) -> None:
-        """Make a folder where there is nothing."""
+        """Create a folder."""
         os.mkdir(_single(name), 0o700, dir_fd=self._descriptor)
         with self.open(name) as made:
             made.set_mode(mode)
 
     def make_link(self, name: str, target: str) -> None:
-        """Make a symbolic link where there is nothing."""
+        """Create a symbolic link."""
         os.symlink(target, _single(name), dir_fd=self._descriptor)
 
     def make_second_name(self, name: str, other: "Folder", other_name: str) -> None:
-        """Make a hard link to a file of another folder."""
+        """Create a hard link to a file of another folder."""
         places = {"src_dir_fd": other._descriptor, "dst_dir_fd": self._descriptor}
         os.link(_single(other_name), _single(name), **places, follow_symlinks=False)
 
     def make_pipe(self, name: str, mode: int) -> None:
-        """Make a named pipe where there is nothing."""
+        """Create a named pipe."""
         os.mkfifo(_single(name), 0o600, dir_fd=self._descriptor)
         self.set_mode_of(name, mode)
 
     def set_mode_of(self, name: str, mode: int) -> None:
-        """Change the permissions of what is there; a link has none and is refused."""
+        """Change the permissions of an entry; raise OSError ELOOP for a link."""
         flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(_single(name), flags, dir_fd=self._descriptor)
         try:
@@ -159,16 +158,16 @@ class Folder:
         Path(self._itself).chmod(mode)
 
     def set_own_times(self, model: os.stat_result) -> None:
-        """Give the folder itself the times of another."""
+        """Copy the times of another file to the folder itself."""
         os.utime(self._itself, ns=(model.st_atime_ns, model.st_mtime_ns))
 
     def set_times(self, name: str, model: os.stat_result) -> None:
-        """Give a file or link, not what it leads to, the times of another."""
+        """Copy the times of another file to an entry, without following links."""
         times = (model.st_atime_ns, model.st_mtime_ns)
         os.utime(_single(name), ns=times, dir_fd=self._descriptor, follow_symlinks=False)
 
     def remove(self, name: str) -> None:
-        """Take away what is there, a folder with all that is in it; nothing, if there is nothing."""
+        """Remove an entry if it exists, a folder with its content."""
         self._remove(name, DEEPEST)
 
     def _remove(self, name: str, deepest: int) -> None:
@@ -187,7 +186,7 @@ class Folder:
         os.rmdir(name, dir_fd=self._descriptor)
 
     def remove_if_empty(self, name: str) -> None:
-        """Take away an empty file or folder; leave what is anything else."""
+        """Remove an empty file or folder; leave anything else."""
         status = self.status(name)
         if status and stat.S_ISDIR(status.st_mode):
             os.rmdir(name, dir_fd=self._descriptor)
@@ -196,23 +195,21 @@ class Folder:
 
 
 class Root(Folder):
-    """The folder `path` of this host, which stands for an image's `/`."""
+    """The host's folder `path`, as the root of an image."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
         self.path = path
 
     def resolve(self, path: str) -> Names:
-        """Return where a path leads to, the last name's link followed too, as it would be in the image.
-
-        What does not exist is taken by its names.
+        """Resolve all links of a path within the image, also of the last name. Missing names stay.
 
         Raises:
-            OSError: when the links go round in a circle, or the path is too long.
+            OSError: if links form a loop, or the path is too long.
         """
         ahead = _parts(path)[::-1]
         found: list[str] = []
-        # The folders of these names, as far as they exist.
+        # The open folders of `found`, as far as they exist.
         way: list[Folder] = []
         links = 0
         try:
@@ -245,11 +242,11 @@ class Root(Folder):
             _close(way, 0)
 
     def folder(self, names: Names) -> Folder:
-        """Open the folder of these names, none of which may be a link."""
+        """Open a folder; none of the names may be a link."""
         return self._walk(names, None)
 
     def make_folders(self, names: Names, mode: int = 0o755) -> Folder:
-        """Open the folder of these names, made with all around it as far as there is none."""
+        """Open a folder; create it and its parents if missing."""
         return self._walk(names, mode)
 
     def _walk(self, names: Names, mode: int | None) -> Folder:
@@ -257,18 +254,15 @@ class Root(Folder):
         for name in names:
             with here:
                 if mode is not None and here.status(name) is None:
-                    # A folder passes its group on, as with mkdir(2).
+                    # Subfolders inherit setgid, as with mkdir(2).
                     here.make_folder(name, mode | here.own_status().st_mode & stat.S_ISGID)
                 here = here.open(name)
         return here
 
     def find(self, pattern: str) -> list[tuple[Names, str]]:
-        """Return where the files of a pattern are, links followed, and by which name each was found.
+        """Find the files that match a pattern; return each resolved path with the matching name.
 
-        `*`, `?` and `[` stand for names of one folder each, as in Go's filepath.Match.
-
-        Raises:
-            OSError: as `resolve`.
+        `*`, `?` and `[` match within one folder, as in Go's filepath.Match. Raises as `resolve`.
         """
         *folders, last = _parts(pattern) or ["."]
         found: list[Names] = [()]
@@ -291,7 +285,7 @@ class Root(Folder):
             return matching(opened.names(), part)
 
     def status_of(self, names: Names) -> os.stat_result | None:
-        """Return what is there itself; None for nothing."""
+        """Return the status of a path without following its last link; None if it is missing."""
         if not names:
             return self.own_status()
         try:
@@ -301,28 +295,25 @@ class Root(Folder):
             return None
 
     def is_folder(self, names: Names) -> bool:
-        """Return whether there is a folder, and no link to one."""
+        """Return whether the path is a folder, and no link to one."""
         status = self.status_of(names)
         return status is not None and stat.S_ISDIR(status.st_mode)
 
 
 def inside(root: Path, path: str) -> Path:
-    """Return where `path` of the image in `root` lies on this host, as `Root.resolve` says.
+    """Return the host's path of `path` in the image `root`; raises as `Root.resolve`.
 
-    Only for programs that take nothing but a path, while nothing else changes the image.
-
-    Raises:
-        OSError: as `Root.resolve`.
+    Use it only for programs that need a path, and while no other program changes the image.
     """
     with Root(root) as tree:
         return root.joinpath(*tree.resolve(path))
 
 
 def copy_file(source: Folder, name: str, target: Folder, as_name: str) -> None:
-    """Put a file, link or named pipe in place of whatever is there, with its mode and times.
+    """Copy a file, link or named pipe with mode and times; replace the target.
 
     Raises:
-        OSError: when it is anything else.
+        OSError: for other kinds of files.
     """
     status = source.status(name)
     if status is None:
@@ -342,8 +333,8 @@ def copy_file(source: Folder, name: str, target: Folder, as_name: str) -> None:
 
 
 def matching(names: Iterable[str], pattern: str) -> list[str]:
-    """Return those of the names that a pattern of COPY means, sorted."""
-    # Go's sign for "none of these" is another one.
+    """Return the sorted names that match a pattern of COPY."""
+    # Go negates a set by `^`, Python by `!`.
     return sorted(fnmatch.filter(names, pattern.replace("[^", "[!")))
 
 

@@ -1,1 +1,1 @@
-"""Frozen images on a node's own disk or in its memory, for sites whose shared file system is slow."""
+"""Keep frozen images on a node's disk or in its memory, for sites with a slow shared file system."""

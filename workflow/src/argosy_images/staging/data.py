@@ -1,7 +1,7 @@
-"""Copies data of the user to a node's disk, once for all jobs that read the same.
+"""Copy a user's data to a node's disk, once for all jobs that read it.
 
-What is copied is what the job's first node found, or it does not count. Standard library only, as no
-container is needed for it.
+A copy is valid only if it equals the data that the job's first node found. Standard library only, since
+it runs without a container.
 """
 
 import hashlib
@@ -38,11 +38,11 @@ class Noted:
     """Data as the job's first node found it.
 
     Args:
-        path: without links.
-        files: how many: all that is no folder.
-        newest_unix: of their last changes.
-        changed_unix: the newest ctime, which no program can set back.
-        sha256: of the list of each regular file's SHA-256 and name, if it was asked for.
+        path: the data's path without links.
+        files: number of files and links.
+        newest_unix: newest mtime.
+        changed_unix: newest ctime, which programs cannot set.
+        sha256: digest of the list of each regular file's SHA-256 and name, if requested.
     """
 
     path: str
@@ -54,17 +54,17 @@ class Noted:
 
     @property
     def key(self) -> str:
-        """The same for jobs that may share a copy."""
+        """The name of the copy; jobs with the same key share it."""
         times = (self.newest_unix, self.changed_unix)
         facts = json.dumps((self.path, self.files, self.bytes, *times, self.sha256))
         return f"data:{hashlib.sha256(facts.encode()).hexdigest()}"
 
 
 def copied(source: str, noted: Noted, place: Place, say: Say) -> AbstractContextManager[Staged]:
-    """Copy the data to this node, unless it is there.
+    """Copy the data to this node, unless a copy exists.
 
     Raises:
-        ArgosyError: when there is no room, it is not what was noted, or holds what cannot be copied.
+        ArgosyError: if the disk is full, or the data has changed or contains special files.
     """
 
     def fill(folder: NodeFolder, _: int) -> None:
@@ -91,19 +91,19 @@ def copied(source: str, noted: Noted, place: Place, say: Say) -> AbstractContext
 
 
 class _Copy:
-    """The copy of a folder, or of a file."""
+    """Copies a folder or a file."""
 
     def __init__(self, top: Path, target: Path, say: Say) -> None:
         self._top, self._target, self._say = top, target, say
         self._files = self._bytes = 0
         self._newest = 0.0
         self._names: list[str] = []
-        """Of regular files, and links to them."""
+        """Names of the regular files, and of links to them."""
         self._began = self._said = time.monotonic()
         self._stopped = threading.Event()
 
     def make(self, noted: Noted) -> None:
-        """Copy all of it, and compare what was copied with what was noted."""
+        """Copy everything, and compare the copy with the first node's data."""
         copiers = min(len(os.sched_getaffinity(0)), MOST_COPIERS)
         try:
             with ThreadPoolExecutor(copiers) as pool:
@@ -117,9 +117,9 @@ class _Copy:
         except FileNotFoundError as problem:
             if not str(problem.filename).startswith(str(self._top)):
                 raise
-            raise ArgosyError(f"{problem.filename} has gone meanwhile", _KEEP) from None
+            raise ArgosyError(f"{problem.filename} was removed meanwhile", _KEEP) from None
         except PermissionError as problem:
-            raise ArgosyError(f"{problem.filename} may not be read", "make it readable") from None
+            raise ArgosyError(f"{problem.filename} is not readable", "make it readable") from None
         self._compare(noted)
         took = time.monotonic() - self._began
         self._say(f"copied {amount(self._bytes)} in {took:.1f} s, with {copiers} workers")
@@ -141,7 +141,7 @@ class _Copy:
             target.chmod(0o555)
 
     def _entries(self, name: str, folders: list[str]) -> Iterator[str]:
-        """Yield the files of a folder, make its links, and add its folders to the list."""
+        """Yield the files of a folder, copy its links, and append its subfolders to `folders`."""
         with os.scandir(self._top / name) as entries:
             for entry in entries:
                 inner = f"{name}/{entry.name}" if name else entry.name
@@ -153,19 +153,19 @@ class _Copy:
                     yield inner
                 else:
                     raise ArgosyError(
-                        f"{entry.path} is no file, folder or link", f"take it away, or {_LEAVE_OUT}"
+                        f"{entry.path} is no file, folder or link", f"remove it, or {_LEAVE_OUT}"
                     )
 
     def _copy_link(self, name: str) -> None:
         path = self._top / name
         leads = path.readlink()
-        # By its text, as in the copy, and by the links on its way.
+        # Check the text, which counts in the copy, and the links that it passes.
         within = os.path.normpath(Path(name).parent / leads)
         is_out = leads.is_absolute() or within.split("/")[0] == ".."
         if is_out or not path.resolve().is_relative_to(self._top):
             raise ArgosyError(
                 f"{path} is a link to {leads}, which leads out of the folder",
-                f"put what it leads to in its place, or {_LEAVE_OUT}",
+                f"replace it by its target, or {_LEAVE_OUT}",
             )
         (self._target / name).symlink_to(leads)
         if path.is_file():
@@ -182,7 +182,7 @@ class _Copy:
             self._say(f"copied {self._files:,} files, {amount(self._bytes)}, in {took:.0f} s")
 
     def _copy_file(self, source: Path, target: Path) -> os.stat_result:
-        """Copy a file that nobody changes meanwhile, and return its status."""
+        """Copy a file, check that it does not change meanwhile, and return its status."""
         with os.fdopen(os.open(source, _OPEN), "rb", buffering=0) as file:
             before = os.fstat(file.fileno())
             if not stat.S_ISREG(before.st_mode):
@@ -202,9 +202,9 @@ class _Copy:
         own = (self._files, self._bytes, self._newest)
         if own != (noted.files, noted.bytes, noted.newest_unix):
             raise ArgosyError(
-                f"{self._top} is not what the job's first node found: {noted.files:,} files, "
+                f"{self._top} differs from the data on the job's first node: {noted.files:,} files, "
                 f"{noted.bytes:,} bytes there, {self._files:,} files, {self._bytes:,} bytes here, or "
-                "files of another time",
+                "another time of change",
                 f"{_KEEP}, and the same on all nodes",
             )
         if noted.sha256 and _digest(self._target, self._names) != noted.sha256:

@@ -1,10 +1,10 @@
-"""The folder of a user on a node, `<place>/argosy-<uid>/`, where images are unpacked and data is copied.
+"""The user's folder on a node, `<place>/argosy-<uid>/`, with unpacked images and copied data.
 
-lock                   held by the one that unpacks, copies or makes room
-<digest>/root/         an image (sha256-…) or data (data-…), there whole or not at all; data may be a file
-<digest>/size          the room that it takes, in bytes
-<digest>.lock          held by all who use it; its time says when it was used last
-.making-…, .gone-…     what is being unpacked, copied or removed
+lock                   held while unpacking, copying or evicting
+<digest>/root/         a complete image (sha256-…) or data (data-…); data may be a file
+<digest>/size          its size in bytes
+<digest>.lock          held by all its users; its mtime is the last use
+.making-…, .gone-…     images and data being unpacked, copied or removed
 """
 
 import fcntl
@@ -24,26 +24,22 @@ ALONE = fcntl.LOCK_EX
 
 
 def take(path: Path, kind: int) -> int:
-    """Return a descriptor that holds the lock until it is closed, here and where it was handed on.
+    """Wait for a lock; return a descriptor that holds it until all its copies are closed.
 
     Raises:
-        ArgosyError: when this file system has no locks.
+        ArgosyError: if the file system has no locks.
     """
     while True:
         descriptor = _take(path, kind)
         assert descriptor is not None
-        # Meanwhile the file may have been removed: then nobody else looks at this one.
+        # If the file was removed meanwhile, the lock is void.
         if _is_at(descriptor, path):
             return descriptor
         os.close(descriptor)
 
 
 def take_at_once(path: Path, kind: int) -> int | None:
-    """Return the same, or None when others hold the lock.
-
-    Raises:
-        ArgosyError: as `take`.
-    """
+    """Take a lock without waiting; return None if others hold it. Raises as `take`."""
     descriptor = _take(path, kind | fcntl.LOCK_NB)
     if descriptor is None or _is_at(descriptor, path):
         return descriptor
@@ -61,7 +57,7 @@ def _take(path: Path, kind: int) -> int | None:
     except OSError as problem:
         os.close(descriptor)
         raise ArgosyError(
-            f"{path.parent}: no file locks there ({problem.strerror})",
+            f"{path.parent}: this file system has no locks ({problem.strerror})",
             "set images.folder in site.yaml to a folder on the node's own disk",
         ) from None
     except BaseException:
@@ -86,7 +82,7 @@ REMEDY = "choose another images.folder (or tmpdir) or images.stage in site.yaml"
 
 @dataclass(frozen=True)
 class Wanted:
-    """An image by digest and name, and the file that it is packed in."""
+    """The digest, name and packed file of an image to stage."""
 
     digest: str
     name: str
@@ -95,60 +91,56 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Image:
-    """An unpacked image: its frozen tree, the room that it takes, and the lock of those who use it.
-
-    Or data that was copied.
-    """
+    """An unpacked image, or copied data."""
 
     path: Path
 
     @property
     def what(self) -> str:
-        """Which of both it is."""
+        """`data` or `image`."""
         return "data" if self.path.name.startswith(DATA) else "image"
 
     @property
     def root(self) -> Path:
-        """The frozen tree."""
+        """The frozen tree, or the data."""
         return self.path / "root"
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """Its size in bytes."""
         return int((self.path / "size").read_text(encoding="ascii"))
 
     @property
     def lock(self) -> Path:
-        """The file of the lock."""
+        """The lock file of its users."""
         return self.path.with_name(f"{self.path.name}.lock")
 
     @property
     def is_there(self) -> bool:
-        """Whether it is: whole, since it is put there in one step."""
+        """Whether it exists, which means that it is complete."""
         return self.path.is_dir()
 
 
 @dataclass(frozen=True)
 class NodeFolder:
-    """The user's folder on this node, which nobody else can look into or change."""
+    """The user's private folder on this node."""
 
     path: Path
 
     @classmethod
     def below(cls, place: Path, *, of_programs: bool = True) -> "NodeFolder":
-        """Return the folder below a place that others may write to as well, such as /tmp; made if missing.
+        """Open or make the user's folder below `place`, which may be writable for all, such as /tmp.
 
         Args:
-            place: on the node.
-            of_programs: whether what is put there will be started.
+            of_programs: require a file system that allows programs.
 
         Raises:
-            ArgosyError: when there can be none, or somebody else has put something there.
+            ArgosyError: if it cannot be made, or is not private to the user.
         """
         name = f"argosy-{os.geteuid()}"
         path = place / name
         try:
-            # Links are followed once: who could change one later changes nothing for us.
+            # Resolve links only once, so that later changes of them have no effect.
             place = place.resolve(strict=True)
             path = place / name
             outer = open_strictly(place, REMEDY)
@@ -158,8 +150,7 @@ class NodeFolder:
                 os.close(outer)
         except OSError as problem:
             raise ArgosyError(
-                f"{path}: nothing can be unpacked there on {os.uname().nodename} "
-                f"({problem.strerror})",
+                f"{path}: this folder cannot be used on {os.uname().nodename} ({problem.strerror})",
                 REMEDY,
             ) from None
         try:
@@ -172,17 +163,17 @@ class NodeFolder:
         return cls(path)
 
     def image(self, digest: str) -> Image:
-        """Return an image, there or not."""
+        """Return the image or data of a digest; it may not exist."""
         return Image(self.path / digest.replace(":", "-"))
 
     def images(self) -> list[Image]:
-        """Return those that are there, the one that was used least recently first."""
+        """Return the existing images and data, the least recently used first."""
         paths = (path for kind in ("sha256-", DATA) for path in self.path.glob(f"{kind}*"))
         found = [Image(path) for path in paths if path.is_dir()]
         return sorted(found, key=_last_use)
 
     def use(self, image: Image) -> int | None:
-        """Return a descriptor that keeps the image there until it is closed; None where it is not there."""
+        """Take an image's lock, which prevents its removal; None if it does not exist."""
         if not image.is_there:
             return None
         lock = take_at_once(image.lock, SHARED)
@@ -193,7 +184,7 @@ class NodeFolder:
 
     @contextmanager
     def alone(self, when_waiting: Callable[[], None]) -> Iterator[int]:
-        """Unpack or make room, while nobody else does; gives the descriptor of the lock."""
+        """Hold the lock for unpacking, copying and evicting; yield its descriptor."""
         path = self.path / "lock"
         lock = take_at_once(path, ALONE)
         if lock is None:
@@ -205,11 +196,11 @@ class NodeFolder:
             os.close(lock)
 
     def making(self) -> Path:
-        """Return where to make a new folder for an image that is being unpacked."""
+        """Return a new path for an image that is being unpacked."""
         return self.path / f"{MAKING}{secrets.token_hex(8)}"
 
     def remove_if_unused(self, image: Image) -> bool:
-        """Take an image away; False where somebody uses it, and there it stays."""
+        """Remove an image; return False and leave it if it is in use."""
         lock = take_at_once(image.lock, ALONE)
         if lock is None:
             return False
@@ -224,7 +215,7 @@ class NodeFolder:
         return True
 
     def remove_partials(self) -> None:
-        """Take away what those who were killed have left; to be called while nobody unpacks."""
+        """Remove the temporary folders of killed processes. Requires `alone`."""
         for pattern in (MAKING, GONE):
             for path in self.path.glob(f"{pattern}*"):
                 remove_tree(path)

@@ -1,4 +1,4 @@
-"""Room on a node's disk: what nobody uses goes, the least recently used first."""
+"""Evict the least recently used images and data from a node's disk."""
 
 import os
 from collections.abc import Callable
@@ -13,13 +13,13 @@ from argosy_images.staging.folder import NodeFolder
 
 @dataclass(frozen=True)
 class Need:
-    """The room that an image or data needs on a disk.
+    """The space that an image or data needs on a disk.
 
     Args:
-        what: it is, in words.
-        size: in bytes.
-        otherwise: what to do where there can be none.
-        files: how many, if the disk is to keep its reserve of bytes and files.
+        what: "image" or "data", for messages.
+        size: bytes.
+        otherwise: the remedy if the space cannot be freed.
+        files: number of files; if set, the disk keeps a reserve of bytes and files.
     """
 
     what: str
@@ -28,7 +28,7 @@ class Need:
     files: int | None = None
 
     def fits(self, folder: NodeFolder) -> bool:
-        """Return whether it fits on the disk."""
+        """Return whether the disk has the space now."""
         found = os.statvfs(folder.path)
         if self.files is None:
             return free(folder.path) >= self.size
@@ -36,7 +36,7 @@ class Need:
         return has_files and free(folder.path) - reserve(found) >= self.size
 
     def unmet(self, folder: NodeFolder) -> ArgosyError:
-        """Return what is said when it does not fit; a disk may also have no room for more files."""
+        """Return the error for a disk with too few free bytes or files."""
         found = os.statvfs(folder.path)
         files = f" and {found.f_favail} files" if found.f_files else ""
         needed, kept = amount(self.size), ""
@@ -56,10 +56,10 @@ def image_of(size: int) -> Need:
 
 
 def make_room(folder: NodeFolder, need: Need, kept: int, say: Callable[[str], None]) -> None:
-    """Remove what nobody uses until the need fits, on the disk and into `kept`.
+    """Remove unused images and data until the need fits on the disk and into `kept` bytes.
 
     Raises:
-        ArgosyError: with the sizes, when it does not; then nothing more could go.
+        ArgosyError: with the sizes, if it does not fit.
     """
     if need.size > kept:
         raise ArgosyError(
@@ -86,6 +86,6 @@ def make_room(folder: NodeFolder, need: Need, kept: int, say: Callable[[str], No
 
 
 def free(folder: Path) -> int:
-    """Return bytes that this user may still write there."""
+    """Return the bytes that this user may still write to the folder's disk."""
     found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize

@@ -1,6 +1,6 @@
-"""Puts a frozen image or data where a node's containers use it, once for all who come.
+"""Stage a frozen image or data on a node, once for all its containers.
 
-What every container waits for is kept small: when the image is there, that is one lock.
+If the image is already staged, a container waits for one lock only.
 """
 
 import os
@@ -17,18 +17,18 @@ MEMORY = Path("/dev/shm")
 
 Say = Callable[[str], None]
 Fill = Callable[[NodeFolder, int], None]
-"""Makes what is missing in the folder; is told the descriptor of the lock by which nobody else does."""
+"""Adds the image or data to the folder; the second argument is the descriptor of the folder's lock."""
 
 _ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
 class Place:
-    """The place where a node's images are unpacked.
+    """A node's folder for staged images.
 
     Args:
-        room: what images that are kept may take there together, in bytes; None: nothing is kept, and an
-            image goes with the last container that uses it, since it is memory that it takes.
+        room: maximum bytes of all staged images and data. None: the folder is in memory, so an image is
+            removed with its last container.
     """
 
     folder: Path
@@ -37,9 +37,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Staged:
-    """An image on this node; `lock` is the descriptor that keeps it there.
+    """An image or data on this node.
 
-    `was_there` says whether somebody else has put it there.
+    Args:
+        lock: the descriptor that prevents its removal.
+        was_there: another process had staged it.
     """
 
     root: Path
@@ -49,13 +51,13 @@ class Staged:
 
 @contextmanager
 def staged(wanted: Wanted, place: Place, say: Say) -> Iterator[Staged]:
-    """Stage the image on this node, unless it is there. It stays as long as `lock` is open anywhere.
+    """Stage the image on this node, unless it exists. It stays while any copy of `lock` is open.
 
-    SIGTERM, SIGINT and SIGHUP to this process end what is being done as an exception does.
+    SIGTERM, SIGINT and SIGHUP to this process raise SystemExit, and partial work is removed.
 
     Raises:
-        ArgosyError: when the packed image is not there or damaged, there is no room, or the folder is
-            not the user's alone.
+        ArgosyError: if the packed image is missing or damaged, the disk is full, or the folder is not
+            private to the user.
     """
 
     def unpack(folder: NodeFolder, alone: int) -> None:
@@ -71,7 +73,7 @@ def staged(wanted: Wanted, place: Place, say: Say) -> Iterator[Staged]:
 def kept(
     digest: str, place: Place, fill: Fill, say: Say, *, of_programs: bool = True
 ) -> Iterator[Staged]:
-    """Put an image or data there by `fill`, unless it is there. The rest is as for `staged`."""
+    """Stage an image or data by `fill`, unless it exists; otherwise as `staged`."""
     with _ended_in_order():
         folder = NodeFolder.below(place.folder, of_programs=of_programs)
         image = folder.image(digest)
@@ -89,7 +91,7 @@ def kept(
 
 
 def _fill_or_wait(image: Image, folder: NodeFolder, fill: Fill, say: Say) -> tuple[int, bool]:
-    """Return a descriptor that keeps the image there, and whether another process has put it there."""
+    """Return the lock of the image, and whether another process has staged it meanwhile."""
 
     def waiting() -> None:
         node = os.uname().nodename
@@ -110,7 +112,7 @@ def _fill_or_wait(image: Image, folder: NodeFolder, fill: Fill, say: Say) -> tup
 
 @contextmanager
 def _ended_in_order() -> Iterator[None]:
-    """Turn a request to end into an exception, so that nothing is left behind."""
+    """Turn signals into SystemExit, so that partial work is removed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -123,7 +125,7 @@ def _ended_in_order() -> Iterator[None]:
 
 
 def _end(number: int, frame: object) -> None:
-    # A second request must not cut off the clearing up.
+    # A second signal must not interrupt the cleanup.
     _ignore_endings()
     raise SystemExit(128 + number)
 

@@ -1,4 +1,4 @@
-"""Unpacks an image into the folder of a node, when there is room or room can be made."""
+"""Unpack an image into a node's folder, after evicting others if necessary."""
 
 import errno
 import os
@@ -14,14 +14,14 @@ from argosy_images.staging.folder import NodeFolder, Wanted
 from argosy_images.staging.room import free, image_of, make_room
 
 UNLIMITED = 1 << 60
-"""Version 1 of control groups writes a number beyond this for no limit."""
+"""Control groups of version 1 report a number above this for no limit."""
 
 
 def make_room_in_memory(folder: NodeFolder, size: int) -> None:
-    """Remove the images of jobs that were killed, and look whether `size` bytes more fit.
+    """Remove the images of killed jobs, and check that `size` bytes fit into memory.
 
     Raises:
-        ArgosyError: with the sizes, when they do not.
+        ArgosyError: with the sizes, if they do not.
     """
     for image in folder.images():
         folder.remove_if_unused(image)
@@ -41,23 +41,23 @@ def make_room_in_memory(folder: NodeFolder, size: int) -> None:
 
 
 def available(root: Path) -> int:
-    """Return bytes of the node's memory that programs may still take; `root` is where /proc is."""
+    """Return the available bytes of the node's memory; `root` is the folder of /proc."""
     lines = (root / "proc/meminfo").read_text(encoding="ascii").splitlines()
     fields = dict(line.split(":", 1) for line in lines)
     return int(fields["MemAvailable"].split()[0]) * 1024
 
 
 def job_limit(root: Path) -> int | None:
-    """Return bytes that this process's control group, or one around it, may still take; None: no limit.
+    """Return the bytes that this process's control groups leave; None without a limit.
 
-    See cgroups(7); files that were only read count as free. `root` is where /proc and /sys are.
+    See cgroups(7). Inactive page cache counts as free. `root` is the folder of /proc and /sys.
     """
     left = [room for group in _groups(root) if (room := _memory_left(group)) is not None]
     return min(left, default=None)
 
 
 def _groups(root: Path) -> Iterator[Path]:
-    """Yield the folders of this process's control group and of all around it."""
+    """Yield the folders of this process's control group and its parents."""
     try:
         lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -72,7 +72,7 @@ def _groups(root: Path) -> Iterator[Path]:
 
 
 def _memory_left(group: Path) -> int | None:
-    """Return what a control group may still take; None where it has no limit, or none that can be read."""
+    """Return the bytes that a control group leaves; None without a readable limit."""
     for limit, usage, cached in (
         ("memory.max", "memory.current", "inactive_file"),
         ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -94,14 +94,11 @@ Say = Callable[[str], None]
 
 
 def fill(wanted: Wanted, folder: NodeFolder, kept: int | None, alone: int, say: Say) -> None:
-    """Unpack the image.
+    """Unpack the image; raises as `staged`.
 
     Args:
-        kept: what images may take together, in bytes; None: the folder is in memory.
-        alone: the descriptor of the lock by which nobody else does so now.
-
-    Raises:
-        ArgosyError: as `staged`.
+        kept: maximum bytes of all staged images and data; None: the folder is in memory.
+        alone: the descriptor of the folder's lock.
     """
     index = read_index(wanted.archive, wanted.digest, _remedy(wanted))
     folder.remove_partials()
@@ -121,9 +118,9 @@ def _unpack(wanted: Wanted, index: Index, folder: NodeFolder, alone: int, say: S
     began = time.monotonic()
     making = folder.making()
     try:
-        # Not before: a request to end may come as soon as it is there.
+        # Inside `try`, since a signal may arrive as soon as the folder exists.
         making.mkdir(mode=0o700)
-        # tar holds our lock as well: were we killed, nobody begins before it has ended.
+        # tar inherits the lock, so if this process is killed, others wait for tar.
         unpack(wanted.archive, index, making / "root", _remedy(wanted), held=[alone])
         (making / "size").write_text(str(index.size), encoding="ascii")
         making.rename(folder.image(wanted.digest).path)
