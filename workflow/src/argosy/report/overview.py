@@ -13,7 +13,7 @@ from argosy.report.summary.models import ExperimentSummary, PointSummary, Summar
 
 
 def overview_drawing(summary: Summary) -> Drawing | None:
-    """Return the chart of experiments with several sizes; None unless there are two to six of them."""
+    """Return a chart of the experiments with several sizes; None unless there are two to six."""
     drawn = [each for each in summary.experiments if len(_measured(each)) > 1]
     if not 1 < len(drawn) <= len(SERIES):
         return None
@@ -68,7 +68,7 @@ WIDTH, HEIGHT = 72, 20
 
 
 def sparkline(experiment: ExperimentSummary) -> str:
-    """Return efficiencies from 0 over the logarithm of ranks, as points of an SVG polyline."""
+    """Return the points of an SVG polyline: efficiency, from 0, over the logarithm of ranks."""
     known = [
         (math.log(one.ranks), one.efficiency.mean) for one in experiment.points if one.efficiency
     ]
@@ -87,7 +87,7 @@ _CAPTION = "Throughput at each site, 95 % intervals."
 
 
 def comparison_drawing(experiment: ComparedExperiment) -> Drawing:
-    """Return the chart of what the sites measured, at least one of them."""
+    """Return a chart of throughput at each site; at least one site has a measurement."""
     by_nodes = len({each.point.ranks_per_node for each in experiment.points}) == 1
     means = [_row(each, by_nodes) for each in experiment.points]
     series = dict(zip(experiment.sites, cycle(SERIES), strict=False))

@@ -13,7 +13,7 @@ from argosy.report.topics import costs, queue
 def comparison_table(
     experiment: ComparedExperiment, reference: str, rates: Mapping[str, Rates]
 ) -> Table:
-    """Return the table of an experiment at the sites, whose prices are in the currencies of `rates`."""
+    """Return the table of an experiment; `rates` give each site's currency."""
     compared, units = experiment.points, experiment.units
     points = [each.point for each in compared]
     has_energy = any(one.costs and one.costs.energy_kwh for one in points)
