@@ -88,7 +88,7 @@ class PointSummary:
     speed_up_is_paired: bool = False
     """Whether the interval is of pairs of runs, since repeats were blocks in time; else it is Welch's."""
     detectable_ratio: float | None = None
-    """Smallest ratio of the speed-up to a reference, such as the ideal, that is detected with 80 % power."""
+    """Smallest ratio of the speed-up to a reference, such as the ideal, with 80 % power to detect it."""
     median_samples_per_s: Estimate | None = None
     """Median with an interval by order statistics; None for fewer than 6 runs."""
     flops_utilisation: Estimate | None = None
@@ -181,7 +181,7 @@ class RunSummary:
     between_steps: float | None = None
     """Share of its steady time between steps; None if unknown."""
     is_slow: bool = False
-    """Whether it belongs to the slower of two groups of its size (`statistics.few_runs`); it is included."""
+    """Whether it is in the slower of two groups of its size (`statistics.few_runs`); it is included."""
     queue: str | None = None
     """Queue, as named in site.yaml."""
     waited_s: float | None = None

@@ -272,7 +272,7 @@ class PredictedPoint:
 
 @dataclass(frozen=True)
 class PredictionSummary:
-    """Predictions of an experiment, and answers as numbers of nodes; None if no number satisfies a question.
+    """Predictions of an experiment, and answers as numbers of nodes; None if no number is an answer.
 
     Args:
         method: `network`, from the step on one node and the allreduces of the experiment `collectives`; or
