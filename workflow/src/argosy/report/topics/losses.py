@@ -101,7 +101,7 @@ NAMES = ("load_balance", COMMUNICATION, DATA, "computation", "efficiency")
 def point_factors(
     runs: Sequence[RankTimes], base: Sequence[RankTimes], *, paired: bool = False
 ) -> Mapping[str, Estimate]:
-    """Return each factor's geometric mean over all pairs of a run and a base run; 1 is as good as the base.
+    """Return each factor's geometric mean over all pairs of a run and a base run; 1 equals the base.
 
     * `load_balance`: Mean own work divided by the busiest rank's.
     * `communication`: Own work of the busiest rank divided by the job's time. The rest is communication or
@@ -270,7 +270,6 @@ def largest_loss(experiment: ExperimentSummary) -> Loss | None:
         return None
     # The worst of several is selected, so their intervals must be simultaneous.
     worst = together(compared[-1].factors[name], len(compared[-1].factors) - 1)
-
     if worst.mean > 1 - LEAST_LOSS or worst.high is None or worst.high >= 1:
         return None
     return Loss(name, compared[-1], worst)

@@ -55,9 +55,9 @@ class Choice:
 def choose(scaling: str, sizes: Sequence[float], rates: Sequence[float | None]) -> Choice:
     """Fit the laws for `strong` or `weak` scaling to the same runs (see `fit`) and choose one.
 
-    The best is the simplest law whose deviation from the sizes' means is within the scatter of repeats (lack
-    of fit, F test; Draper and Smith, "Applied Regression Analysis", sec. 2.1). Too few runs may hide a
-    deviation, so there are further conditions:
+    The best is the simplest law whose deviation from the sizes' means is within the scatter of repeats
+    (lack of fit, F test; Draper and Smith, "Applied Regression Analysis", sec. 2.1). Too few runs may hide
+    a deviation, so there are further conditions:
 
     * The linear law, without loss, requires an efficiency at the largest size significantly above NO_LOSS.
     * Amdahl's and Gustafson's laws are alone if the coherency of the universal law takes significantly less

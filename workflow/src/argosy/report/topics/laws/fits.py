@@ -8,8 +8,8 @@ standard error. At a bound its level is above 95 % (Self and Liang, JASA 82, 198
 
 Repeats of a size may share an effect, such as a node or an hour, so that the sizes' means scatter more than
 the repeats suggest. At a lack of fit with p below SHARED, the variance is estimated from the means'
-distances from the curve only. This high threshold keeps intervals near their level after the test (Bancroft,
-Annals of Mathematical Statistics 15, 1944; Paull, ibid. 21, 1950).
+distances from the curve only. This high threshold keeps intervals near their level after the test
+(Bancroft, Annals of Mathematical Statistics 15, 1944; Paull, ibid. 21, 1950).
 """
 
 import math
@@ -70,7 +70,7 @@ class Fitted:
 
     @property
     def variance(self) -> float:
-        """Variance of a run's log throughput; if repeats share a scatter, of a size's mean, times its runs."""
+        """Variance of a run's log throughput, or of a size's mean times its runs if scatter is shared."""
         squares = self.missed if self.has_shared_scatter else self.curve.squares
         return max(squares, ROUNDING * self.runs.n) / self.freedom
 

@@ -35,7 +35,7 @@ NAMES = {
 
 @dataclass(frozen=True)
 class MeasuredSizes:
-    """The range of measured sizes, in words (`1 to 4 nodes`) and ranks; sentences on laws cover no others."""
+    """The range of measured sizes, in words (`1 to 4 nodes`) and ranks, which sentences on laws cover."""
 
     said: str
     fewest_ranks: int

@@ -1,4 +1,4 @@
-"""Training time on more nodes than were measured, from times of layers and of allreduces."""
+"""Predict training time on unmeasured numbers of nodes, from times of layers and allreduces."""
 
 from argosy.report.topics.prediction.communication import AllreduceTime, fit_communication
 from argosy.report.topics.prediction.network import Communication, Level
