@@ -71,9 +71,9 @@ def are_blocks(starts: Mapping[int, Sequence[float | None]]) -> bool:
 
 
 def days(started: Sequence[float | None]) -> list[int]:
-    """Number the day of each start (Unix time, in s); a pause of NIGHT_S ends a day.
+    """Return the number of the day of each start (Unix time, in s), from 1; a pause of NIGHT_S ends a day.
 
-    Unknown starts get the day 0, which no other start has.
+    The day of unknown starts is 0.
     """
     ordered = sorted(one for one in started if one is not None)
     begins = [

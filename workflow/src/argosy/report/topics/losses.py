@@ -108,7 +108,7 @@ def point_factors(
       waiting even on this rank.
     * `data`: Share of own work without waiting for data.
     * `computation`: Useful seconds per sample in the base divided by those here. It falls if ranks disturb
-      each other or a smaller batch is less efficient, and is above 1 if caches hold more of a smaller share.
+      each other or a smaller batch is less efficient. It is above 1 if a smaller share fits caches better.
     * `efficiency`: Throughput per rank relative to the base, exactly the product of the others.
 
     Any factor above 1 was worse in the base. Factors of phases that not all runs recorded are omitted.

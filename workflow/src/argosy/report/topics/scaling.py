@@ -116,7 +116,7 @@ def _no_gain(speed_up: Estimate) -> str:
 
 
 def _more_than_ideal(efficiency: Estimate, no_interval: str | None) -> str:
-    """Return a sentence on an efficiency significantly above 100 %, or above CLEARLY_ABOVE without interval."""
+    """Return a sentence if the efficiency is significantly above 100 %, or clearly without an interval."""
     if no_interval:
         is_above, surely = efficiency.mean > CLEARLY_ABOVE, ""
     else:

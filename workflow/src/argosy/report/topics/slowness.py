@@ -4,8 +4,8 @@ A rank may be slow because of its host, or because it has more work, for example
 Only runs that differ in one of the two can distinguish them. So a host is compared with other hosts in the
 same position of the same size on the same day, and a rank with other ranks on the same host. Each
 comparison is Fisher's exact test of slow against not slow, combined over strata (Mantel and Haenszel,
-Journal of the National Cancer Institute 22, 1959) by the exact distribution of the sum. Over hosts, and over
-ranks, levels are Holm's (Scandinavian Journal of Statistics 6(2), 1979).
+Journal of the National Cancer Institute 22, 1959) by the exact distribution of the sum. Over hosts, and
+over ranks, levels are Holm's (Scandinavian Journal of Statistics 6(2), 1979).
 """
 
 from collections import Counter, defaultdict
@@ -69,8 +69,8 @@ class SlowHost:
 class SlowRank:
     """A rank that was slow in `slow_runs` of its `runs`, on these hosts.
 
-    `others_were_not`: other ranks on the same hosts were not slow. If False, the rank or its host may be the
-    cause.
+    `others_were_not`: other ranks on the same hosts were not slow. If False, the cause may be the rank or
+    its host.
     """
 
     rank: int

@@ -84,8 +84,8 @@ class Usage:
     """Resource usage of a run; None unless all devices were read.
 
     From the agents' start to their end: `cpu_busy` and `gpu_busy` are shares of all processors and GPUs;
-    `memory_bytes` is the maximum over nodes, `gpu_memory_bytes` over GPUs; `network_bytes_per_s` is the mean
-    per node, both directions; `cpu_j` and `gpu_j` are the energy of processor packages and GPUs, in joules.
+    `memory_bytes` is the maximum over nodes, `gpu_memory_bytes` over GPUs; `network_bytes_per_s` is the
+    mean per node, both directions; `cpu_j` and `gpu_j` are the energy of processor packages and GPUs, in J.
 
     In the steady state: `power_w` is the power of all nodes, `j_per_sample` is power over throughput, and
     `power_of` names the devices, PROCESSORS, GPUS or BOTH. If there are GPUs, it includes them.

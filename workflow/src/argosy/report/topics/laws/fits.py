@@ -134,7 +134,7 @@ def _excess(fitted: Fitted, curve: Curve) -> float:
 
 
 def _end(worse: Callable[[float], float], best: float, highest: float = math.inf) -> float:
-    """Return where `worse` turns positive above `best`; `highest` if it does not."""
+    """Return the point above `best` at which `worse` turns positive, or `highest`."""
     inside, step = best, 0.5 * best or 1e-3
     while inside < min(highest, _FURTHEST):
         outside = min(inside + step, highest)
