@@ -90,6 +90,13 @@ def test_a_larger_size_that_is_slower_is_said_to_be(tmp_path: Path) -> None:
     assert answer(found)[1] == "4 nodes are slower than that."
 
 
+def test_sizes_on_one_node_are_singular(tmp_path: Path) -> None:
+    found = experiment_of(tmp_path, {1: 0.1, 2: 0.12, 4: 0.4})
+    points = [replace(one, nodes=1, ranks_per_node=one.ranks) for one in found.points]
+    of_one_node = replace(found, points=points, sizes=[], advice=advise(points))
+    assert answer(of_one_node)[1].endswith(" ranks is slower than that.")
+
+
 @pytest.mark.parametrize("slower", [1.0, 3.0])
 def test_no_speed_up_is_said_where_none_is_shown(tmp_path: Path, slower: float) -> None:
     scattering = (0.7, 1.0, 1.4) if slower == 1 else SPREAD
@@ -207,7 +214,7 @@ def test_of_one_size_nobody_can_say(tmp_path: Path) -> None:
 def test_nothing_is_advised_where_nothing_was_measured(tmp_path: Path) -> None:
     plan(tmp_path / "site")
     found = experiment(tmp_path / "site")
-    assert answer(found) == ["No throughput was measured: of its runs, 1 pending."]
+    assert answer(found) == ["No throughput was measured; runs: 1 pending."]
     assert advice(found) == []
 
 

@@ -89,7 +89,7 @@ def test_no_loss() -> None:
     said = sentence(law_summaries("strong", runs(lambda n: 100.0 * n)))
     assert said
     assert said == (
-        "More ranks show no loss from 1 to 32 nodes: the efficiency at the largest is surely "
+        "More ranks show no loss from 1 to 32 nodes: the efficiency at the largest is significantly "
         "above 95 %, and the runs do not contradict the linear law."
     )
 

@@ -285,7 +285,7 @@ def test_wide_numbers_fit_the_terminal(tmp_path: Path) -> None:
 def test_a_study_without_a_completed_run(tmp_path: Path) -> None:
     plan(tmp_path / "site")
     page = Page(reported(tmp_path / "site").html.read_text())
-    assert "No throughput was measured: of its runs, 1 pending." in page.text
+    assert "No throughput was measured; runs: 1 pending." in page.text
     assert page.all("figure") == []
 
 
@@ -302,7 +302,7 @@ def test_remarks_say_what_was_left_out(tmp_path: Path) -> None:
     path = run.steps_file("100.0", 1)
     path.write_bytes(path.read_bytes()[:50])
     text = Page(reported(tmp_path / "site").html.read_text()).text
-    assert "Left out of the throughput: no steps of 1 of its 2 ranks." in text
+    assert "Excluded from throughput: no steps of 1 of its 2 ranks." in text
     assert "Records that could not be read: 1." in text
 
 
@@ -353,7 +353,7 @@ def test_how_much_was_left_out_as_warm_up_is_told(tmp_path: Path) -> None:
     text = " ".join(Page(reported(results).html.read_text()).text.split())
     assert "Too few steps to judge: 1 run." in text
     assert "Excluded from each run: 3 to 5 steps." in text
-    assert "Left out: the first 3 steps; too few steps to judge: 6, at least 10 are needed." in text
+    assert "Excluded: the first 3 steps; too few steps to judge: 6, at least 10 are needed." in text
 
 
 def test_what_most_is_lost_by_is_told_and_the_factors_multiply(

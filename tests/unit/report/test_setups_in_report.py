@@ -77,7 +77,7 @@ def test_each_run_says_what_it_counts_to(mixed: Path) -> None:
     told = {run["run_id"]: run["counted_as"] for run in summary["runs"]}
     assert told["nodes1-ranks1-repeat1"] == "digits #1"
     assert told["nodes1-ranks1-repeat3"] == told["nodes2-ranks1-repeat2"] == "digits #2"
-    assert "It counts to digits #1." in (mixed / "report.html").read_text()
+    assert "It belongs to digits #1." in (mixed / "report.html").read_text()
     rows = csv.DictReader((mixed / "summary.csv").open())
     assert {row["experiment"] for row in rows} == {"digits #1", "digits #2"}
 

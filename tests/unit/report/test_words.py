@@ -145,7 +145,7 @@ def test_one_size_only() -> None:
 def test_nothing_measured() -> None:
     [sentence] = words.findings(experiment(pending=2, failed=1, completed=3))
     assert (
-        sentence == "No throughput was measured: of its runs, 3 completed, 1 failed and 2 pending."
+        sentence == "No throughput was measured; runs: 3 completed, 1 failed and 2 pending."
     )
 
 

@@ -131,7 +131,7 @@ def _two_kinds(rates: Vector) -> str | None:
     slow, fast = rates[is_slow], rates[~is_slow]
     return (
         f"its printed numbers are of two kinds, {slow.size} around {slow.mean():.4g} and {fast.size} "
-        f"around {fast.mean():.4g}, so it has no throughput; let the pattern match, or the "
+        f"around {fast.mean():.4g}, so it has no throughput; make the pattern match, or the "
         "program print, only one kind"
     )
 
@@ -252,8 +252,8 @@ def _measurement(row: Mapping[str, Any], warm_up: WarmUp | None) -> Measurement:
     if (row["groups"] or 1) > 1:
         return replace(run, left_out=_never_met(row))
     if row["fewest_nodes"] < row["nodes"]:
-        went_on = f"it went on with {row['fewest_nodes']} of its {row['nodes']} nodes after a loss"
-        return replace(run, left_out=f"{went_on}, so it is no measurement of its size")
+        went_on = f"it continued on {row['fewest_nodes']} of its {row['nodes']} nodes after a loss"
+        return replace(run, left_out=f"{went_on}, so it does not measure its size")
     if row["silent_ranks"] == row["processes"] and row["prints"]:
         unit = row["printed_unit"] or UNIT
         printed = _printed_by_all(row["prints"], row["printing_ranks"], unit)

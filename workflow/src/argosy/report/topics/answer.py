@@ -180,10 +180,10 @@ def _no_speed_up(experiment: ExperimentSummary, base: PointSummary, fastest: Poi
 
 
 def _of_larger(experiment: ExperimentSummary, larger: PointSummary, ratio: Estimate) -> str:
-    name = size_names.size(experiment, larger)
+    larger_is = f"{size_names.size(experiment, larger)} {'is' if larger.nodes == 1 else 'are'}"
     if (ratio.mean if ratio.high is None else ratio.high) < 1:
-        return f"{name} are slower than that."
-    return f"{name} are not significantly faster than that."
+        return f"{larger_is} slower than that."
+    return f"{larger_is} not significantly faster than that."
 
 
 def _advice(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
@@ -207,7 +207,7 @@ def _advice(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
     if ratio.low is not None and ratio.low <= 1:
         yield (
             f"{begin} {for_time} if time matters, {for_node_hours} if node-hours do; the difference in "
-            f"node-hours is not significant (ratio  {'; '.join(details)})."
+            f"node-hours is not significant (ratio {'; '.join(details)})."
         )
         return
     yield (

@@ -53,7 +53,7 @@ def remarks(run: RunSummary) -> list[str]:
     if run.restarts:
         said.insert(0, _restarts(run))
     if run.counted_as:
-        said.insert(0, f"It counts to {run.counted_as}.")
+        said.insert(0, f"It belongs to {run.counted_as}.")
     if run.is_far_off:
         said.insert(0, "Its throughput is far from the other repeats; it is included.")
     if run.is_slow:
@@ -64,7 +64,7 @@ def remarks(run: RunSummary) -> list[str]:
     elif run.is_steady is False and not run.left_out:
         said.insert(
             0,
-            f"Left out: the first {count(run.warm_up_steps or 0, _counted(run))}; {run.warm_up}.",
+            f"Excluded: the first {count(run.warm_up_steps or 0, _counted(run))}; {run.warm_up}.",
         )
     if run.warm_up_excess is not None and run.warm_up_excess > 1:
         said.insert(
@@ -89,9 +89,9 @@ def _restarts(run: RunSummary) -> str:
     """Describe a run's restarts, their lost time and their nodes."""
     parts = listed([str(nodes) for nodes in run.part_nodes])
     return (
-        f"It lost a rank or node and began again within its job: {count(run.restarts, 'restart')}, "
-        f"{duration(run.restarts_lost_s or 0.0)} from the last checkpoints to the new starts; nodes of "
-        f"its parts: {parts}."
+        f"It restarted within its job after losing a rank or node: {count(run.restarts, 'restart')}, "
+        f"{duration(run.restarts_lost_s or 0.0)} from the last checkpoints to the restarts; nodes of its "
+        f"parts: {parts}."
     )
 
 

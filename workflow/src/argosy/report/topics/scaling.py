@@ -34,7 +34,7 @@ def findings(experiment: ExperimentSummary) -> list[str]:
     if base is None or base.throughput_samples_per_s is None:
         if experiment.allreduces:
             return sentences(experiment)
-        return [f"No throughput was measured: of its runs, {states(experiment.states)}."]
+        return [f"No throughput was measured; runs: {states(experiment.states)}."]
     others = [one for one in experiment.points if one.speed_up and one is not base]
     alone = "" if others else " There is no other size to compare it with."
     law = sentence(Laws(experiment.laws, experiment.no_law), measured_sizes(experiment))

@@ -56,7 +56,7 @@ def facts(summary: Summary, experiment: ExperimentSummary) -> list[str]:
     completed, planned = experiment.states.get("completed", 0), sum(experiment.states.values())
     runs = [run for run in summary.runs if run.counts_to == experiment.experiment]
     return [
-        "allreduces alone" if is_network else f"{experiment.scaling} scaling",
+        "allreduce benchmark" if is_network else f"{experiment.scaling} scaling",
         *summary.sites,
         f"{completed} of {planned} runs completed",
         *_dates(runs),

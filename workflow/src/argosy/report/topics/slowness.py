@@ -270,14 +270,14 @@ def _sentence(ranks: Sequence[SlowRank]) -> str:
     it, has = ("it", "has") if len(ranks) == 1 else ("they", "have")
     times = f"{who} slow in {one.slow_runs} of {one.runs} runs"
     if one.has_more_to_do:
-        return f"{times}, on {len(one.hosts)} hosts: {it} {has} more to do."
+        return f"{times}, on {len(one.hosts)} hosts: {it} {has} more work."
     if one.others_were_not:
         return (
-            f"{times} on {one.hosts[0]}, where other ranks were not: {it} {has} more to do, or slower "
+            f"{times} on {one.hosts[0]}, where other ranks were not: {it} {has} more work, or slower "
             "cores or GPUs."
         )
     return (
-        f"{times}, on {some(one.hosts)}: these runs cannot show whether {it} {has} more to do or "
+        f"{times}, on {some(one.hosts)}: these runs cannot show whether {it} {has} more work or "
         "the host is slow. Measure on other hosts to find out (`exclude`)."
     )
 

@@ -279,7 +279,7 @@ def _joules_per_sample(used: UsageSummary) -> str:
     if used.energy_j_per_sample:
         return f"{_joules(used.energy_j_per_sample)} of {used.energy_of}"
     was_read = used.cpu_energy_j or used.gpu_energy_j
-    return "no readings in half of the steady state" if was_read else _NOT_READ
+    return "readings cover less than half of the steady state" if was_read else _NOT_READ
 
 
 def _carbon(point: PointSummary) -> Cell:

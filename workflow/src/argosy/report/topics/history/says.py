@@ -198,7 +198,7 @@ def _rows(
                     "said": number(point.throughput_samples_per_s.mean),
                     "interval": interval(point.throughput_samples_per_s),
                     "n": over.n,
-                    "commit": (entry.commit or "not noted")[:8],
+                    "commit": (entry.commit or "unknown")[:8],
                     "image": shown(entry.image or "none"),
                 }
 

@@ -116,7 +116,7 @@ def _estimate(found: Fit, one: Interval) -> Estimate:
 
 def _linear(_: LawSummary, sizes: MeasuredSizes) -> str:
     return (
-        f"More ranks show no loss from {sizes.said}: the efficiency at the largest is surely "
+        f"More ranks show no loss from {sizes.said}: the efficiency at the largest is significantly "
         f"above {percent(NO_LOSS)}, and the runs do not contradict the linear law."
     )
 
