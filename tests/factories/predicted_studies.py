@@ -13,7 +13,6 @@ from argosy.report.statistics.estimates import geometric_mean_estimate, ratio_es
 from argosy.report.topics.laws import Refused
 from argosy.report.topics.prediction import (
     AllreduceTime,
-    Calibration,
     Communication,
     Horovod,
     Model,
@@ -74,8 +73,8 @@ def predicted_study(
         {nodes: geometric_mean_estimate(each).mean for nodes, each in steps_s.items()},
         math.log(ratio.high / ratio.mean),
     )
-    assert isinstance(calibrated, Calibration)
-    predictions = predict(calibrated.training, [1, *sizes], 1e6, scatter=Scatter.of(steps_s))
+    assert isinstance(calibrated, Training)
+    predictions = predict(calibrated, [1, *sizes], 1e6, scatter=Scatter.of(steps_s))
     assert not isinstance(predictions, Refused)
     steps, efficiencies = {}, {}
     for one in predictions[1:]:

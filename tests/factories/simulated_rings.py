@@ -9,11 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from argosy.report.runs.measurements import Point
 from argosy.report.statistics.estimates import geometric_mean_estimate, ratio_estimate
 from argosy.report.topics.prediction import (
     AllreduceTime,
-    Calibration,
     Communication,
     Horovod,
     Model,
@@ -113,11 +111,9 @@ def known_training_of(world: World, scatter: float, chance: np.random.Generator)
     means = {nodes: geometric_mean_estimate(each).mean for nodes, each in steps_s.items()}
     training = Training(MODEL, network, 1, "weak", HOROVOD, spread=world.own_sd)
     calibrated = calibrate(training, means, math.log(ratio.high / ratio.mean))
-    assert isinstance(calibrated, Calibration)
+    assert isinstance(calibrated, Training)
     scatter_of_runs = Scatter.of(steps_s)
-    return KnownTraining(
-        "network", network, calibrated, Point(1, 1, 1), means, None, (), scatter_of_runs
-    )
+    return KnownTraining("network", network, calibrated, means, None, (), scatter_of_runs)
 
 
 def _times(world: World, chance: np.random.Generator) -> list[AllreduceTime]:

@@ -7,15 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from reports import reported_summary
 from study_files import STARTED, completed, plan
 
-from argosy.report import write_report
 from argosy.report.statistics.estimates import Estimate, geometric_mean_estimate, ratio_estimate
-from argosy.report.summary.models import ExperimentSummary, PointSummary, Summary, read_summary
+from argosy.report.summary.models import ExperimentSummary, PointSummary
 from argosy.report.summary.parts import AllreduceSummary
 from argosy.report.topics import to_know
 from argosy.report.topics.answer import advice, advise, answer
-from argosy.results import collect
 
 SPREAD = (0.99, 1.0, 1.01)
 NOTHING = PointSummary(1, 1, 1, [], *[None] * 6, {}, {}, *[None] * 5, 0)
@@ -28,13 +27,8 @@ def study(results: Path, steps_s: Mapping[int, float], spread: Sequence[float] =
             completed(results, step_s * factor, nodes=nodes, repeat=repeat)
 
 
-def summarised(results: Path) -> Summary:
-    collect(results, results / "tables")
-    return read_summary(json.loads(write_report(results).json.read_text()))
-
-
 def experiment(results: Path) -> ExperimentSummary:
-    [found] = summarised(results).experiments
+    [found] = reported_summary(results).experiments
     return found
 
 
@@ -224,7 +218,7 @@ def test_sizes_without_a_result_are_not_beyond_words(tmp_path: Path) -> None:
         lost = plan(tmp_path / "site", nodes=4, repeat=repeat)
         failure = {"node": 0, "rank": None, "cause": "the time limit was reached", "at": 1.0}
         lost.execute(state="failed", failure=failure)
-    summary = summarised(tmp_path / "site")
+    summary = reported_summary(tmp_path / "site")
     [found] = summary.experiments
     assert "Beyond 2 nodes nothing was measured (4 nodes: no run counts)." in answer(found)
     assert to_know(summary, found)[0] == (

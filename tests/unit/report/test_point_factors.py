@@ -4,12 +4,10 @@ import math
 from pathlib import Path
 
 import pytest
+from reports import studied, summarised
 from study_files import STARTED, plan
 
-from argosy.report.runs.study_tables import open_study
-from argosy.report.summary.summarise import summarise
 from argosy.report.topics.losses import NAMES, RankTimes, point_factors, rank_times
-from argosy.results import collect
 
 SHARES = {"data": 0.1, "forward": 0.3, "backward": 0.4, "communication": 0.1}
 
@@ -22,8 +20,7 @@ def made(results: Path, nodes: int, repeat: int, step_s: float, **shares: float)
 
 
 def times(results: Path) -> dict[str, RankTimes]:
-    collect(results, results / "tables")
-    with open_study(results / "tables") as tables:
+    with studied(results) as tables:
         return {run_id: found for (_, run_id), found in rank_times(tables).items()}
 
 
@@ -84,8 +81,7 @@ def test_runs_of_blocks_have_factors_and_an_efficiency_of_pairs(tmp_path: Path) 
             run.execute(started=STARTED + 100 * repeat + nodes)
             step_s = 0.1 * hour * (1 + 0.001 * (repeat * nodes % 3))
             run.steps(step_s=step_s, steps=40, phases=SHARES)
-    collect(tmp_path, tmp_path / "tables")
-    [experiment] = summarise(tmp_path / "tables").experiments
+    [experiment] = summarised(tmp_path).experiments
     large = experiment.points[-1]
     assert large.speed_up_is_paired
     of_points, of_factors = large.efficiency, large.factors["efficiency"]

@@ -5,17 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from reports import studied
 from study_files import RunFiles, completed, plan, write_json
 
 from argosy.report.runs.measurements import measurements
 from argosy.report.runs.setups import NamedSetup, differences
-from argosy.report.runs.study_tables import open_study
-from argosy.results import collect
 
 
 def setups(results: Path) -> dict[str, NamedSetup]:
-    collect(results, results / "tables")
-    with open_study(results / "tables") as tables:
+    with studied(results) as tables:
         return dict(tables.setups)
 
 
@@ -68,8 +66,7 @@ def test_throughputs_are_named_by_the_setup(tmp_path: Path) -> None:
     for repeat, digest, step_s in ((1, "ab", 0.1), (2, "ab", 0.1), (3, "cd", 0.2)):
         completed(tmp_path, step_s=step_s, repeat=repeat, digest=digest)
     completed(tmp_path, experiment="other")
-    collect(tmp_path, tmp_path / "tables")
-    with open_study(tmp_path / "tables") as tables:
+    with studied(tmp_path) as tables:
         found = measurements(tables)
         pooled = tables.fetch(
             "SELECT experiment, count(*) AS n FROM steps GROUP BY ALL ORDER BY ALL"

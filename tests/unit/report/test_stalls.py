@@ -4,20 +4,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from reports import studied
 from stalled_studies import SHARES, STEP_S, stalled
 
-from argosy.report.runs.study_tables import open_study
 from argosy.report.summary.parts import StallSummary
 from argosy.report.topics.stalls import stalls
-from argosy.results import collect
 
 # Ranks of a run are a per mille apart.
 CLOSE = 2e-3
 
 
 def found(results: Path) -> Sequence[StallSummary]:
-    collect(results, results / "tables")
-    with open_study(results / "tables") as tables:
+    with studied(results) as tables:
         return stalls(tables).get("training", [])
 
 

@@ -5,17 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from reports import reported
 from stalled_studies import SHARES, STEP_S, stalled
-
-from argosy.report import write_report
-from argosy.results import collect
 
 CLOSE = 2e-3
 
 
 def written(results: Path) -> tuple[dict[str, Any], str]:
-    collect(results, results / "tables")
-    files = write_report(results)
+    files = reported(results)
     summary = json.loads(files.json.read_text())
     (experiment,) = (one for one in summary["experiments"] if one["experiment"] == "training")
     return experiment, files.html.read_text()

@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from reports import reported
 from study_files import RunFiles, plan, sample_study
 
 from argosy.report import write_report
@@ -91,11 +92,9 @@ def test_a_report_of_kept_findings_is_the_same_to_the_byte(tmp_path: Path) -> No
     made(tmp_path, 11)
     made(tmp_path, 12, slow=1.4)
     for new in (13, 14):
-        collect(tmp_path, tmp_path / "tables")
-        write_report(tmp_path)
+        reported(tmp_path)
         made(tmp_path, new, slow=1.0 + 0.1 * new)
-    collect(tmp_path, tmp_path / "tables")
-    write_report(tmp_path)
+    reported(tmp_path)
     with_kept = [(tmp_path / name).read_bytes() for name in REPORT]
     (tmp_path / "tables" / FILE_NAME).unlink()
     write_report(tmp_path)

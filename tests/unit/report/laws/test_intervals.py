@@ -36,7 +36,7 @@ def test_only_where_the_curve_misses_the_means_do_intervals_go_by_them() -> None
     near = [ratio * size for size in sizes for ratio in (0.98, 1.02)]
     found = fit(LINEAR, np.repeat(sizes, 2).tolist(), near)
     assert isinstance(found, Fit) and not found.fitted.has_shared_scatter
-    assert (found.goodness.lack_of_fit_p, found.fitted.freedom) == (pytest.approx(1.0), 7)
+    assert (found.lack_of_fit_p, found.fitted.freedom) == (pytest.approx(1.0), 7)
     # Each size's repeats agree, and the sizes do not.
     shared = [ratio * size for size, ratio in zip(sizes, (0.97, 1.03, 0.98, 1.02), strict=True)]
     apart = fit(

@@ -72,7 +72,6 @@ def test_the_algorithm_is_told_from_the_times(
     assert found.algorithm == algorithm
     assert values(found.between_nodes) == pytest.approx(BETWEEN, rel=0.05)
     assert found.within_node is None
-    assert found.aicc[algorithm] == pytest.approx(min(found.aicc.values()))
 
 
 def test_a_few_far_off_measurements_do_no_harm() -> None:
@@ -82,7 +81,6 @@ def test_a_few_far_off_measurements_do_no_harm() -> None:
     found = fitted(times)
     assert found.algorithm == "hierarchical"
     assert values(found.between_nodes) == pytest.approx(BETWEEN, rel=0.03)
-    assert found.residual_sd == pytest.approx(0.02, rel=0.4)
 
 
 @pytest.mark.slow

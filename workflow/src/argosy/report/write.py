@@ -47,7 +47,7 @@ def make_report(
     summary = summarise(tables_dir, rates)
     past = past_reports(out_dir)
     summary = with_history(summary, keep_replaced(out_dir, summary, past.summaries))
-    summary = replace(summary, failures=with_excerpts(summary.failures, results_dir))
+    summary = replace(summary, failures=[*with_excerpts(summary.failures, results_dir)])
     written = ReportFiles(
         html=out_dir / "report.html",
         json=out_dir / SUMMARY,

@@ -42,26 +42,12 @@ class ComparedPoint:
     resources: Mapping[str, int] = field(default_factory=dict)
     unit: str = UNIT
 
-    @property
-    def per_unit(self) -> "PerUnit":
-        """Return the throughput per node, core and GPU."""
+    def per(self, resource: str) -> float | None:
+        """Return the throughput per requested `cpus_per_rank` or `gpus_per_rank`, or per node (`nodes`)."""
         rate, point = self.point.throughput_samples_per_s, self.point
-        cores, gpus = (
-            self.resources.get(key, 0) * point.ranks for key in ("cpus_per_rank", "gpus_per_rank")
-        )
-        mean = rate.mean if rate else None
-        return PerUnit(
-            *(mean / units if mean and units else None for units in (point.nodes, cores, gpus))
-        )
-
-
-@dataclass(frozen=True)
-class PerUnit:
-    """Throughput per node, requested core and requested GPU; None if unknown."""
-
-    node: float | None
-    core: float | None
-    gpu: float | None
+        units = self.resources.get(resource, 0) * point.ranks
+        units = point.nodes if resource == "nodes" else units
+        return rate.mean / units if rate and units else None
 
 
 @dataclass(frozen=True)

@@ -47,12 +47,10 @@ class NoExcerptError(Exception):
     """A log has no excerpt; the message ends the sentence "No excerpt: …"."""
 
 
-def with_excerpts(failures: Sequence[FailureSummary], results_dir: Path) -> list[FailureSummary]:
-    """Add the last lines of logs to failures; log paths are relative to `results_dir`."""
-    return list(_excerpted(failures, results_dir))
-
-
-def _excerpted(failures: Sequence[FailureSummary], results_dir: Path) -> Iterator[FailureSummary]:
+def with_excerpts(
+    failures: Sequence[FailureSummary], results_dir: Path
+) -> Iterator[FailureSummary]:
+    """Yield failures with the last lines of their logs; paths are relative to `results_dir`."""
     left = ALL_CHARACTERS
     for failure in failures:
         if failure.log_file is None:

@@ -93,14 +93,11 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class RobustFit:
-    """Coefficients, shape (k,), their covariance, shape (k, k), and the scatter of n residuals.
-
-    `residual_sd` is relative: 1.4826 times the median of the residuals' absolute values.
-    """
+    """Coefficients, shape (k,), their covariance, shape (k, k), and the scale of n residuals."""
 
     coefficients: Vector
     covariance: Matrix
-    residual_sd: float
+
     log_likelihood: float
     n: int
     scale: float
@@ -142,7 +139,6 @@ def robust_fit(columns: Matrix, measured: Vector) -> RobustFit:
     return RobustFit(
         coefficients=found / units,
         covariance=covariance / np.outer(units, units),
-        residual_sd=1.4826 * float(np.median(np.abs(residuals))),
         log_likelihood=float(stats.t.logpdf(residuals, _TAIL, scale=scale).sum()),
         n=measured.size,
         scale=scale,

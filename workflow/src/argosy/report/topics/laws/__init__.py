@@ -1,7 +1,7 @@
 """Scaling laws: fitted to throughputs, with intervals, and compared."""
 
 from argosy.report.topics.laws.choice import CONTRADICTED, NO_LOSS, Choice, choose
-from argosy.report.topics.laws.fits import Fit, Goodness, Interval, Refused, fit
+from argosy.report.topics.laws.fits import Fit, Interval, Refused, fit
 from argosy.report.topics.laws.formulas import AMDAHL, GUSTAFSON, LINEAR, USL, Law
 
 __all__ = [
@@ -13,7 +13,6 @@ __all__ = [
     "USL",
     "Choice",
     "Fit",
-    "Goodness",
     "Interval",
     "Law",
     "Refused",

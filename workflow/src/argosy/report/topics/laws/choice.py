@@ -99,7 +99,7 @@ def _named(fits: Mapping[str, Fit | Refused], simplest: Fit, rival: Fit | Refuse
     Its last parameter must differ significantly from 0, if its interval can show that. With few runs, it
     must fit more than barely, or differ from the universal law.
     """
-    name, chance = simplest.law, simplest.goodness.lack_of_fit_p
+    name, chance = simplest.law, simplest.lack_of_fit_p
     parameter, value = list(simplest.parameters.items())[-1]
     has_few = simplest.runs - len(simplest.sizes) <= FEW_FREE
     if value.low <= 0 and (has_few or simplest.fitted.freedom >= TELLING_FREEDOM):
@@ -139,7 +139,7 @@ def _takes_little(found: Fit | Refused, last: str, growth: float) -> bool:
 
 
 def _is_contradicted(found: Fit) -> bool:
-    chance = found.goodness.lack_of_fit_p
+    chance = found.lack_of_fit_p
     return chance is not None and chance < CONTRADICTED
 
 

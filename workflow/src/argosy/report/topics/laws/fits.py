@@ -87,7 +87,7 @@ class Fitted:
 
     @property
     def lack_of_fit_p(self) -> float | None:
-        """The p-value of the F test of `Goodness`."""
+        """The p-value of the F test, see `Fit`."""
         runs = self.runs
         sizes = runs.sizes.size
         of_repeats, of_means = runs.n - sizes, sizes - self.law.unknowns
@@ -161,23 +161,6 @@ class Refused:
 
 
 @dataclass(frozen=True)
-class Goodness:
-    """Goodness of fit of a law.
-
-    Args:
-        residual_sd: Standard deviation of the residuals on the logarithm, so relative to the throughput.
-        r_squared: R² of the logarithm.
-        lack_of_fit_p: Small if the curve misses the sizes' means by more than repeats scatter (F test;
-            Draper and Smith, "Applied Regression Analysis", sec. 2.1). None without repeats, or without
-            more sizes than unknowns.
-    """
-
-    residual_sd: float
-    r_squared: float
-    lack_of_fit_p: float | None
-
-
-@dataclass(frozen=True)
 class Fit:
     """A fitted law; throughputs have the unit of the given rates.
 
@@ -185,6 +168,8 @@ class Fit:
         at_one: λ, the throughput of a single rank, extrapolated if it was not measured.
         parameters: The law's other parameters by name.
         peak: Size with the highest throughput (USL only); None if the interval of κ contains 0.
+        residual_sd: Standard deviation of the residuals on the logarithm, so relative to the throughput.
+        r_squared: R² of the logarithm.
     """
 
     law: str
@@ -193,8 +178,18 @@ class Fit:
     at_one: Interval
     parameters: Mapping[str, Interval]
     peak: Interval | None
-    goodness: Goodness
+    residual_sd: float
+    r_squared: float
     fitted: Fitted
+
+    @property
+    def lack_of_fit_p(self) -> float | None:
+        """Small if the curve misses the sizes' means by more than repeats scatter.
+
+        It is of an F test (Draper and Smith, "Applied Regression Analysis", sec. 2.1); None without
+        repeats, or without more sizes than unknowns.
+        """
+        return self.fitted.lack_of_fit_p
 
     @property
     def is_exact(self) -> bool:
@@ -226,10 +221,13 @@ def fit(law: Law, sizes: Sequence[float], rates: Sequence[float | None]) -> Fit 
         return refused
     table = np.array(known, dtype=np.float64)
     runs = runs_of(table[:, 0], table[:, 1])
-    fitted = Fitted(law, runs, fit_curve(law, runs))
+    curve = fit_curve(law, runs)
+    fitted = Fitted(law, runs, curve)
     if not math.isfinite(_log_rate(fitted, 1.0)):
         return Refused("The throughput falls faster with the ranks than this law allows.")
     parameters = {one.name: parameter_interval(fitted, one) for one in law.parameters}
+    total = runs.within + float(runs.counts @ runs.log_rates**2)
+    squares = max(curve.squares, ROUNDING * runs.n)
     return Fit(
         law=law.name,
         runs=runs.n,
@@ -237,7 +235,8 @@ def fit(law: Law, sizes: Sequence[float], rates: Sequence[float | None]) -> Fit 
         at_one=_curve_at(fitted, 1.0),
         parameters=parameters,
         peak=_peak(fitted) if law == USL else None,
-        goodness=_goodness(fitted),
+        residual_sd=math.sqrt(squares / (runs.n - law.unknowns)),
+        r_squared=1 - curve.squares / total if total else 1.0,
         fitted=fitted,
     )
 
@@ -269,14 +268,3 @@ def _peak(fitted: Fitted) -> Interval | None:
     if share.low <= 0:
         return None
     return Interval(peak_at(share.value), peak_at(share.high), peak_at(share.low))
-
-
-def _goodness(fitted: Fitted) -> Goodness:
-    runs = fitted.runs
-    total = runs.within + float(runs.counts @ runs.log_rates**2)
-    squares = max(fitted.curve.squares, ROUNDING * runs.n)
-    return Goodness(
-        residual_sd=math.sqrt(squares / (runs.n - fitted.law.unknowns)),
-        r_squared=1 - fitted.curve.squares / total if total else 1.0,
-        lack_of_fit_p=fitted.lack_of_fit_p,
-    )

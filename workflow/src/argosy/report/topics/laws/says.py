@@ -91,9 +91,9 @@ def _summary(found: Fit, choice: Choice) -> LawSummary:
         at_one_samples_per_s=_estimate(found, found.at_one),
         parameters={name: _estimate(found, one) for name, one in found.parameters.items()},
         peak_ranks=_estimate(found, found.peak) if found.peak else None,
-        residual_sd=found.goodness.residual_sd,
-        r_squared=found.goodness.r_squared,
-        lack_of_fit_p=found.goodness.lack_of_fit_p,
+        residual_sd=found.residual_sd,
+        r_squared=found.r_squared,
+        lack_of_fit_p=found.lack_of_fit_p,
         serial_share=_serial_share(found),
     )
 

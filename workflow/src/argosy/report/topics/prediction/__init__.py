@@ -12,7 +12,6 @@ from argosy.report.topics.prediction.step import (
     split_layers,
 )
 from argosy.report.topics.prediction.training import (
-    Calibration,
     Training,
     calibrate,
     model_at,
@@ -20,7 +19,6 @@ from argosy.report.topics.prediction.training import (
 
 __all__ = [
     "AllreduceTime",
-    "Calibration",
     "Communication",
     "Horovod",
     "Layer",

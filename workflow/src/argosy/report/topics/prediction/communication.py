@@ -145,7 +145,7 @@ def fit_communication(
     best = min(fits, key=lambda name: round(fits[name].aicc, 6))
     used = [place for place in range(4) if designs[best][:, place].any()]
     errors = _errors(designs[best][:, used], seconds, fits[best], known)
-    return _communication(best, fits, used, errors, max(time.nodes for time in known))
+    return _communication(best, fits[best], used, errors, max(time.nodes for time in known))
 
 
 def _refusal(times: Sequence[AllreduceTime], algorithms: int) -> Refused | None:
@@ -227,13 +227,8 @@ def _errors(
 
 
 def _communication(
-    best: str,
-    fits: Mapping[str, RobustFit],
-    used: Sequence[int],
-    errors: _Errors,
-    most_nodes: int,
+    best: str, fit: RobustFit, used: Sequence[int], errors: _Errors, most_nodes: int
 ) -> Communication:
-    fit = fits[best]
     coefficients, covariance, half = np.zeros(4), np.zeros((4, 4)), np.zeros(4)
     coefficients[used], half[used] = fit.coefficients, errors.half
     covariance[np.ix_(used, used)] = errors.covariance
@@ -248,8 +243,6 @@ def _communication(
         measurements=fit.n,
         jobs=errors.jobs,
         most_nodes=most_nodes,
-        residual_sd=fit.residual_sd,
-        aicc={name: one.aicc for name, one in fits.items()},
         coefficients=coefficients,
         covariance=covariance,
     )

@@ -12,7 +12,6 @@ from argosy.report.topics.laws import Refused
 from argosy.report.topics.phases import StepTime
 from argosy.report.topics.prediction import (
     AllreduceTime,
-    Calibration,
     Communication,
     Horovod,
     Scatter,
@@ -127,17 +126,11 @@ class KnownTraining:
 
     collectives: str
     communication: Communication
-    calibration: Calibration
-    base: Point
+    training: Training
     measured_s: Mapping[int, float]
     power_w: float | None
     notes: tuple[str, ...]
     scatter: Scatter | None
-
-    @property
-    def training(self) -> Training:
-        """The calibrated training."""
-        return self.calibration.training
 
     @property
     def most_nodes(self) -> int:
@@ -210,7 +203,7 @@ def known_training(
     )
     power_w = _power_w(found, experiment, base)
     scatter = repeats.scatter(base)
-    return KnownTraining(name, communication, corrected, base, measured_s, power_w, notes, scatter)
+    return KnownTraining(name, communication, corrected, measured_s, power_w, notes, scatter)
 
 
 def _other_exchange(found: Measured, experiment: str) -> Refused | None:

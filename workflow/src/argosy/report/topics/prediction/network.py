@@ -118,7 +118,7 @@ class Communication:
             fewer than three jobs a network has no intervals, and `covariance` excludes differences
             between jobs.
         most_nodes: Largest number of nodes with timed allreduces.
-        aicc: AICc by algorithm.
+
         coefficients: alpha and beta within a node, then between nodes; 0 if not measured, also in
             `covariance`.
     """
@@ -129,8 +129,7 @@ class Communication:
     measurements: int
     jobs: int | None
     most_nodes: int
-    residual_sd: float
-    aicc: Mapping[str, float]
+
     coefficients: Vector
     covariance: Matrix
 

@@ -89,7 +89,7 @@ def extrapolation(runs: Sequence[Measurement]) -> Extrapolation | Refused:
     found = fit(USL, [point.ranks for point, _ in known], [rate for _, rate in known])
     if isinstance(found, Refused):
         return found
-    chance = found.goodness.lack_of_fit_p
+    chance = found.lack_of_fit_p
     if chance is not None and chance < CONTRADICTED:
         return Refused("Its runs contradict the universal law, which the extrapolation needs.")
     if found.is_exact:

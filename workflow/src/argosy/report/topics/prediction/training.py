@@ -171,23 +171,14 @@ SLOWEST = 10.0
 """Largest factor of a network in training, relative to the benchmark."""
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """The calibrated training; `residuals` are predicted / measured - 1, by number of nodes."""
-
-    training: Training
-    residuals: Mapping[int, float]
-
-
 def calibrate(
     training: Training, measured_s: Mapping[int, float], by_chance: float = 0.0
-) -> Calibration | Refused:
+) -> Training | Refused:
     """Calibrate a training by mean step times on one node and, if measured, on two.
 
     The prediction then equals the measurement on one node. If two nodes take significantly longer than
     predicted, allreduces between nodes get the factor that explains it. They never get faster: training
-    shares network and processors, and a short step rather means wrong times of layers. Other measurements
-    are only compared.
+    shares network and processors, and a short step rather means wrong times of layers.
 
     Args:
         measured_s: Mean step in s, by number of nodes.
@@ -204,12 +195,7 @@ def calibrate(
         return Refused("One node's communication alone takes longer than its measured step.")
     factor = _own_factor(training, measured_s[1])
     corrected = _exactly(_with_own(training, factor), measured_s[1])
-    if 2 in measured_s:
-        corrected = _with_network(corrected, measured_s[2], by_chance)
-    residuals = {
-        nodes: step_s(corrected, nodes) / seconds - 1 for nodes, seconds in measured_s.items()
-    }
-    return Calibration(corrected, residuals)
+    return _with_network(corrected, measured_s[2], by_chance) if 2 in measured_s else corrected
 
 
 def _own_factor(training: Training, measured_s: float) -> float:
