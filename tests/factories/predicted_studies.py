@@ -10,20 +10,12 @@ from allreduce_times import BETWEEN, MESSAGE_BYTES, PLACES, hierarchical_s
 from one_step import Allreduce, simulate
 
 from argosy.report.statistics.estimates import geometric_mean_estimate, ratio_estimate
-from argosy.report.topics.laws import Refused
-from argosy.report.topics.prediction import (
-    AllreduceTime,
-    Communication,
-    Horovod,
-    Model,
-    Prediction,
-    Scatter,
-    Training,
-    calibrate,
-    fit_communication,
-    predict,
-    split_layers,
-)
+from argosy.report.topics.laws.fits import Refused
+from argosy.report.topics.prediction.communication import AllreduceTime, fit_communication
+from argosy.report.topics.prediction.network import Communication
+from argosy.report.topics.prediction.predict import Prediction, Scatter, predict
+from argosy.report.topics.prediction.step import Horovod, Model, split_layers
+from argosy.report.topics.prediction.training import Training, calibrate
 
 JOBS = 3
 JOB_SCATTER = 0.02

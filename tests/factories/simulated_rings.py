@@ -10,18 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from argosy.report.statistics.estimates import geometric_mean_estimate, ratio_estimate
-from argosy.report.topics.prediction import (
-    AllreduceTime,
-    Communication,
-    Horovod,
-    Model,
-    Scatter,
-    Training,
-    calibrate,
-    fit_communication,
-    split_layers,
-)
+from argosy.report.topics.prediction.communication import AllreduceTime, fit_communication
 from argosy.report.topics.prediction.inputs import KnownTraining
+from argosy.report.topics.prediction.network import Communication
+from argosy.report.topics.prediction.predict import Scatter
+from argosy.report.topics.prediction.step import Horovod, Model, split_layers
+from argosy.report.topics.prediction.training import Training, calibrate
 
 MODEL = Model(
     split_layers({f"layer{number}": 1e7 for number in range(8)}, 0.1),

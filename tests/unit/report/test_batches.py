@@ -10,7 +10,7 @@ import pytest
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.steady import OTHER
 from argosy.report.runs.study_tables import StudyTables
-from argosy.report.topics.laws import Refused
+from argosy.report.topics.laws.fits import Refused
 from argosy.report.topics.phases import step_times
 from argosy.report.topics.prediction.measured import scaling_of_batches
 from argosy.results.tables import PHASES, fill

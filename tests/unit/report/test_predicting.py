@@ -16,13 +16,13 @@ from argosy.report.runs.measurements import Point, measurements
 from argosy.report.runs.study_tables import open_study
 from argosy.report.summary.parts import PredictionSummary
 from argosy.report.topics.phases import step_times
-from argosy.report.topics.prediction import Horovod, model_at
 from argosy.report.topics.prediction.answers import Question
 from argosy.report.topics.prediction.inputs import KnownTraining, everything, known_training
 from argosy.report.topics.prediction.measured import horovod_settings
 from argosy.report.topics.prediction.predicted import predicted
 from argosy.report.topics.prediction.says import sentences
-from argosy.report.topics.prediction.training import slowest_of
+from argosy.report.topics.prediction.step import Horovod
+from argosy.report.topics.prediction.training import model_at, slowest_of
 from argosy.results import collect
 from argosy_common.errors import ArgosyError
 

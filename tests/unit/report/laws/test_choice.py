@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scaling_studies import gustafson, usl
 
-from argosy.report.topics.laws import choose
+from argosy.report.topics.laws.choice import choose
 
 SIZES = np.repeat([1.0, 2.0, 4.0, 8.0, 16.0, 32.0], 4)
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scaling_studies import gustafson, usl
 
-from argosy.report.topics.laws import AMDAHL, GUSTAFSON, LINEAR, USL, Fit, Law, Refused, fit
+from argosy.report.topics.laws.fits import Fit, Refused, fit
+from argosy.report.topics.laws.formulas import AMDAHL, GUSTAFSON, LINEAR, USL, Law
 
 SIZES = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
 

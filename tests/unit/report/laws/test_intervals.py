@@ -7,7 +7,8 @@ import pytest
 from scaling_studies import coverage
 from scipy import stats
 
-from argosy.report.topics.laws import AMDAHL, GUSTAFSON, LINEAR, USL, Fit, Law, fit
+from argosy.report.topics.laws.fits import Fit, fit
+from argosy.report.topics.laws.formulas import AMDAHL, GUSTAFSON, LINEAR, USL, Law
 
 
 @pytest.mark.slow

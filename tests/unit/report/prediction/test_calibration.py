@@ -8,17 +8,12 @@ import pytest
 from allreduce_times import hierarchical_s, hierarchical_times
 from step_by_step import backward_and_send
 
-from argosy.report.topics.laws import Refused
-from argosy.report.topics.prediction import (
-    Communication,
-    Horovod,
-    Model,
-    Training,
-    calibrate,
-    fit_communication,
-    predict,
-    split_by,
-)
+from argosy.report.topics.laws.fits import Refused
+from argosy.report.topics.prediction.communication import fit_communication
+from argosy.report.topics.prediction.network import Communication
+from argosy.report.topics.prediction.predict import predict
+from argosy.report.topics.prediction.step import Horovod, Model, split_by
+from argosy.report.topics.prediction.training import Training, calibrate
 
 TICK_S = 2e-5
 # Bytes and ticks of the true layers; convolutions take longer than their bytes suggest.

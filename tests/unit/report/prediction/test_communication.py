@@ -19,9 +19,9 @@ from allreduce_times import (
 )
 from scipy import stats
 
-from argosy.report.topics.laws import Refused
-from argosy.report.topics.prediction import AllreduceTime, Communication, Level, fit_communication
-from argosy.report.topics.prediction.network import ALGORITHMS
+from argosy.report.topics.laws.fits import Refused
+from argosy.report.topics.prediction.communication import AllreduceTime, fit_communication
+from argosy.report.topics.prediction.network import ALGORITHMS, Communication, Level
 
 
 def fitted(times: list[AllreduceTime]) -> Communication:

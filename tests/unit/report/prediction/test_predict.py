@@ -10,21 +10,12 @@ from allreduce_times import hierarchical_s, hierarchical_times
 from one_step import allreduce_at, simulate
 from scipy import stats
 
-from argosy.report.topics.laws import Interval, Refused
-from argosy.report.topics.prediction import (
-    Communication,
-    Horovod,
-    Model,
-    NodeUse,
-    Prediction,
-    Training,
-    fit_communication,
-    model_at,
-    predict,
-    split_layers,
-)
-from argosy.report.topics.prediction.predict import ends_over
-from argosy.report.topics.prediction.training import slowest_of
+from argosy.report.topics.laws.fits import Interval, Refused
+from argosy.report.topics.prediction.communication import fit_communication
+from argosy.report.topics.prediction.network import Communication
+from argosy.report.topics.prediction.predict import NodeUse, Prediction, ends_over, predict
+from argosy.report.topics.prediction.step import Horovod, Model, split_layers
+from argosy.report.topics.prediction.training import Training, model_at, slowest_of
 
 # 100 MB of parameters in one message after the backward pass.
 AT_THE_END = Horovod(cycle_s=0.2, fusion_threshold_bytes=math.inf)

@@ -29,7 +29,7 @@ from argosy.report.topics import (
 )
 from argosy.report.topics.answer import advice, answer
 from argosy.report.topics.history import says as history
-from argosy.report.topics.laws import CONTRADICTED
+from argosy.report.topics.laws.choice import CONTRADICTED
 from argosy.report.topics.laws.says import NAMES, parameter_texts
 from argosy.report.topics.runs import remarks
 from argosy.report.topics.scaling import measured_sizes

@@ -107,10 +107,7 @@ class RobustFit:
 
         Near its solution an M-estimator is linear in them (Huber, 1981, sec. 7.10).
         """
-        scaled: Vector = residuals / self.scale
-        spread = _TAIL + scaled**2
-        influence = (_TAIL + 1) * scaled / spread
-        curvature = (_TAIL + 1) * (_TAIL - scaled**2) / spread**2
+        influence, curvature = _derivatives(residuals / self.scale)
         return np.asarray(self.scale * influence / curvature.mean(), dtype=np.float64)
 
     @property
@@ -160,12 +157,17 @@ def _likeliest(columns: Matrix, target: Vector) -> tuple[Vector, float]:
     return fit_logs(columns, target, begin, weigh, _TOLERANCE)
 
 
+def _derivatives(residuals: Vector) -> tuple[Vector, Vector]:
+    """Return the first two derivatives of minus the log likelihood of t at scaled residuals."""
+    spread = _TAIL + residuals**2
+    influence = (_TAIL + 1) * residuals / spread
+    return influence, (_TAIL + 1) * (_TAIL - residuals**2) / spread**2
+
+
 def _covariance(slopes: Matrix, residuals: Vector) -> Matrix:
     """Return the covariance, in units of the scale squared; `residuals` are in units of the scale."""
     n, unknowns = slopes.shape
-    spread = _TAIL + residuals**2
-    influence = (_TAIL + 1) * residuals / spread
-    curvature = (_TAIL + 1) * (_TAIL - residuals**2) / spread**2
+    influence, curvature = _derivatives(residuals)
     mean = float(curvature.mean())
     correction = 1 + unknowns / n * float(curvature.var()) / mean**2
     variance = float((influence**2).sum()) / (n - unknowns)

@@ -39,7 +39,7 @@ from argosy.report.topics.answer import advise
 from argosy.report.topics.container_cost import container_costs
 from argosy.report.topics.costs import OutsideSteps, between_steps, cost_summary, flops_utilisation
 from argosy.report.topics.doubts import long_steps, not_finite
-from argosy.report.topics.laws import Refused
+from argosy.report.topics.laws.fits import Refused
 from argosy.report.topics.laws.says import law_summaries
 from argosy.report.topics.losses import RankTimes, point_factors, rank_times
 from argosy.report.topics.phases import StepTime, step_times

@@ -9,18 +9,9 @@ from argosy.report.runs.measurements import Measurement
 from argosy.report.statistics.estimates import Estimate
 from argosy.report.summary.models import Summary
 from argosy.report.summary.parts import LawSummary
-from argosy.report.topics.laws import (
-    AMDAHL,
-    GUSTAFSON,
-    LINEAR,
-    NO_LOSS,
-    USL,
-    Choice,
-    Fit,
-    Interval,
-    Refused,
-    choose,
-)
+from argosy.report.topics.laws.choice import NO_LOSS, Choice, choose
+from argosy.report.topics.laws.fits import Fit, Interval, Refused
+from argosy.report.topics.laws.formulas import AMDAHL, GUSTAFSON, LINEAR, USL
 
 WIDE = 0.25
 """Width of an interval above which a share counts as not determined."""

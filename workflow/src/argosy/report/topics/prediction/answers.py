@@ -18,7 +18,7 @@ from argosy.report.summary.parts import (
     PredictionSummary,
     Rates,
 )
-from argosy.report.topics.laws import Interval, Refused
+from argosy.report.topics.laws.fits import Interval, Refused
 from argosy.report.topics.prediction.inputs import KnownTraining
 from argosy.report.topics.prediction.network import Level
 from argosy.report.topics.prediction.predict import (
@@ -45,19 +45,16 @@ _ROUNDING = 1e-12
 
 def largest_with_efficiency(
     training: Training, efficiency: float, most: int = MOST_NODES
-) -> int | Refused:
+) -> int | None:
     """Return the largest number of nodes, up to `most`, with this efficiency relative to one node."""
-    sizes = _sizes(training, most)
-    if isinstance(sizes, Refused):
-        return sizes
-    speeds = _samples_per_node_s(training, sizes)
+    speeds = _samples_per_node_s(training, most)
     # Tolerate rounding.
     enough = [
         nodes
-        for nodes, speed in zip(sizes, speeds, strict=True)
-        if speed >= efficiency * speeds[0] * (1 - _ROUNDING)
+        for nodes, speed in speeds.items()
+        if speed >= efficiency * speeds[1] * (1 - _ROUNDING)
     ]
-    return max(enough) if enough else Refused("No number of nodes has this efficiency.")
+    return max(enough, default=None)
 
 
 def largest_surely_with_efficiency(
@@ -84,35 +81,27 @@ def fastest_within(
     samples: float,
     most: int = MOST_NODES,
     measured_s: Mapping[int, float] | None = None,
-) -> int | Refused:
+) -> int | None:
     """Return the number of nodes, up to `most`, that trains the samples fastest within `node_hours`.
 
     Measured steps (`measured_s`, in s by number of nodes) replace predicted ones.
     """
-    sizes = _sizes(training, most)
-    if isinstance(sizes, Refused):
-        return sizes
-    speeds = dict(zip(sizes, _samples_per_node_s(training, sizes), strict=True))
+    speeds = _samples_per_node_s(training, most)
     for nodes, seconds in (measured_s or {}).items():
         if nodes in speeds:
             speeds[nodes] = samples_per_step(training, nodes) / (seconds * nodes)
-    within = [nodes for nodes in sizes if samples / speeds[nodes] <= node_hours * 3600]
-    if not within:
-        return Refused("No number of nodes trains so many samples in so few node-hours.")
-    return max(within, key=lambda nodes: nodes * speeds[nodes])
+    within = [nodes for nodes, speed in speeds.items() if samples / speed <= node_hours * 3600]
+    return max(within, key=lambda nodes: nodes * speeds[nodes], default=None)
 
 
-def _sizes(training: Training, most: int) -> list[int] | Refused:
+def _samples_per_node_s(training: Training, most: int) -> dict[int, float]:
+    """Return the throughput per node by number of nodes; empty if no size can be predicted."""
     sizes = sizes_with_work(training, range(1, most + 1))
-    if not sizes:
-        return Refused("Even on one node, a step has fewer samples than ranks.")
-    return unknown_networks(training, sizes) or sizes
-
-
-def _samples_per_node_s(training: Training, sizes: Sequence[int]) -> list[float]:
+    if not sizes or unknown_networks(training, sizes):
+        return {}
     step_s = steps(training, sizes, as_fitted(training, len(sizes))).step_s
     samples = np.array([samples_per_step(training, nodes) for nodes in sizes])
-    return [float(speed) for speed in samples / (step_s * np.array(sizes))]
+    return dict(zip(sizes, (samples / (step_s * np.array(sizes))).tolist(), strict=True))
 
 
 FARTHEST = 4
@@ -222,7 +211,7 @@ def _efficient(
     enough = max((nodes for nodes in measured if nodes < worse), default=None)
     if misses:
         return enough, None
-    likely = _nodes(largest_with_efficiency(found.training, wanted, worse - 1))
+    likely = largest_with_efficiency(found.training, wanted, worse - 1)
     if likely is None or (enough is not None and enough > likely):
         likely = enough
     if likely is None or found.scatter is None:
@@ -236,11 +225,7 @@ def _within(found: KnownTraining, question: Question) -> int | None:
         return None
     node_hours, samples = question.node_hours, question.samples
     farthest = FARTHEST * found.most_nodes
-    return _nodes(fastest_within(found.training, node_hours, samples, farthest, found.measured_s))
-
-
-def _nodes(found: int | Refused) -> int | None:
-    return None if isinstance(found, Refused) else found
+    return fastest_within(found.training, node_hours, samples, farthest, found.measured_s)
 
 
 def _network(level: Level | None, measurements: int) -> NetworkSummary | None:

@@ -17,13 +17,12 @@ from scipy.special import stdtrit
 
 from argosy.report.statistics.estimates import CONFIDENCE
 from argosy.report.statistics.least_squares import Matrix, RobustFit, Vector, robust_fit
-from argosy.report.topics.laws import Interval, Refused
+from argosy.report.topics.laws.fits import Interval, Refused
 from argosy.report.topics.prediction.network import (
     ALGORITHMS,
     Algorithm,
     Communication,
     Level,
-    columns,
     students,
 )
 
@@ -176,7 +175,7 @@ def _enough(sizes: set[float]) -> bool:
 
 def _design(algorithm: Algorithm, times: Sequence[AllreduceTime]) -> Matrix:
     """Return the contribution of the four coefficients to each time, shape (times, 4)."""
-    rows = [columns(algorithm, time.nodes, time.ranks_per_node) for time in times]
+    rows = [algorithm(time.nodes, time.ranks_per_node) for time in times]
     data: Matrix = np.array([[1.0, time.bytes, 1.0, time.bytes] for time in times])
     return data * np.array(rows)
 

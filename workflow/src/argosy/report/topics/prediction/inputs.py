@@ -8,19 +8,13 @@ from statistics import mean
 from argosy.report.runs.measurements import Measurement, Point
 from argosy.report.runs.setups import NamedSetup, Setup, differences
 from argosy.report.runs.study_tables import StudyTables
-from argosy.report.topics.laws import Refused
+from argosy.report.topics.laws.fits import Refused
 from argosy.report.topics.phases import StepTime
-from argosy.report.topics.prediction import (
+from argosy.report.topics.prediction.communication import (
+    FEWEST_JOBS,
     AllreduceTime,
-    Communication,
-    Horovod,
-    Scatter,
-    Training,
-    calibrate,
     fit_communication,
-    model_of_phases,
 )
-from argosy.report.topics.prediction.communication import FEWEST_JOBS
 from argosy.report.topics.prediction.measured import (
     LayerTimes,
     Repeats,
@@ -32,7 +26,10 @@ from argosy.report.topics.prediction.measured import (
     scaling_of_batches,
     widest,
 )
-from argosy.report.topics.prediction.network import ALGORITHMS
+from argosy.report.topics.prediction.network import ALGORITHMS, Communication
+from argosy.report.topics.prediction.predict import Scatter
+from argosy.report.topics.prediction.step import Horovod, model_of_phases
+from argosy.report.topics.prediction.training import Training, calibrate
 from argosy.report.topics.usage import Usage, of_widest
 
 # Properties of a setup that affect the network.

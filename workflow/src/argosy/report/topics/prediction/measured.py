@@ -10,9 +10,11 @@ from typing import Literal
 from argosy.report.runs.measurements import Measurement, Point
 from argosy.report.runs.study_tables import StudyTables
 from argosy.report.statistics.estimates import ratio_estimate
-from argosy.report.topics.laws import Refused
+from argosy.report.topics.laws.fits import Refused
 from argosy.report.topics.phases import StepTime
-from argosy.report.topics.prediction import AllreduceTime, Horovod, Layer, Scatter, split_layers
+from argosy.report.topics.prediction.communication import AllreduceTime
+from argosy.report.topics.prediction.predict import Scatter
+from argosy.report.topics.prediction.step import Horovod, Layer, split_layers
 
 # Repeats have the same settings; after an incomplete change, the last run counts.
 _SETTINGS = """

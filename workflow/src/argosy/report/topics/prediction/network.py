@@ -25,54 +25,42 @@ from scipy.special import ndtri, stdtrit
 
 from argosy.report.statistics.estimates import CONFIDENCE
 from argosy.report.statistics.least_squares import Matrix, Vector
-from argosy.report.topics.laws import Interval
+from argosy.report.topics.laws.fits import Interval
+
+Algorithm = Callable[[int, int], Vector]
+"""Traffic of an allreduce by nodes and ranks per node, shape (4,), as multiples of the coefficients.
+
+It has sequential messages and sequential bytes per byte of data, within a node, then between nodes.
+"""
+
+_Traffic = tuple[float, float]
+"""Sequential messages, and sequential bytes per byte of data."""
 
 
-@dataclass(frozen=True)
-class Traffic:
-    """Number of sequential messages, and sequential bytes per byte of data."""
-
-    rounds: float
-    share: float
+def _ring(participants: int) -> _Traffic:
+    return 2 * (participants - 1), 2 * (participants - 1) / participants
 
 
-@dataclass(frozen=True)
-class Traffics:
-    """Traffic of an allreduce within and between nodes."""
-
-    within_node: Traffic
-    between_nodes: Traffic
-
-
-Algorithm = Callable[[int, int], Traffics]
-
-_NOTHING = Traffic(0.0, 0.0)
-
-
-def _ring(participants: int) -> Traffic:
-    return Traffic(2 * (participants - 1), 2 * (participants - 1) / participants)
-
-
-def _halving(participants: int) -> Traffic:
+def _halving(participants: int) -> _Traffic:
     rounds = math.frexp(participants)[1] - 1
     extra = 0 if participants == 1 << rounds else 2
-    return Traffic(2 * rounds + extra, 2 * (1 - 2.0**-rounds) + extra)
+    return 2 * rounds + extra, 2 * (1 - 2.0**-rounds) + extra
 
 
-def ring(nodes: int, ranks_per_node: int) -> Traffics:
+def ring(nodes: int, ranks_per_node: int) -> Vector:
     """Return the traffic of one ring over all ranks; in each round, one message leaves each node."""
     around = _ring(nodes * ranks_per_node)
-    return Traffics(around, _NOTHING) if nodes == 1 else Traffics(_NOTHING, around)
+    return np.array([*around, 0.0, 0.0] if nodes == 1 else [0.0, 0.0, *around])
 
 
-def hierarchical(nodes: int, ranks_per_node: int) -> Traffics:
+def hierarchical(nodes: int, ranks_per_node: int) -> Vector:
     """Return the traffic of rings: reduce-scatter in nodes, allreduce between them, allgather in nodes."""
-    return Traffics(_ring(ranks_per_node), _ring(nodes))
+    return np.array([*_ring(ranks_per_node), *_ring(nodes)])
 
 
-def halving(nodes: int, ranks_per_node: int) -> Traffics:
+def halving(nodes: int, ranks_per_node: int) -> Vector:
     """Return the traffic of recursive halving, neighbours first, so ranks send shares of a node's data."""
-    return Traffics(_halving(ranks_per_node), _halving(nodes))
+    return np.array([*_halving(ranks_per_node), *_halving(nodes)])
 
 
 # With one rank per node, `hierarchical` equals `ring`, and the first is chosen.
@@ -152,7 +140,7 @@ class Communication:
             if not self.knows(size, ranks_per_node):
                 raise ValueError(f"no allreduce tells of {size} x {ranks_per_node} ranks' networks")
         algorithm = ALGORITHMS[self.algorithm]
-        sent = np.array([columns(algorithm, size, ranks_per_node) for size in sizes.tolist()])
+        sent = np.array([algorithm(size, ranks_per_node) for size in sizes.tolist()])
         terms = rows * sent[places]
         return Lines(terms[:, 0::2].sum(axis=1), terms[:, 1::2].sum(axis=1))
 
@@ -176,15 +164,8 @@ class Communication:
     def knows(self, nodes: int, ranks_per_node: int) -> bool:
         """Check that all networks that these ranks use were measured."""
         unknown = [self.within_node is None] * 2 + [self.between_nodes is None] * 2
-        used = columns(ALGORITHMS[self.algorithm], nodes, ranks_per_node) > 0
+        used = ALGORITHMS[self.algorithm](nodes, ranks_per_node) > 0
         return not bool((used & np.array(unknown)).any())
-
-
-def columns(algorithm: Algorithm, nodes: int, ranks_per_node: int) -> Vector:
-    """Return the multiples of the four coefficients in an allreduce of one byte, shape (4,)."""
-    sent = algorithm(nodes, ranks_per_node)
-    within, between = sent.within_node, sent.between_nodes
-    return np.array([within.rounds, within.share, between.rounds, between.share])
 
 
 def students(freedom: int) -> float:

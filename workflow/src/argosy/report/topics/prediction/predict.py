@@ -14,7 +14,7 @@ from scipy.special import gammaincinv, ndtri
 
 from argosy.report.statistics.estimates import CONFIDENCE
 from argosy.report.statistics.least_squares import Matrix, Vector
-from argosy.report.topics.laws import Interval, Refused
+from argosy.report.topics.laws.fits import Interval, Refused
 from argosy.report.topics.prediction.training import (
     SLOWEST,
     Training,

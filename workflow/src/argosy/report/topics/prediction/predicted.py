@@ -17,7 +17,9 @@ from argosy.report.runs.setups import NamedSetup
 from argosy.report.runs.study_tables import open_study
 from argosy.report.statistics.estimates import CONFIDENCE
 from argosy.report.summary.parts import NOT_KNOWN, PredictedPoint, PredictionSummary, Rates
-from argosy.report.topics.laws import CONTRADICTED, USL, Fit, Interval, Refused, fit
+from argosy.report.topics.laws.choice import CONTRADICTED
+from argosy.report.topics.laws.fits import Fit, Interval, Refused, fit
+from argosy.report.topics.laws.formulas import USL
 from argosy.report.topics.phases import step_times
 from argosy.report.topics.prediction.answers import (
     Question,

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from argosy.report.statistics.least_squares import Matrix, Vector
-from argosy.report.topics.laws import Refused
+from argosy.report.topics.laws.fits import Refused
 from argosy.report.topics.prediction.network import Communication, Lines
 from argosy.report.topics.prediction.step import (
     Horovod,
