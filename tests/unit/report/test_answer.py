@@ -1,4 +1,4 @@
-"""The answer of an experiment: what it says of measured sizes, and what it does not say."""
+"""The answer of an experiment: sentences on measured sizes, and no claims beyond them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ NOTHING = PointSummary(1, 1, 1, [], *[None] * 6, {}, {}, *[None] * 5, 0)
 
 
 def study(results: Path, steps_s: Mapping[int, float], spread: Sequence[float] = SPREAD) -> None:
-    """Repeats on so many nodes, each with seconds of a step of 32 samples of each rank."""
+    """Measure repeats by nodes, with these seconds of a step of 32 samples per rank."""
     for nodes, step_s in steps_s.items():
         for repeat, factor in enumerate(spread, 1):
             completed(results, step_s * factor, nodes=nodes, repeat=repeat)
@@ -58,7 +58,7 @@ def test_charged_node_hours_are_said_where_their_ratio_is_another_one(tmp_path: 
     assert one and four and found.advice and found.advice.charged
     assert found.advice.charged == pytest.approx(four.mean / one.mean)
     assert "as charged" not in advice(charged(found, 1.02))[0]
-    # As where each job takes long before it trains.
+    # For example, each job starts slowly.
     [said] = advice(charged(found, 1.9))
     assert said.startswith(
         "Take 4 nodes if time matters, 1 node if node-hours do; the difference in "
@@ -106,7 +106,7 @@ def test_no_speed_up_is_said_where_none_is_shown(tmp_path: Path, slower: float) 
 
 
 def test_a_size_that_may_be_as_slow_as_the_base_is_not_taken(tmp_path: Path) -> None:
-    """Its runs scatter so that it may be as fast as the fastest as well."""
+    """Its runs scatter so much that it may also be as fast as the fastest."""
     study(tmp_path / "site", {1: 0.1, 4: 0.1})
     study(tmp_path / "site", {2: 0.12}, (0.4, 1.0, 2.0))
     found = experiment(tmp_path / "site")
@@ -122,7 +122,7 @@ def test_one_size_is_both_where_node_hours_are_alike(tmp_path: Path) -> None:
     found = experiment_of(tmp_path / "single", {1: 0.1, 2: 0.1}, (1.0,))
     [said] = advice(found)
     assert said.startswith("Based on means only, take 2 nodes, whether time matters or node-h")
-    # A wide interval is no sign that they are alike.
+    # A wide interval does not mean that sizes are equal.
     found = experiment_of(tmp_path / "wide", {1: 0.1, 2: 0.1, 4: 0.1}, (0.9, 1.0, 1.1))
     [said] = advice(found)
     assert said.startswith(

@@ -1,4 +1,4 @@
-"""What lies between steps is told as a share of the steady time, and only where all steps are there."""
+"""Time between steps is a share of the steady time, and needs complete records of steps."""
 
 import json
 from pathlib import Path
@@ -53,7 +53,7 @@ def test_a_step_that_is_not_recorded_is_no_pause(tmp_path: Path) -> None:
         path = run.steps_file("100.0", rank)
         parts = rows(path)
         write_rows(path, parts[:20] + parts[30:])
-        # The slowest rank is the one that has all its steps, as long as there is one.
+        # The rank with all its steps is the slowest, as long as there is one.
         assert shares(tmp_path) == expected
 
 

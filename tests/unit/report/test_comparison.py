@@ -1,4 +1,4 @@
-"""Sites side by side: the same sizes, their ratio, and what is not there to be compared."""
+"""Comparison of sites: common sizes, ratios, and reasons without a ratio."""
 
 import random
 import re
@@ -47,7 +47,7 @@ def test_sizes_that_both_have_give_a_ratio(tmp_path: Path) -> None:
 
 
 def accurate(results: Path, *accuracies: float, steps: int = 30) -> Summary:
-    """One, two and more nodes whose models become so accurate."""
+    """Measure one node and more, whose models reach these accuracies."""
     for nodes, accuracy in enumerate(accuracies, start=1):
         for repeat in (1, 2):
             run = plan(results, "digits", nodes, 1, repeat)
@@ -229,15 +229,15 @@ def test_of_several_setups_that_of_the_reference_is_compared(tmp_path: Path) -> 
 
 
 def test_links_lead_to_the_experiment_that_they_name(tmp_path: Path) -> None:
-    """Also where an experiment before it has nothing to show."""
+    """Links are right even after an experiment without a section."""
     plan(tmp_path / "a", "a-nothing-yet").execute(state="failed")
     here = study(tmp_path / "a", 0.2, 1)
     write_comparison({"a": here, "b": here}, tmp_path / "comparison.html")
     html = (tmp_path / "comparison.html").read_text()
     links = re.findall(r'href="#(experiment-\d+)">([^<]*)<', html)
     headings = re.findall(r'<h2 id="(experiment-\d+)">([^<]*)<', html)
-    # In the contents and in the summary.
+    # Links are in the contents and in the summary.
     assert links == headings * 2
     assert [name for _, name in headings] == ["digits"]
-    # Which does not say that nothing ran: allreduces alone have no throughput either.
+    # Runs may exist: allreduce benchmarks have no throughput either.
     assert "No throughput was measured at any site." in html

@@ -1,4 +1,4 @@
-"""The charts' Vega-Lite: what is drawn, and within which axes."""
+"""The Vega-Lite of charts: their content and axes."""
 
 import json
 from dataclasses import replace
@@ -81,7 +81,7 @@ def test_the_fit_is_drawn_as_far_as_was_measured(sample: Summary) -> None:
     assert (curve[0]["size"], curve[-1]["size"]) == (1, 4)
     assert {row["series"] for row in curve} == {"fit: Amdahl"} <= set(chart.series)
     assert "fit: Amdahl" in chart.caption
-    # What is drawn: the curve, its place in the legend, and the ideal.
+    # The curve, its legend entry, and the ideal.
     svg = draw(chart.spec)
     assert svg.count('stroke="#555555"') == 2
     assert svg.count("stroke-dasharray") == 1

@@ -1,4 +1,4 @@
-"""A results folder of strangers, in which anything may stand anywhere: there is a report all the same."""
+"""Garbled results of strangers have a report, too."""
 
 import random
 import shutil
@@ -58,7 +58,7 @@ def test_an_image_that_is_none_is_not_named(tmp_path: Path, image: str) -> None:
 
 @pytest.mark.parametrize("name", [r"a\*b", r"a\[b", r"a\b", "a*b", "a?[b]c"])
 def test_a_folder_of_an_odd_name_ends_no_report(tmp_path: Path, name: str) -> None:
-    """Its runs are read, or told as a problem; those of others are read in any case."""
+    """Its runs are read or reported as problems; other runs are always read."""
     site = tmp_path / "local"
     for experiment in ("digits", name):
         run = plan(site, experiment)

@@ -1,4 +1,4 @@
-"""A summary.json in which anything may stand: each command takes it, or refuses it in a line."""
+"""Commands accept a garbled summary.json, or refuse it in one line."""
 
 import json
 import random
@@ -35,7 +35,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def garbled_site(site: Path, folder: Path, chance: random.Random) -> str:
-    """A site whose summary has a few of its values exchanged, mostly numbers."""
+    """Return a site whose summary has a few changed values, mostly numbers."""
     folder.mkdir(exist_ok=True)
     text = garbled((site / "summary.json").read_text(), chance)
     (folder / "summary.json").write_text(text)

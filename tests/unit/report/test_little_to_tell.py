@@ -1,4 +1,4 @@
-"""Studies that tell little: each has its sentence, and no number that it cannot stand behind."""
+"""Studies with little data have a sentence on it, and no unsupported numbers."""
 
 import html
 import json
@@ -52,7 +52,7 @@ def never_steady(results: Path) -> None:
 
 
 def single_runs_of_a_poor_scaling(results: Path) -> None:
-    """An efficiency of 47 % at the largest of four sizes, one run each."""
+    """Measure four sizes with single runs; the efficiency at the largest is 47 %."""
     sizes(results, {1: [0.1], 2: [0.065], 4: [0.04], 8: [0.0266]})
 
 
@@ -111,7 +111,7 @@ def test_each_has_its_sentence_and_only_numbers_that_are_some(tmp_path: Path, st
 
 
 def test_repeats_that_agree_to_the_last_digit_choose_no_law(tmp_path: Path) -> None:
-    """As programs do that print whole samples per second."""
+    """Programs that print whole samples per second have such repeats."""
     results = tmp_path / "site"
     all_equal(results)
     written = reported(results)

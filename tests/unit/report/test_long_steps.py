@@ -40,7 +40,7 @@ def test_a_suspended_job_is_remarked(tmp_path: Path, ranks: int) -> None:
     rate, found = run["samples_per_s"], run["long_steps"]
     assert isinstance(rate, float) and isinstance(found, dict)
     assert found["samples_per_s"] == pytest.approx(ranks * SAMPLES / STEP_S, rel=0.01)
-    # The throughput itself stays what it is.
+    # The throughput itself is unchanged.
     assert rate == pytest.approx(ranks * SAMPLES * STEPS / (STEP_S * STEPS + 78), rel=0.01)
 
 

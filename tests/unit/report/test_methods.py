@@ -1,4 +1,4 @@
-"""How numbers were made is said of those that are there."""
+"""The report describes only the methods that it used."""
 
 import json
 from pathlib import Path
@@ -61,7 +61,7 @@ def test_the_order_of_submission_is_told_with_its_seed(tmp_path: Path) -> None:
 
 
 def test_jobs_are_shared_by_runs_that_asked_for_it_and_by_no_others(tmp_path: Path) -> None:
-    """Numbers of jobs begin anew at each site, so equal ones alone say nothing."""
+    """Equal job numbers alone prove nothing, since each site counts from 1."""
     results = tmp_path / "site"
     runs = [completed(results, nodes=nodes) for nodes in (1, 2)]
     said = " ".join(methods(summarised(results)))
@@ -77,7 +77,7 @@ def test_jobs_are_shared_by_runs_that_asked_for_it_and_by_no_others(tmp_path: Pa
 
 
 def blocks(results: Path, repeats: int, apart_s: float) -> str:
-    """How the numbers of two sizes were made, whose repeats start so long after each other."""
+    """Return the methods for two sizes whose repeats start `apart_s` seconds after each other."""
     for repeat in range(1, repeats + 1):
         for nodes in (1, 2):
             run = completed(results, 0.1 / nodes + 0.001 * repeat, nodes=nodes, repeat=repeat)

@@ -53,7 +53,7 @@ def test_utilisation_is_of_what_the_nodes_could_compute(tmp_path: Path) -> None:
     table = files.html.read_text().split('aria-label="Metrics of digits"')[1].split("</table>")[0]
     assert "over 10.0 TFLOP/s a node" in " ".join(table.split())
     assert f"{100 * expected:.1f} %" in table
-    # Where nobody says what they could, nothing is said.
+    # Without a known peak there is no utilisation.
     files = write_report(tmp_path / "site")
     assert "FLOPs utilisation" not in files.html.read_text()
 

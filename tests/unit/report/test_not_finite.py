@@ -1,4 +1,4 @@
-"""Losses that are NaN or infinite have a finding that names run, rank and time."""
+"""A finding names the run, rank and time of a loss that is NaN or infinite."""
 
 import json
 from pathlib import Path

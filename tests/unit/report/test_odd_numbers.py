@@ -1,4 +1,4 @@
-"""A run with odd numbers is left out by itself, with the reason; the other runs have their report."""
+"""A run with odd numbers is excluded with a reason; other runs are reported."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ from argosy.report.topics import sentences, to_know
 
 
 def summary_of(results: Path) -> Summary:
-    """Return the summary of what is there and a good run, after all that is made of it was made."""
+    """Add a good run, write all outputs, and return the summary."""
     completed(results, step_s=0.1, repeat=9)
     summary = summarised(results)
     page(summary, results, results)

@@ -1,4 +1,4 @@
-"""What a paper takes from a report."""
+"""Charts and tables of a report for papers."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""How many nodes to take, from tables of studies whose network is known."""
+"""Predictions from tables of studies whose network is known."""
 
 import json
 import math
@@ -54,7 +54,7 @@ def test_the_network_is_found_and_what_was_measured_stands_beside(tmp_path: Path
     assert one.error == pytest.approx(0.0, abs=1e-9)
     assert one.measured_samples_per_s == pytest.approx(32 / STEP_S, rel=0.01)
     assert two.measured_samples_per_s == pytest.approx(64 / 0.2, rel=0.01)
-    # 13 MB take 0.13 s and more on two nodes, half as much again on four.
+    # 13 MB take over 0.13 s on two nodes, and half as much more on four.
     assert one.step_s.mean < two.step_s.mean < four.step_s.mean
     assert four.error == pytest.approx(four.step_s.mean / 0.3 - 1, abs=0.01)
     assert found.notes == [
@@ -145,7 +145,7 @@ def test_the_interval_is_that_of_a_run_to_come(tmp_path: Path) -> None:
     found = answers(tmp_path / "site")
     one = found.points[0].step_s
     assert one.low is not None and one.high is not None
-    # Three runs each of two sizes: t of 4 degrees of freedom, with the mean's error and the run's own.
+    # Three runs each of two sizes: t with 4 degrees of freedom, for the error of the mean and of the run.
     half = 2.776 * 0.05 * math.sqrt(1 + 1 / 3)
     assert math.log(one.high / one.mean) == pytest.approx(half, rel=0.1)
     assert math.log(one.mean / one.low) == pytest.approx(half, rel=0.1)
@@ -177,7 +177,7 @@ def test_beyond_what_was_measured_there_is_no_interval(tmp_path: Path) -> None:
 
 
 def test_what_was_measured_outranks_the_prediction(tmp_path: Path) -> None:
-    """Alone, the network would let two nodes be as good as one; in training it does not."""
+    """By the benchmark, two nodes would be as efficient as one; in training they are not."""
     network(tmp_path / "site")
     repeated(tmp_path / "site", {1: 2.0, 2: 3.5, 4: 3.6}, scatter=0.3)
     found = answers(tmp_path / "site")

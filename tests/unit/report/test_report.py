@@ -1,4 +1,4 @@
-"""The files of a report: they agree with each other, and the page stands alone."""
+"""The files of a report agree, and the page is self-contained."""
 
 import base64
 import csv
@@ -39,7 +39,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> ReportFiles:
 
 
 def heat_rows(html: str) -> list[list[str]]:
-    """The cells of factors, a list for each size, with their tags."""
+    """Return the cells of factors with their tags, by size."""
     [table] = re.findall(r'<table class="heat">(.*?)</table>', html, re.DOTALL)
     rows = re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)
     return [re.findall(r"<td[^>]*>.*?</td>", row, re.DOTALL)[1:] for row in rows[1:]]
@@ -367,7 +367,7 @@ def test_what_most_is_lost_by_is_told_and_the_factors_multiply(
         means = {name: estimate["mean"] for name, estimate in point["factors"].items()}
         whole = means.pop("efficiency")
         assert math.prod(means.values()) == pytest.approx(whole, rel=1e-9)
-        # A geometric mean of runs beside a ratio of arithmetic ones.
+        # One is a geometric mean of runs, the other a ratio of arithmetic means.
         assert whole == pytest.approx(point["efficiency"]["mean"], rel=5e-3)
 
 
@@ -514,7 +514,7 @@ def test_a_law_is_said_of_the_sizes_measured(page: Page) -> None:
     # Sentence and table have the same share, which the runs do not determine.
     assert text.count("of the smallest size's time") == 2
     assert text.count("not determined (0.0 to 52.4 %)") == 2
-    # Two ranks were the fewest.
+    # The smallest size has two ranks.
     assert "one rank, not measured, " in text
 
 

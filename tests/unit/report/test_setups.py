@@ -1,4 +1,4 @@
-"""Only runs of one setup are pooled, whatever their experiment is called."""
+"""Only runs with the same setup are pooled, whatever their experiment's name."""
 
 import json
 from pathlib import Path
@@ -107,7 +107,7 @@ def test_what_ran_counts_and_not_what_is_planned_since(tmp_path: Path) -> None:
         "experiment": json.loads((old.path / "provenance.json").read_text())["experiment"],
     }
     write_json(old.attempt("100.0") / "claim.json", claim)
-    # The image was built anew, all was planned again, and one of the runs was measured by then.
+    # A rebuilt image changed all plans, and one of the runs is measured again.
     (old.path / "run.json").write_text((new.path / "run.json").read_text())
     change(old, "run.json", run_id=old.run_id, repeat=1)
     found = setups(tmp_path)
@@ -128,7 +128,7 @@ def test_runs_of_a_changed_program_are_another_setup(tmp_path: Path) -> None:
 
 
 def test_a_run_that_noted_no_program_is_not_told_apart_by_it(tmp_path: Path) -> None:
-    """Those of before programs were noted, and those that have not begun."""
+    """Old runs have no recorded programs, and pending runs have none yet."""
     completed(tmp_path / "new", repeat=1).claim(programs=ONE)
     completed(tmp_path / "new", repeat=2)
     completed(tmp_path / "new", repeat=3).claim(programs={})

@@ -1,4 +1,4 @@
-"""Stalls of a step comes back from runs that wait for known shares of their time."""
+"""Stalls of runs that wait for known shares of their time."""
 
 from collections.abc import Sequence
 from pathlib import Path

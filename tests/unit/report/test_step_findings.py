@@ -1,4 +1,4 @@
-"""What is found in the steps of runs is kept beside the tables, and taken only where it still holds."""
+"""Findings in steps are cached beside the tables, and used only while they are valid."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -50,7 +50,7 @@ def found_in(results: Path) -> Found:
 
 
 def forget_steps_of(results: Path, run: RunFiles) -> None:
-    """Take a run's rows out of the table of steps, so that looking at them finds nothing."""
+    """Remove a run's rows from the table of steps, so that nothing can be found there."""
     path, rest = results / "tables" / "steps.parquet", results / "tables" / "rest.parquet"
     duckdb.connect().execute(
         "COPY (SELECT * FROM read_parquet($path) WHERE run_id <> $run) TO $rest "

@@ -1,4 +1,4 @@
-"""What runs used, by hand-made telemetry; a part of an energy is never taken for all of it."""
+"""Resource usage from synthetic telemetry; a partial sum never counts as total energy."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Warm-up is found where it was planted, and none where there is none."""
+"""Planted warm-up is found, and none without it."""
 
 import time
 from collections.abc import Callable
@@ -37,7 +37,7 @@ NOISES = (normal, heavy_tailed, autocorrelated, with_slow_steps)
 
 
 def series(noise: Noise, steps: int, seed: int, warm: Vector | None = None) -> Vector:
-    """Step seconds; `warm` has how many times as long the first steps take."""
+    """Return step seconds; `warm` has factors of the first steps."""
     found = 0.2 * np.exp(noise(np.random.default_rng(seed), steps))
     if warm is not None:
         found[: warm.size] *= warm
@@ -157,5 +157,5 @@ def test_a_million_steps() -> None:
     many = series(autocorrelated, 1_000_000, 3, np.full(50, 2.0))
     began = time.process_time()
     assert abs(warm_up(many).steps - 50) <= 1
-    # Half a second where the machine is quiet.
+    # It takes 0.5 s on an idle machine.
     assert time.process_time() - began < 2

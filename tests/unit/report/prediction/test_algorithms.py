@@ -1,4 +1,4 @@
-"""What algorithms send, against their rounds counted one by one."""
+"""Traffic of algorithms, compared with a count of their rounds."""
 
 import pytest
 from allreduce_times import halving_s, hierarchical_s, ring_s
@@ -7,7 +7,7 @@ from argosy.report.topics.prediction.network import ALGORITHMS
 
 
 def seconds(name: str, nodes: int, ranks: int) -> float:
-    """With a latency of 7 within and 100 between, and 2 and 30 for each of 10 bytes."""
+    """Return the time of 10 bytes: latencies of 7 within and 100 between nodes, 2 and 30 per byte."""
     return float(ALGORITHMS[name](nodes, ranks) @ [7, 20, 100, 300])
 
 

@@ -1,4 +1,4 @@
-"""How many nodes: as a look at all predictions says."""
+"""Recommended numbers of nodes agree with a search over all predictions."""
 
 from dataclasses import replace
 

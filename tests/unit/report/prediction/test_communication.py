@@ -85,7 +85,7 @@ def test_a_few_far_off_measurements_do_no_harm() -> None:
 
 @pytest.mark.slow
 def test_intervals_cover_the_truth_in_95_of_100() -> None:
-    # Between what chance makes of 95 % in so many studies.
+    # The range of chance around 95 % for this number of studies.
     least, most = (stats.binom.ppf(chance, 300, 0.95) for chance in (0.002, 0.998))
     for name, hits in coverage(300, seed=1).items():
         assert least <= sum(hits) <= most, name
