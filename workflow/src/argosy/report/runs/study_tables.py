@@ -66,6 +66,10 @@ CREATE TEMP TABLE straggler (
     mean DOUBLE, low DOUBLE, high DOUBLE, share DOUBLE
 )
 """
+_OF_WARM_UP = (
+    *("warm_up_steps", "is_stationary", "reason", "excess"),
+    *("left_out", "slower_from", "slower"),
+)
 _FINDINGS = f"""
 WITH of_ranks AS (
     SELECT experiment, run_id,
@@ -76,8 +80,7 @@ WITH of_ranks AS (
         list(struct_pack(rank, node, n, mean, low, high, share) ORDER BY place) AS stragglers
     FROM straggler GROUP BY ALL
 )
-SELECT experiment, run_id, {_MADE_FROM} AS made_from, warm_up_steps, is_stationary, reason, excess,
-    left_out, slower_from, slower, steady_ranks, stragglers
+SELECT experiment, run_id, {_MADE_FROM} AS made_from, {", ".join(_OF_WARM_UP)}, steady_ranks, stragglers
 FROM runs LEFT JOIN warm_up USING (experiment, run_id)
 LEFT JOIN of_ranks USING (experiment, run_id) LEFT JOIN of_stragglers USING (experiment, run_id)
 ORDER BY experiment, run_id
@@ -158,15 +161,7 @@ def _run(row: Row) -> Run:
 
 
 def _warm_up(row: Row) -> WarmUp:
-    return WarmUp(
-        row["warm_up_steps"],
-        row["is_stationary"],
-        row["reason"],
-        row["excess"],
-        row["left_out"],
-        row["slower_from"],
-        row["slower"],
-    )
+    return WarmUp(*(row[name] for name in _OF_WARM_UP))
 
 
 def _stragglers(row: Row) -> list[Straggler]:

@@ -25,7 +25,7 @@ WITH odd AS (
     SELECT * FROM odd
     QUALIFY row_number() OVER (PARTITION BY experiment, run_id, name ORDER BY at_s, rank) = 1
 )
-SELECT first_odd.*, max(steps.step) AS step
+SELECT first_odd.*, name = $printed AS is_printed, max(steps.step) AS step
 FROM first_odd LEFT JOIN steps ON steps.experiment = first_odd.experiment
     AND steps.run_id = first_odd.run_id AND steps.rank = first_odd.rank AND steps.start_s <= first_odd.at_s
 GROUP BY ALL ORDER BY experiment, run_id, at_s, name
@@ -36,17 +36,7 @@ def not_finite(tables: StudyTables) -> Mapping[Run, list[NotFinite]]:
     """Return values that are not finite by run, the earliest first."""
     found: defaultdict[Run, list[NotFinite]] = defaultdict(list)
     for row in tables.fetch(_NOT_FINITE, {"printed": PRINTED_LOSS}):
-        found[row["experiment"], row["run_id"]].append(
-            NotFinite(
-                row["name"],
-                row["value"],
-                row["rank"],
-                row["ranks"],
-                row["at_s"],
-                row["step"],
-                row["name"] == PRINTED_LOSS,
-            )
-        )
+        found[row.pop("experiment"), row.pop("run_id")].append(NotFinite(**row))
     return found
 
 

@@ -110,8 +110,9 @@ def parameter_interval(fitted: Fitted, parameter: Parameter) -> Interval:
     return Interval(best, low, _end(worse, best, parameter.highest))
 
 
-def throughput_interval(fitted: Fitted, size: float, log_rate: float) -> Interval:
-    """Return the interval of the curve, not of a run, at a size with this log throughput."""
+def throughput_interval(fitted: Fitted, size: float) -> Interval:
+    """Return the throughput of the curve, not of a run, at a size."""
+    log_rate = _log_rate(fitted, size)
 
     @cache
     def worse(log_value: float) -> float:
@@ -202,7 +203,7 @@ class Fit:
 
     def at(self, size: float) -> Interval:
         """Return the throughput of the curve at a size, with its interval; single runs scatter more."""
-        return _curve_at(self.fitted, size)
+        return throughput_interval(self.fitted, size)
 
 
 def fit(law: Law, sizes: Sequence[float], rates: Sequence[float | None]) -> Fit | Refused:
@@ -232,7 +233,7 @@ def fit(law: Law, sizes: Sequence[float], rates: Sequence[float | None]) -> Fit 
         law=law.name,
         runs=runs.n,
         sizes=tuple(runs.sizes.tolist()),
-        at_one=_curve_at(fitted, 1.0),
+        at_one=throughput_interval(fitted, 1.0),
         parameters=parameters,
         peak=_peak(fitted) if law == USL else None,
         residual_sd=math.sqrt(squares / (runs.n - law.unknowns)),
@@ -252,10 +253,6 @@ def _refusal(law: Law, known: Sequence[tuple[float, float]]) -> Refused | None:
     if distinct < wanted:
         return Refused(f"The fit needs {wanted} different sizes, but there are {distinct}.")
     return None
-
-
-def _curve_at(fitted: Fitted, size: float) -> Interval:
-    return throughput_interval(fitted, size, _log_rate(fitted, size))
 
 
 def _log_rate(fitted: Fitted, size: float) -> float:
