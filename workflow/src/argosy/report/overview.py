@@ -43,7 +43,7 @@ def overview_drawing(summary: Summary) -> Drawing | None:
         unit="ranks",
         title="efficiency",
         axis_format=".0%",
-        sizes=sorted({row["size"] for row in means}),
+        sizes=sorted({float(row["size"]) for row in means}),
         top=1.08 * max(1.0, *(row["high"] or row["y"] for row in means)),
         series=series,
     )
