@@ -11,7 +11,7 @@ import numpy as np
 from rich.table import Table
 from scaling_studies import gustafson, usl
 
-from argosy.report.topics.laws import NO_LOSS, Choice, choose
+from argosy.report.topics.laws.choice import NO_LOSS, Choice, choose
 
 STUDIES = 1000
 SEED = 3

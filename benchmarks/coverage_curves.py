@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 from rich.table import Table
 
-from argosy.report.topics.laws import choose
+from argosy.report.topics.laws.choice import choose
 
 STUDIES = 300
 SEED = 18

@@ -11,7 +11,7 @@ import time
 from rich.table import Table
 from scaling_studies import coverage
 
-from argosy.report.topics.laws import AMDAHL, GUSTAFSON, USL, Law
+from argosy.report.topics.laws.formulas import AMDAHL, GUSTAFSON, USL, Law
 
 STUDIES = 1000
 SEED = 1

@@ -8,7 +8,7 @@ from rich.table import Table
 from simulated_rings import WORLDS, World, known_training_of, run_s, true_step_s
 
 from argosy.report.statistics.estimates import Estimate
-from argosy.report.topics.laws import Refused
+from argosy.report.topics.laws.fits import Refused
 from argosy.report.topics.prediction.answers import Question, prediction_summary
 
 STUDIES = 300

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from argosy.report.topics.prediction import AllreduceTime, Communication, fit_communication
-from argosy.report.topics.prediction.network import ALGORITHMS
+from argosy.report.topics.prediction.communication import AllreduceTime, fit_communication
+from argosy.report.topics.prediction.network import ALGORITHMS, Communication
 
 Network = tuple[float, float]
 

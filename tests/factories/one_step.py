@@ -7,8 +7,9 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from argosy.report.topics.prediction import Communication, Horovod, Model, Training
-from argosy.report.topics.prediction.step import ROUNDING, Gradients, gradients_of
+from argosy.report.topics.prediction.network import Communication
+from argosy.report.topics.prediction.step import ROUNDING, Gradients, Horovod, Model, gradients_of
+from argosy.report.topics.prediction.training import Training
 
 
 @dataclass(frozen=True)

@@ -10,21 +10,12 @@ from allreduce_times import BETWEEN, MESSAGE_BYTES, PLACES, hierarchical_s
 from one_step import Allreduce, simulate
 
 from argosy.report.statistics.estimates import geometric_mean_estimate, ratio_estimate
-from argosy.report.topics.laws import Refused
-from argosy.report.topics.prediction import (
-    AllreduceTime,
-    Calibration,
-    Communication,
-    Horovod,
-    Model,
-    Prediction,
-    Scatter,
-    Training,
-    calibrate,
-    fit_communication,
-    predict,
-    split_layers,
-)
+from argosy.report.topics.laws.fits import Refused
+from argosy.report.topics.prediction.communication import AllreduceTime, fit_communication
+from argosy.report.topics.prediction.network import Communication
+from argosy.report.topics.prediction.predict import Prediction, Scatter, predict
+from argosy.report.topics.prediction.step import Horovod, Model, split_layers
+from argosy.report.topics.prediction.training import Training, calibrate
 
 JOBS = 3
 JOB_SCATTER = 0.02
@@ -74,8 +65,8 @@ def predicted_study(
         {nodes: geometric_mean_estimate(each).mean for nodes, each in steps_s.items()},
         math.log(ratio.high / ratio.mean),
     )
-    assert isinstance(calibrated, Calibration)
-    predictions = predict(calibrated.training, [1, *sizes], 1e6, scatter=Scatter.of(steps_s))
+    assert isinstance(calibrated, Training)
+    predictions = predict(calibrated, [1, *sizes], 1e6, scatter=Scatter.of(steps_s))
     assert not isinstance(predictions, Refused)
     steps, efficiencies = {}, {}
     for one in predictions[1:]:

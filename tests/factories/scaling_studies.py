@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from argosy.report.topics.laws import Fit, Interval, Law, fit
+from argosy.report.topics.laws.fits import Fit, Interval, fit
+from argosy.report.topics.laws.formulas import Law
 
 SIZES = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]
 BEYOND = 128.0

@@ -3,19 +3,17 @@
 from pathlib import Path
 
 import pytest
+from reports import studied
 from study_files import completed
 
 from argosy.report.runs.measurements import Point
-from argosy.report.runs.study_tables import open_study
 from argosy.report.topics.accuracy import Outcome, outcomes
-from argosy.results import collect
 
 ONE = ("digits", Point(1, 1, 1))
 
 
 def found(results: Path) -> dict[tuple[str, Point], Outcome]:
-    collect(results, results / "tables")
-    with open_study(results / "tables") as tables:
+    with studied(results) as tables:
         return outcomes(tables)
 
 

@@ -1,4 +1,4 @@
-"""The answer of an experiment: what it says of measured sizes, and what it does not say."""
+"""The answer of an experiment: sentences on measured sizes, and no claims beyond them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,34 +7,28 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from reports import reported_summary
 from study_files import STARTED, completed, plan
 
-from argosy.report import write_report
 from argosy.report.statistics.estimates import Estimate, geometric_mean_estimate, ratio_estimate
-from argosy.report.summary.models import ExperimentSummary, PointSummary, Summary, read_summary
+from argosy.report.summary.models import ExperimentSummary, PointSummary
 from argosy.report.summary.parts import AllreduceSummary
 from argosy.report.topics import to_know
 from argosy.report.topics.answer import advice, advise, answer
-from argosy.results import collect
 
 SPREAD = (0.99, 1.0, 1.01)
 NOTHING = PointSummary(1, 1, 1, [], *[None] * 6, {}, {}, *[None] * 5, 0)
 
 
 def study(results: Path, steps_s: Mapping[int, float], spread: Sequence[float] = SPREAD) -> None:
-    """Repeats on so many nodes, each with seconds of a step of 32 samples of each rank."""
+    """Measure repeats by nodes, with these seconds of a step of 32 samples per rank."""
     for nodes, step_s in steps_s.items():
         for repeat, factor in enumerate(spread, 1):
             completed(results, step_s * factor, nodes=nodes, repeat=repeat)
 
 
-def summarised(results: Path) -> Summary:
-    collect(results, results / "tables")
-    return read_summary(json.loads(write_report(results).json.read_text()))
-
-
 def experiment(results: Path) -> ExperimentSummary:
-    [found] = summarised(results).experiments
+    [found] = reported_summary(results).experiments
     return found
 
 
@@ -64,7 +58,7 @@ def test_charged_node_hours_are_said_where_their_ratio_is_another_one(tmp_path: 
     assert one and four and found.advice and found.advice.charged
     assert found.advice.charged == pytest.approx(four.mean / one.mean)
     assert "as charged" not in advice(charged(found, 1.02))[0]
-    # As where each job takes long before it trains.
+    # For example, each job starts slowly.
     [said] = advice(charged(found, 1.9))
     assert said.startswith(
         "Take 4 nodes if time matters, 1 node if node-hours do; the difference in "
@@ -90,6 +84,13 @@ def test_a_larger_size_that_is_slower_is_said_to_be(tmp_path: Path) -> None:
     assert answer(found)[1] == "4 nodes are slower than that."
 
 
+def test_sizes_on_one_node_are_singular(tmp_path: Path) -> None:
+    found = experiment_of(tmp_path, {1: 0.1, 2: 0.12, 4: 0.4})
+    points = [replace(one, nodes=1, ranks_per_node=one.ranks) for one in found.points]
+    of_one_node = replace(found, points=points, sizes=[], advice=advise(points))
+    assert answer(of_one_node)[1].endswith(" ranks is slower than that.")
+
+
 @pytest.mark.parametrize("slower", [1.0, 3.0])
 def test_no_speed_up_is_said_where_none_is_shown(tmp_path: Path, slower: float) -> None:
     scattering = (0.7, 1.0, 1.4) if slower == 1 else SPREAD
@@ -105,7 +106,7 @@ def test_no_speed_up_is_said_where_none_is_shown(tmp_path: Path, slower: float) 
 
 
 def test_a_size_that_may_be_as_slow_as_the_base_is_not_taken(tmp_path: Path) -> None:
-    """Its runs scatter so that it may be as fast as the fastest as well."""
+    """Its runs scatter so much that it may also be as fast as the fastest."""
     study(tmp_path / "site", {1: 0.1, 4: 0.1})
     study(tmp_path / "site", {2: 0.12}, (0.4, 1.0, 2.0))
     found = experiment(tmp_path / "site")
@@ -121,7 +122,7 @@ def test_one_size_is_both_where_node_hours_are_alike(tmp_path: Path) -> None:
     found = experiment_of(tmp_path / "single", {1: 0.1, 2: 0.1}, (1.0,))
     [said] = advice(found)
     assert said.startswith("Based on means only, take 2 nodes, whether time matters or node-h")
-    # A wide interval is no sign that they are alike.
+    # A wide interval does not mean that sizes are equal.
     found = experiment_of(tmp_path / "wide", {1: 0.1, 2: 0.1, 4: 0.1}, (0.9, 1.0, 1.1))
     [said] = advice(found)
     assert said.startswith(
@@ -207,7 +208,7 @@ def test_of_one_size_nobody_can_say(tmp_path: Path) -> None:
 def test_nothing_is_advised_where_nothing_was_measured(tmp_path: Path) -> None:
     plan(tmp_path / "site")
     found = experiment(tmp_path / "site")
-    assert answer(found) == ["No throughput was measured: of its runs, 1 pending."]
+    assert answer(found) == ["No throughput was measured; runs: 1 pending."]
     assert advice(found) == []
 
 
@@ -217,7 +218,7 @@ def test_sizes_without_a_result_are_not_beyond_words(tmp_path: Path) -> None:
         lost = plan(tmp_path / "site", nodes=4, repeat=repeat)
         failure = {"node": 0, "rank": None, "cause": "the time limit was reached", "at": 1.0}
         lost.execute(state="failed", failure=failure)
-    summary = summarised(tmp_path / "site")
+    summary = reported_summary(tmp_path / "site")
     [found] = summary.experiments
     assert "Beyond 2 nodes nothing was measured (4 nodes: no run counts)." in answer(found)
     assert to_know(summary, found)[0] == (

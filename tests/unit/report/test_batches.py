@@ -1,4 +1,4 @@
-"""Weak and strong scaling are told apart by the steps' samples, whatever the jobs' times are."""
+"""Steps' samples distinguish weak and strong scaling, whatever the jobs' times."""
 
 from collections.abc import Iterator, Mapping
 from typing import Literal
@@ -10,7 +10,7 @@ import pytest
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.steady import OTHER
 from argosy.report.runs.study_tables import StudyTables
-from argosy.report.topics.laws import Refused
+from argosy.report.topics.laws.fits import Refused
 from argosy.report.topics.phases import step_times
 from argosy.report.topics.prediction.measured import scaling_of_batches
 from argosy.results.tables import PHASES, fill
@@ -22,7 +22,7 @@ Row = tuple[str | int | float, ...]
 
 
 def batches(kind: Kind, batch: int, ranks: int) -> list[int]:
-    """Of each rank: its own, or its part of one that need not be divisible."""
+    """Return each rank's batch: constant, or its share of a batch that may be indivisible."""
     if kind == "weak":
         return [batch] * ranks
     return [batch // ranks + (rank < batch % ranks) for rank in range(ranks)]
@@ -54,7 +54,7 @@ def ugly_study(
 
 
 def told(kinds: Mapping[str, Kind], chance: np.random.Generator) -> Mapping[str, Kind | Refused]:
-    """What the steps of each study say, by the tables."""
+    """Return the kind of scaling that the steps of each study show."""
     tables = duckdb.connect()
     tables.execute(
         "CREATE TABLE found (experiment VARCHAR, run_id VARCHAR, nodes INT, ranks_per_node INT, ranks INT)"
@@ -74,7 +74,7 @@ def told(kinds: Mapping[str, Kind], chance: np.random.Generator) -> Mapping[str,
     samples: dict[str, dict[Point, float]] = {}
     for (name, point), step in step_times(StudyTables(tables, {}, {}, {})).items():
         samples.setdefault(name, {})[point] = step.samples
-    # What was asked is the other kind: it decides nothing.
+    # The requested kind is the other one, and is ignored.
     return {
         name: scaling_of_batches(samples[name], ONE, "weak" if kind == "strong" else "strong")
         for name, kind in kinds.items()

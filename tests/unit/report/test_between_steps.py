@@ -1,17 +1,15 @@
-"""What lies between steps is told as a share of the steady time, and only where all steps are there."""
+"""Time between steps is a share of the steady time, and needs complete records of steps."""
 
 import json
 from pathlib import Path
 
 import pytest
 import step_files
+from reports import reported, studied
 from step_files import all_steps, as_record, rows, write_rows
 from study_files import STARTED, RunFiles, plan
 
-from argosy.report import write_report
-from argosy.report.runs.study_tables import open_study
 from argosy.report.topics.costs import between_steps
-from argosy.results import collect
 
 STEP_S, STEPS, EVERY = 0.1, 60, 10
 
@@ -33,8 +31,7 @@ def validating(results: Path, pause_s: float, repeat: int = 1, offset_s: float =
 
 
 def shares(results: Path) -> dict[str, float]:
-    collect(results, results / "tables")
-    with open_study(results / "tables") as tables:
+    with studied(results) as tables:
         return {run_id: one.between for (_, run_id), one in between_steps(tables).items()}
 
 
@@ -56,15 +53,14 @@ def test_a_step_that_is_not_recorded_is_no_pause(tmp_path: Path) -> None:
         path = run.steps_file("100.0", rank)
         parts = rows(path)
         write_rows(path, parts[:20] + parts[30:])
-        # The slowest rank is the one that has all its steps, as long as there is one.
+        # The rank with all its steps is the slowest, as long as there is one.
         assert shares(tmp_path) == expected
 
 
 def test_the_report_says_it_where_it_is_much(tmp_path: Path) -> None:
     validating(tmp_path, 0.5, repeat=1)
     validating(tmp_path, 0.01, repeat=2)
-    collect(tmp_path, tmp_path / "tables")
-    write_report(tmp_path)
+    reported(tmp_path)
     page = " ".join((tmp_path / "report.html").read_text().split())
     said = "Time between steps (validation, checkpoints) is 15 % of the steady time"
     assert f"{said} with 2 nodes." in page

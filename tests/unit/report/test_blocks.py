@@ -1,4 +1,4 @@
-"""Repeats were blocks where their runs started near each other."""
+"""Repeats are blocks if their runs started close together."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from argosy.report.runs.scaling import are_blocks, days
         {1: [0.0, 5.0], 2: [10.0, 12.0]},
         # Neighbours overlap, since jobs wait.
         {1: [0.0, 11.0], 2: [10.0, 21.0], 3: [20.0, 22.0]},
-        # A repeat that was measured again as a whole, and later.
+        # A whole repeat was measured again later.
         {1: [90.0, 95.0], 2: [10.0, 12.0], 3: [20.0, 22.0]},
     ],
 )
@@ -28,9 +28,9 @@ def test_blocks(starts: dict[int, list[float | None]]) -> None:
         {1: [0.0, 25.0], 2: [10.0, 12.0], 3: [20.0, 22.0]},
         {1: [0.0, None], 2: [10.0, 12.0]},
         {1: [], 2: [10.0, 12.0]},
-        # All sizes one after the other, each with all its repeats.
+        # One size after another, each with all its repeats.
         {repeat: [repeat, 100.0 + repeat] for repeat in range(1, 7)},
-        # At once: nothing tells the blocks apart.
+        # All at once: blocks cannot be distinguished.
         {1: [0.0, 0.0], 2: [0.0, 0.0], 3: [0.0, 0.0]},
     ],
 )

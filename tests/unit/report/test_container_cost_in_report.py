@@ -5,10 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from reports import reported
 from study_files import STARTED, plan
-
-from argosy.report import write_report
-from argosy.results import collect
 
 SLOWER = (1.010, 1.014, 1.006, 1.011, 1.009, 1.013)
 """How many times as long a step takes in the container, by repeat."""
@@ -29,8 +27,7 @@ def measured(
 
 
 def written(results: Path) -> tuple[dict[str, Any], str]:
-    collect(results, results / "tables")
-    files = write_report(results)
+    files = reported(results)
     return json.loads(files.json.read_text()), files.html.read_text()
 
 

@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+from reports import reported, summarised
 from study_files import completed
 
 from argosy.report import Rates, write_report
 from argosy.report.statistics.estimates import Estimate
 from argosy.report.summary.parts import UsageSummary
-from argosy.report.summary.summarise import summarise
 from argosy.report.topics import costs
 from argosy.report.topics.costs import cost_summary
 from argosy.results import collect
@@ -73,8 +73,7 @@ def test_the_page_says_rates_and_their_source(tmp_path: Path) -> None:
 def test_without_rates_there_are_hours_alone(tmp_path: Path) -> None:
     results = tmp_path / "site"
     completed(results)
-    collect(results, results / "tables")
-    html = write_report(results).html.read_text()
+    html = reported(results).html.read_text()
     assert ">Node-hours</th>" in html
     for unknown in ("CO₂", "kWh", "EUR", "Queue wait"):
         assert unknown not in html, unknown
@@ -84,6 +83,5 @@ def test_the_line_of_costs_joins_sizes_that_no_other_beats(tmp_path: Path) -> No
     """Two nodes are no faster than one here, and cost twice as much."""
     for nodes, step_s in ((1, 0.1), (2, 0.2), (4, 0.12)):
         completed(tmp_path / "site", step_s=step_s, nodes=nodes)
-    collect(tmp_path / "site", tmp_path / "site/tables")
-    [experiment] = summarise(tmp_path / "site/tables", Rates(price_per_node_hour=2.0)).experiments
+    [experiment] = summarised(tmp_path / "site", Rates(price_per_node_hour=2.0)).experiments
     assert [point.nodes for point in costs.best(costs.priced(experiment))] == [4, 1]

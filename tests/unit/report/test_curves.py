@@ -4,8 +4,8 @@ import pytest
 from scaling_studies import gustafson, usl
 
 from argosy.report.runs.measurements import Measurement, Point
-from argosy.report.topics.laws import fit
 from argosy.report.topics.laws import says as curves
+from argosy.report.topics.laws.fits import fit
 from argosy.report.topics.laws.formulas import AMDAHL, GUSTAFSON, LINEAR, USL, Law
 from argosy.report.topics.laws.says import law_summaries
 

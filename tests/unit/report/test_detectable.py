@@ -1,4 +1,4 @@
-"""The difference that runs would have shown, against tables of power and against simulated studies."""
+"""Detectable differences, compared with tables of power and simulated studies."""
 
 import math
 
@@ -10,7 +10,7 @@ from argosy.report.statistics.few_runs import detectable_pair_ratio, detectable_
 
 
 def runs(scatter: float, count: int) -> list[float]:
-    """Runs whose logarithms have exactly this standard deviation."""
+    """Return runs whose logarithms have exactly this standard deviation."""
     logs = np.linspace(-1, 1, count)
     return np.exp(logs * scatter / logs.std(ddof=1)).tolist()
 

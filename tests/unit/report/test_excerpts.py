@@ -88,11 +88,11 @@ def test_what_cannot_be_shown_is_said(tmp_path: Path) -> None:
 
 def test_all_together_they_stay_small(tmp_path: Path) -> None:
     written(tmp_path / "a.log", ("y" * LINE_LENGTH + "\n") * LINES)
-    found = with_excerpts([failure("a.log")] * 1000, tmp_path)
+    found = [*with_excerpts([failure("a.log")] * 1000, tmp_path)]
     texts = [one.log_excerpt for one in found if one.log_excerpt]
     assert ALL_CHARACTERS <= sum(map(len, texts)) < 1.01 * ALL_CHARACTERS
     assert found[-1].no_excerpt == "earlier failures used up the space for excerpts"
-    assert with_excerpts([failure(None)], tmp_path) == [failure(None)]
+    assert [*with_excerpts([failure(None)], tmp_path)] == [failure(None)]
 
 
 def test_the_page_shows_them_beside_the_failure(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Factors multiply to the efficiency, and each answers to its own cause."""
+"""Factors multiply to the efficiency, and each has its own cause."""
 
 import math
 from dataclasses import replace
@@ -14,13 +14,13 @@ PHASES = ("data", "h2d", "forward", "backward", "communication", "update", "othe
 
 
 def run_of(ranks: int = 4, samples: float = 640.0, **phases_s: float | list[float]) -> RankTimes:
-    """Every rank with the same seconds in a phase, or each with its own."""
+    """Return a run whose ranks have equal or individual seconds per phase."""
     spread = {name: np.broadcast_to(np.array(value), (ranks,)) for name, value in phases_s.items()}
     return RankTimes(spread, np.full(ranks, samples))
 
 
 def factors(run: RankTimes, base: RankTimes) -> dict[str, float]:
-    """Of a single run against a single one."""
+    """Return the factors of a single run relative to a single run."""
     return {name: found.mean for name, found in point_factors([run], [base]).items()}
 
 

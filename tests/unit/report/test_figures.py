@@ -1,4 +1,4 @@
-"""The charts' Vega-Lite: what is drawn, and within which axes."""
+"""The Vega-Lite of charts: their content and axes."""
 
 import json
 from dataclasses import replace
@@ -8,27 +8,21 @@ from typing import Any
 import altair
 import jsonschema
 import pytest
+from reports import reported_summary
 from study_files import completed, sample_study
 
-from argosy.report import write_report
 from argosy.report.drawing import Drawing
 from argosy.report.outputs.paper import draw
 from argosy.report.overview import overview_drawing
-from argosy.report.summary.models import Summary, read_summary
+from argosy.report.summary.models import Summary
 from argosy.report.topics import drawings
-from argosy.results import collect
-
-
-def summarised(results: Path) -> Summary:
-    collect(results, results / "tables")
-    return read_summary(json.loads(write_report(results).json.read_text()))
 
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Summary:
     results = tmp_path_factory.mktemp("figures") / "local"
     sample_study(results)
-    return summarised(results)
+    return reported_summary(results)
 
 
 def drawn(summary: Summary, place: int = 0) -> dict[str, Drawing]:
@@ -49,7 +43,7 @@ def wide_study(results: Path) -> Summary:
                 completed(
                     results, step_s, nodes=nodes, ranks_per_node=ranks_per_node, repeat=repeat
                 )
-    return summarised(results)
+    return reported_summary(results)
 
 
 def test_charts_are_valid_vega_lite(sample: Summary, tmp_path: Path) -> None:
@@ -87,7 +81,7 @@ def test_the_fit_is_drawn_as_far_as_was_measured(sample: Summary) -> None:
     assert (curve[0]["size"], curve[-1]["size"]) == (1, 4)
     assert {row["series"] for row in curve} == {"fit: Amdahl"} <= set(chart.series)
     assert "fit: Amdahl" in chart.caption
-    # What is drawn: the curve, its place in the legend, and the ideal.
+    # The curve, its legend entry, and the ideal.
     svg = draw(chart.spec)
     assert svg.count('stroke="#555555"') == 2
     assert svg.count("stroke-dasharray") == 1
@@ -133,7 +127,7 @@ def axis(drawing: Drawing, channel: str) -> dict[str, Any]:
 def test_other_sizes_have_linear_axes(tmp_path: Path, sizes: tuple[int, ...]) -> None:
     for nodes in sizes:
         completed(tmp_path / "site", 0.1 / nodes, nodes=nodes)
-    for chart in drawn(summarised(tmp_path / "site")).values():
+    for chart in drawn(reported_summary(tmp_path / "site")).values():
         if chart.kind == "scaling":
             assert "type" not in axis(chart, "x")["scale"] | axis(chart, "y")["scale"]
             assert axis(chart, "x")["axis"]["values"] == [*sizes]

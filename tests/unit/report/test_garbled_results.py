@@ -1,6 +1,5 @@
-"""A results folder of strangers, in which anything may stand anywhere: there is a report all the same."""
+"""Garbled results of strangers have a report, too."""
 
-import json
 import random
 import shutil
 from pathlib import Path
@@ -8,11 +7,10 @@ from pathlib import Path
 import pytest
 from fuzzing import fuzz
 from garbled import ESCAPE, HARMFUL, some_garbled
+from reports import reported, reported_json
 from study_files import plan, sample_study
 
-from argosy.report import write_report
 from argosy.report.numbers import moment
-from argosy.results import collect
 
 STUDIES = 25
 
@@ -32,8 +30,7 @@ def test_whatever_stands_in_records_there_is_a_report(
             shutil.rmtree(site / "tables", ignore_errors=True)
         shutil.rmtree(site / "history", ignore_errors=True)
         with some_garbled(files, chance):
-            collect(site, site / "tables")
-            report = write_report(site)
+            report = reported(site)
         page = report.html.read_text()
         assert HARMFUL not in page and ESCAPE[0] not in page and ESCAPE[-1] not in page
         assert "root:x:0" not in page
@@ -56,20 +53,18 @@ def test_an_image_that_is_none_is_not_named(tmp_path: Path, image: str) -> None:
     sample_study(site)
     for path in site.rglob("provenance.json"):
         path.write_text(f'{{"schema_version": 2, "image": {image}}}')
-    collect(site, site / "tables")
-    assert "<summary>no container," in write_report(site).html.read_text()
+    assert "<summary>no container," in reported(site).html.read_text()
 
 
 @pytest.mark.parametrize("name", [r"a\*b", r"a\[b", r"a\b", "a*b", "a?[b]c"])
 def test_a_folder_of_an_odd_name_ends_no_report(tmp_path: Path, name: str) -> None:
-    """Its runs are read, or told as a problem; those of others are read in any case."""
+    """Its runs are read or reported as problems; other runs are always read."""
     site = tmp_path / "local"
     for experiment in ("digits", name):
         run = plan(site, experiment)
         run.execute()
         run.steps()
-    collect(site, site / "tables")
-    summary = json.loads(write_report(site).json.read_text())
+    summary = reported_json(site)
     measured = [one["experiment"] for one in summary["runs"] if one["samples_per_s"]]
     problems = [one["experiment"] for one in summary["problems"]]
     assert "digits" in measured

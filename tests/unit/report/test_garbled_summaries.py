@@ -1,4 +1,4 @@
-"""A summary.json in which anything may stand: each command takes it, or refuses it in a line."""
+"""Commands accept a garbled summary.json, or refuse it in one line."""
 
 import json
 import random
@@ -9,35 +9,33 @@ from pathlib import Path
 import pytest
 from fuzzing import fuzz
 from garbled import garbled
+from reports import reported
 from study_files import sample_study
 
 from argosy.cli.results import badge, compare, figures, summary
-from argosy.report import write_report
-from argosy.results import collect
 from argosy_common.errors import ArgosyError
 
 SUMMARIES, DRAWN = 1000, 0.04
 
 
-def reported(site: Path) -> Path:
+def sampled(site: Path) -> Path:
     sample_study(site)
-    collect(site, site / "tables")
-    write_report(site)
+    reported(site)
     return site
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return reported(tmp_path_factory.mktemp("summaries") / "here")
+    return sampled(tmp_path_factory.mktemp("summaries") / "here")
 
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(reported(tmp_path_factory.mktemp("summaries") / "other"))
+    return str(sampled(tmp_path_factory.mktemp("summaries") / "other"))
 
 
 def garbled_site(site: Path, folder: Path, chance: random.Random) -> str:
-    """A site whose summary has a few of its values exchanged, mostly numbers."""
+    """Return a site whose summary has a few changed values, mostly numbers."""
     folder.mkdir(exist_ok=True)
     text = garbled((site / "summary.json").read_text(), chance)
     (folder / "summary.json").write_text(text)

@@ -11,6 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from reports import reported, reported_summary
 from study_files import STARTED, plan, write_json
 
 from argosy.report import write_report
@@ -22,7 +23,6 @@ from argosy.report.summary.parts import History
 from argosy.report.topics import to_know
 from argosy.report.topics.history import says as words
 from argosy.report.topics.history.measure import past_summary, with_history
-from argosy.results import collect
 from argosy_common.errors import ArgosyError
 
 DAY = 86_400.0
@@ -70,8 +70,7 @@ class Site:
                         content["machine"]["cpu_model"] = cpu
 
     def report(self) -> Summary:
-        collect(self.results, self.results / "tables")
-        return read_summary(json.loads(write_report(self.results).json.read_text()))
+        return reported_summary(self.results)
 
     def measured(self, step_s: float, **more: Any) -> ExperimentSummary:
         """Measure, and return the only experiment of the new report."""
@@ -249,8 +248,7 @@ def test_a_damaged_file_of_the_history_is_left_out_and_said(site: Site) -> None:
     (site.results / "history/0000.json").write_text("{")
     (site.results / "history/0001.json").symlink_to("/etc/passwd")
     site.measure(0.1, day=2)
-    collect(site.results, site.results / "tables")
-    written = write_report(site.results)
+    written = reported(site.results)
     assert written.left_out == [
         f"{site.results}/history/{name}.json: is left out, since it is not a summary"
         for name in ("0000", "0001")

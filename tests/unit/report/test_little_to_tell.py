@@ -1,4 +1,4 @@
-"""Studies that tell little: each has its sentence, and no number that it cannot stand behind."""
+"""Studies with little data have a sentence on it, and no unsupported numbers."""
 
 import html
 import json
@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from reports import reported
 from study_files import completed, plan
 from ugly_studies import Ugliness, rank_times, write_run
-
-from argosy.report import write_report
-from argosy.results import collect
 
 Study = Callable[[Path], None]
 
@@ -54,7 +52,7 @@ def never_steady(results: Path) -> None:
 
 
 def single_runs_of_a_poor_scaling(results: Path) -> None:
-    """An efficiency of 47 % at the largest of four sizes, one run each."""
+    """Measure four sizes with single runs; the efficiency at the largest is 47 %."""
     sizes(results, {1: [0.1], 2: [0.065], 4: [0.04], 8: [0.0266]})
 
 
@@ -95,15 +93,16 @@ def numbers(value: Any) -> Iterator[float]:
 def test_each_has_its_sentence_and_only_numbers_that_are_some(tmp_path: Path, study: Study) -> None:
     results = tmp_path / "site"
     study(results)
-    collect(results, results / "tables")
-    written = write_report(results)
+    written = reported(results)
     said = visible(written.html.read_text())
     assert STUDIES[study] in said
     for wrong in (" nan", " inf ", "None", "Infinity"):
         assert wrong not in said, wrong
     summary = json.loads(written.json.read_text())
     assert all(math.isfinite(one) for one in numbers(summary))
+    assert "More ranks show no loss" not in said
     for experiment in summary["experiments"]:
+        assert not any(law["is_best"] for law in experiment["laws"])
         for point in experiment["points"]:
             for name in ("throughput_samples_per_s", "speed_up", "efficiency"):
                 estimate = point[name]
@@ -112,11 +111,10 @@ def test_each_has_its_sentence_and_only_numbers_that_are_some(tmp_path: Path, st
 
 
 def test_repeats_that_agree_to_the_last_digit_choose_no_law(tmp_path: Path) -> None:
-    """As programs do that print whole samples per second."""
+    """Programs that print whole samples per second have such repeats."""
     results = tmp_path / "site"
     all_equal(results)
-    collect(results, results / "tables")
-    written = write_report(results)
+    written = reported(results)
     assert "No scaling law is chosen: repeats agree to the last digit" in visible(
         written.html.read_text()
     )
@@ -127,22 +125,10 @@ def test_repeats_that_agree_to_the_last_digit_choose_no_law(tmp_path: Path) -> N
             assert estimate is None or estimate["low"] is estimate["high"] is None
 
 
-@pytest.mark.parametrize("study", [single_runs_of_a_poor_scaling, two_sizes_and_a_poor_line])
-def test_no_law_is_called_the_best_where_the_runs_do_not_tell(tmp_path: Path, study: Study) -> None:
-    results = tmp_path / "site"
-    study(results)
-    collect(results, results / "tables")
-    written = write_report(results)
-    assert "More ranks show no loss" not in visible(written.html.read_text())
-    [experiment] = json.loads(written.json.read_text())["experiments"]
-    assert not any(law["is_best"] for law in experiment["laws"])
-
-
 def test_slow_jobs_are_named_with_their_hosts(tmp_path: Path) -> None:
     results = tmp_path / "site"
     two_groups(results)
-    collect(results, results / "tables")
-    written = write_report(results)
+    written = reported(results)
     runs = json.loads(written.json.read_text())["runs"]
     slow = [run["run_id"] for run in runs if run["is_slow"]]
     assert slow == [f"nodes{run}" for run in ("1-ranks1-repeat4", "1-ranks1-repeat5")] + [

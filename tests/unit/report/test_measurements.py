@@ -4,16 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
+from reports import studied
 from study_files import completed, plan
 
 from argosy.report.runs.measurements import Measurement, measurements
-from argosy.report.runs.study_tables import open_study
-from argosy.results import collect
 
 
 def measured(results: Path) -> list[Measurement]:
-    collect(results, results / "tables")
-    with open_study(results / "tables") as tables:
+    with studied(results) as tables:
         return measurements(tables)
 
 

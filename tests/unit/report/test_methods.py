@@ -1,25 +1,18 @@
-"""How numbers were made is said of those that are there."""
+"""The report describes only the methods that it used."""
 
 import json
 from pathlib import Path
 
+from reports import summarised
 from study_files import completed, plan, sample_study
 
-from argosy.report.summary.models import Summary
-from argosy.report.summary.summarise import summarise
 from argosy.report.topics import methods
-from argosy.results import collect
-
-
-def summary_of(results: Path) -> Summary:
-    collect(results, results / "tables")
-    return summarise(results / "tables")
 
 
 def test_a_study_of_repeats_and_sizes_has_intervals_and_laws(tmp_path: Path) -> None:
     results = tmp_path / "site"
     sample_study(results)
-    said = " ".join(methods(summary_of(results)))
+    said = " ".join(methods(summarised(results)))
     for method in ("slowest rank", "steady", "Student's t", "Welch's", "Their product", "Laws are"):
         assert method in said, method
     assert "Base of digits-mlp, its size with the fewest ranks: 1 node, 2 ranks." in said
@@ -28,7 +21,7 @@ def test_a_study_of_repeats_and_sizes_has_intervals_and_laws(tmp_path: Path) -> 
 def test_a_single_run_has_neither(tmp_path: Path) -> None:
     results = tmp_path / "site"
     completed(results)
-    said = " ".join(methods(summary_of(results)))
+    said = " ".join(methods(summarised(results)))
     assert "1 size had a single run" in said
     for method in ("Student's t", "Welch", "growth in ranks", "Laws are", "printed", "missing"):
         assert method not in said, method
@@ -42,7 +35,7 @@ def test_printed_throughputs_and_missing_ranks_are_told(tmp_path: Path) -> None:
     without = plan(results, nodes=2, repeat=2)
     without.execute()
     without.steps(ranks=[0])
-    said = " ".join(methods(summary_of(results)))
+    said = " ".join(methods(summarised(results)))
     assert "The programs of 1 run recorded no steps" in said
     assert "records of their ranks are missing: 1 run." in said
 
@@ -52,7 +45,7 @@ def test_independent_ranks_are_told(tmp_path: Path) -> None:
     run = completed(results, nodes=2)
     asked = run.path / "run.json"
     asked.write_text(json.dumps({**json.loads(asked.read_text()), "independent": True}))
-    said = " ".join(methods(summary_of(results)))
+    said = " ".join(methods(summarised(results)))
     assert "The ranks of digits are independent of each other, as configured" in said
 
 
@@ -63,15 +56,15 @@ def test_the_order_of_submission_is_told_with_its_seed(tmp_path: Path) -> None:
         path = run.path / "provenance.json"
         told = json.loads(path.read_text()) | {"submission": {"order": "random", "seed": 77}}
         path.write_text(json.dumps(told))
-    said = " ".join(methods(summary_of(results)))
+    said = " ".join(methods(summarised(results)))
     assert "of a repeat in random order (seed 77)" in said
 
 
 def test_jobs_are_shared_by_runs_that_asked_for_it_and_by_no_others(tmp_path: Path) -> None:
-    """Numbers of jobs begin anew at each site, so equal ones alone say nothing."""
+    """Equal job numbers alone prove nothing, since each site counts from 1."""
     results = tmp_path / "site"
     runs = [completed(results, nodes=nodes) for nodes in (1, 2)]
-    said = " ".join(methods(summary_of(results)))
+    said = " ".join(methods(summarised(results)))
     assert "number of independent jobs" in said and "contained several runs" not in said
     for run in runs:
         path = run.path / "provenance.json"
@@ -79,12 +72,12 @@ def test_jobs_are_shared_by_runs_that_asked_for_it_and_by_no_others(tmp_path: Pa
             "experiment": {"resources": {"same_allocation": True}}
         }
         path.write_text(json.dumps(told))
-    said = " ".join(methods(summary_of(results)))
+    said = " ".join(methods(summarised(results)))
     assert "1 job contained several runs each" in said and "independent jobs" not in said
 
 
 def blocks(results: Path, repeats: int, apart_s: float) -> str:
-    """How the numbers of two sizes were made, whose repeats start so long after each other."""
+    """Return the methods for two sizes whose repeats start `apart_s` seconds after each other."""
     for repeat in range(1, repeats + 1):
         for nodes in (1, 2):
             run = completed(results, 0.1 / nodes + 0.001 * repeat, nodes=nodes, repeat=repeat)
@@ -92,7 +85,7 @@ def blocks(results: Path, repeats: int, apart_s: float) -> str:
             path = run.path / "provenance.json"
             told = json.loads(path.read_text()) | {"submission": {"order": "random", "seed": 7}}
             path.write_text(json.dumps(told))
-    return " ".join(methods(summary_of(results)))
+    return " ".join(methods(summarised(results)))
 
 
 def test_pairs_are_told_where_repeats_were_blocks_by_their_starts(tmp_path: Path) -> None:
@@ -111,7 +104,7 @@ def test_pairs_are_told_where_repeats_were_blocks_by_their_starts(tmp_path: Path
 def test_where_nothing_was_measured_nothing_was_made(tmp_path: Path) -> None:
     results = tmp_path / "site"
     plan(results)
-    assert methods(summary_of(results)) == []
+    assert methods(summarised(results)) == []
 
 
 def test_a_program_that_nobody_watches_is_named(tmp_path: Path) -> None:
@@ -122,5 +115,5 @@ def test_a_program_that_nobody_watches_is_named(tmp_path: Path) -> None:
     contained = plan(results, "contained", command="mytool")
     contained.execute()
     contained.steps()
-    said = " ".join(methods(summary_of(results)))
+    said = " ".join(methods(summarised(results)))
     assert "Argosy watches no program file of own" in said

@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
+from reports import reported, reported_text
 from study_files import completed, plan
 
 from argosy.report import Rates, write_report
@@ -23,8 +24,7 @@ def test_numbers_have_a_table_and_rows(tmp_path: Path) -> None:
         }
         completed(results, repeat=repeat, metrics=metrics)
     completed(results, nodes=2, metrics={"roc_area": 0.91})
-    collect(results, results / "tables")
-    files = write_report(results)
+    files = reported(results)
     [experiment] = json.loads(files.json.read_text())["experiments"]
     one, two = (point["metrics"] for point in experiment["points"])
     assert set(one) == {"roc_area", "time_to_score_s"}
@@ -53,7 +53,7 @@ def test_utilisation_is_of_what_the_nodes_could_compute(tmp_path: Path) -> None:
     table = files.html.read_text().split('aria-label="Metrics of digits"')[1].split("</table>")[0]
     assert "over 10.0 TFLOP/s a node" in " ".join(table.split())
     assert f"{100 * expected:.1f} %" in table
-    # Where nobody says what they could, nothing is said.
+    # Without a known peak there is no utilisation.
     files = write_report(tmp_path / "site")
     assert "FLOPs utilisation" not in files.html.read_text()
 
@@ -63,8 +63,7 @@ def test_a_peak_is_that_of_the_worst_rank_with_its_unit(tmp_path: Path) -> None:
     run.execute()
     for rank in range(4):
         run.steps(steps=30, metrics={"peak_memory_bytes": (rank + 1) * 2**30}, ranks=[rank])
-    collect(tmp_path / "site", tmp_path / "site/tables")
-    files = write_report(tmp_path / "site")
+    files = reported(tmp_path / "site")
     [experiment] = json.loads(files.json.read_text())["experiments"]
     assert experiment["points"][0]["metrics"]["peak_memory_bytes"]["mean"] == 4 * 2**30
     table = files.html.read_text().split('aria-label="Metrics of digits"')[1].split("</table>")[0]
@@ -79,12 +78,10 @@ def test_a_loss_of_accuracy_with_nodes_is_said(
         for nodes, accuracy in ((1, 0.98), (4, larger)):
             metrics = {"test_accuracy": accuracy + off}
             completed(tmp_path / "site", nodes=nodes, repeat=repeat, metrics=metrics)
-    collect(tmp_path / "site", tmp_path / "site/tables")
-    text = " ".join(write_report(tmp_path / "site").html.read_text().split())
+    text = reported_text(tmp_path / "site")
     assert ("with 1 node. A larger global batch" in text) == is_said
 
 
 def test_without_any_there_is_no_table(tmp_path: Path) -> None:
     completed(tmp_path / "site", metrics={"test_accuracy": 0.9})
-    collect(tmp_path / "site", tmp_path / "site/tables")
-    assert "Metrics of" not in write_report(tmp_path / "site").html.read_text()
+    assert "Metrics of" not in reported(tmp_path / "site").html.read_text()

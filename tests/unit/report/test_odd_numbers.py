@@ -1,24 +1,22 @@
-"""A run with odd numbers is left out by itself, with the reason; the other runs have their report."""
+"""A run with odd numbers is excluded with a reason; other runs are reported."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from reports import summarised
 from study_files import completed, plan, write_json
 
 from argosy.report.outputs.summary_csv import summary_csv
 from argosy.report.page.page import page
 from argosy.report.summary.models import Summary, summary_json
-from argosy.report.summary.summarise import summarise
 from argosy.report.topics import sentences, to_know
-from argosy.results import collect
 
 
 def summary_of(results: Path) -> Summary:
-    """Return the summary of what is there and a good run, after all that is made of it was made."""
+    """Add a good run, write all outputs, and return the summary."""
     completed(results, step_s=0.1, repeat=9)
-    collect(results, results / "tables")
-    summary = summarise(results / "tables")
+    summary = summarised(results)
     page(summary, results, results)
     summary_csv(summary)
     summary_json(summary)

@@ -1,4 +1,4 @@
-"""What a paper takes from a report."""
+"""Charts and tables of a report for papers."""
 
 import csv
 import json
@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 from planned_studies import network, training
+from reports import reported, reported_summary
 from stalled_studies import SHARES, stalled
 from study_files import completed, sample_study
 
-from argosy.report import write_report
 from argosy.report.outputs.paper import latex_tables, write_paper
 from argosy.report.summary.models import Summary, read_summary
-from argosy.results import collect
 
 KINDS = ("svg", "pdf", "txt")
 
@@ -24,8 +23,7 @@ KINDS = ("svg", "pdf", "txt")
 def summary(tmp_path_factory: pytest.TempPathFactory) -> Summary:
     results = tmp_path_factory.mktemp("paper") / "site"
     sample_study(results)
-    collect(results, results / "tables")
-    return read_summary(json.loads(write_report(results).json.read_text()))
+    return reported_summary(results)
 
 
 def test_every_chart_and_table_is_written(summary: Summary, tmp_path: Path) -> None:
@@ -71,8 +69,7 @@ def test_names_that_would_be_the_same_file_are_not(tmp_path: Path) -> None:
     results = tmp_path / "site"
     for name in ("a b", "a+b"):
         completed(results, experiment=name)
-    collect(results, results / "tables")
-    found = read_summary(json.loads(write_report(results).json.read_text()))
+    found = reported_summary(results)
     written = write_paper(found, tmp_path / "figures")
     assert len(written) == len(set(written)) == 1 + 2 * (2 * 3 + 1)
 
@@ -96,8 +93,7 @@ def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
 
 def written(results: Path) -> tuple[dict[str, str], list[dict[str, str]]]:
     """The LaTeX tables of the training by name, and the rows of summary.csv."""
-    collect(results, results / "tables")
-    files = write_report(results)
+    files = reported(results)
     found = read_summary(json.loads(files.json.read_text()))
     (experiment,) = (each for each in found.experiments if each.experiment == "training")
     tables = {table.name: table.text for table in latex_tables(experiment)}

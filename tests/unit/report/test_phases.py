@@ -3,17 +3,15 @@
 from pathlib import Path
 
 import pytest
+from reports import studied
 from study_files import completed, plan
 
 from argosy.report.runs.measurements import Point
-from argosy.report.runs.study_tables import open_study
 from argosy.report.topics.phases import StepTime, step_times
-from argosy.results import collect
 
 
 def times(results: Path) -> dict[tuple[str, Point], StepTime]:
-    collect(results, results / "tables")
-    with open_study(results / "tables") as tables:
+    with studied(results) as tables:
         return step_times(tables)
 
 

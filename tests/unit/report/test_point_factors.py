@@ -4,12 +4,10 @@ import math
 from pathlib import Path
 
 import pytest
+from reports import studied, summarised
 from study_files import STARTED, plan
 
-from argosy.report.runs.study_tables import open_study
-from argosy.report.summary.summarise import summarise
 from argosy.report.topics.losses import NAMES, RankTimes, point_factors, rank_times
-from argosy.results import collect
 
 SHARES = {"data": 0.1, "forward": 0.3, "backward": 0.4, "communication": 0.1}
 
@@ -22,8 +20,7 @@ def made(results: Path, nodes: int, repeat: int, step_s: float, **shares: float)
 
 
 def times(results: Path) -> dict[str, RankTimes]:
-    collect(results, results / "tables")
-    with open_study(results / "tables") as tables:
+    with studied(results) as tables:
         return {run_id: found for (_, run_id), found in rank_times(tables).items()}
 
 
@@ -47,33 +44,17 @@ def test_the_product_of_all_is_the_efficiency(tmp_path: Path) -> None:
     assert tuple(factors) == NAMES
     product = math.prod(factors[name].mean for name in NAMES[:-1])
     assert product == pytest.approx(factors["efficiency"].mean, rel=1e-12)
-    # Every run has as many samples a rank; the slowest rank is the first.
+    # All runs have equal samples per rank; the first rank is the slowest.
     base_s = math.prod(0.1 + 0.002 * repeat for repeat in (1, 2, 3)) ** (1 / 3)
     large_s = math.prod(0.12 + 0.003 * repeat for repeat in (1, 2)) ** (1 / 2)
     assert factors["efficiency"].mean == pytest.approx(base_s / large_s, rel=1e-9)
     assert factors["communication"].mean == pytest.approx((1 - 0.25) / (1 - 0.1), rel=1e-9)
-    # What is the same in all runs has no interval.
+    # Factors that are equal in all runs have no interval.
     for name, one in factors.items():
         if name in ("computation", "efficiency"):
             assert one.low and one.low < one.mean, name
         else:
             assert one.low is one.high is None, name
-
-
-def test_a_phase_that_one_run_does_not_record_is_in_none_of_the_factors(tmp_path: Path) -> None:
-    base = [made(tmp_path, 1, 1, 0.1)]
-    large = [made(tmp_path, 2, 1, 0.12)]
-    hidden = plan(tmp_path, nodes=2, ranks_per_node=2, repeat=2)
-    hidden.execute()
-    hidden.steps(step_s=0.12, steps=40, phases={"data": 0.1, "backward": 0.8})
-    found = times(tmp_path)
-    runs = [found[run] for run in (*large, hidden.run_id)]
-    factors = point_factors(runs, [found[run] for run in base])
-    assert tuple(factors) == ("load_balance", "data", "computation", "efficiency")
-    product = math.prod(factors[name].mean for name in factors if name != "efficiency")
-    assert product == pytest.approx(factors["efficiency"].mean, rel=1e-12)
-    # A single run of the base gives no interval.
-    assert {one.low for one in factors.values()} == {None}
 
 
 def test_runs_of_blocks_have_factors_and_an_efficiency_of_pairs(tmp_path: Path) -> None:
@@ -84,13 +65,12 @@ def test_runs_of_blocks_have_factors_and_an_efficiency_of_pairs(tmp_path: Path) 
             run.execute(started=STARTED + 100 * repeat + nodes)
             step_s = 0.1 * hour * (1 + 0.001 * (repeat * nodes % 3))
             run.steps(step_s=step_s, steps=40, phases=SHARES)
-    collect(tmp_path, tmp_path / "tables")
-    [experiment] = summarise(tmp_path / "tables").experiments
+    [experiment] = summarised(tmp_path).experiments
     large = experiment.points[-1]
     assert large.speed_up_is_paired
     of_points, of_factors = large.efficiency, large.factors["efficiency"]
     assert of_points and of_points.low and of_factors.low
     assert of_factors.mean == pytest.approx(of_points.mean)
     assert of_factors.low == pytest.approx(of_points.low)
-    # What hours have in common is in none of them.
+    # Common effects of an hour cancel in both.
     assert of_factors.low > 0.99 * of_factors.mean

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from published_scaling import DLPERF, MPT, TENSORFLOW_K80, Published, Size
+from reports import summarised
 from study_files import plan
 
 from argosy.report.summary.models import ExperimentSummary
@@ -12,7 +13,6 @@ from argosy.report.summary.summarise import summarise
 from argosy.report.topics.prediction.answers import Question
 from argosy.report.topics.prediction.predicted import predicted
 from argosy.report.topics.prediction.says import sentences
-from argosy.results import collect
 
 SAMPLES = 8
 FARTHEST_OFF = 0.18
@@ -28,8 +28,7 @@ def studied(results: Path, rates: Mapping[Size, float]) -> ExperimentSummary:
         run = plan(results, nodes=nodes, ranks_per_node=ranks_per_node)
         run.execute()
         run.steps(step_s=step_s, samples=SAMPLES)
-    collect(results, results / "tables")
-    [found] = summarise(results / "tables").experiments
+    [found] = summarised(results).experiments
     return found
 
 

@@ -1,21 +1,15 @@
 """How long jobs waited in the queue: in the tables, the report, and beside another site."""
 
-import json
 from pathlib import Path
 
 import pytest
+from reports import reported_summary
 from study_files import RunFiles, plan
 
-from argosy.report import write_comparison, write_report
+from argosy.report import write_comparison
 from argosy.report.outputs.comparison import compare, findings
-from argosy.report.summary.models import Summary, read_summary
+from argosy.report.summary.models import Summary
 from argosy.report.topics import sentences
-from argosy.results import collect
-
-
-def completed_summary(results: Path) -> Summary:
-    collect(results, results / "tables")
-    return read_summary(json.loads(write_report(results).json.read_text()))
 
 
 def run(results: Path, nodes: int, repeat: int, waited_s: float | None, **more: object) -> RunFiles:
@@ -30,7 +24,7 @@ def run(results: Path, nodes: int, repeat: int, waited_s: float | None, **more: 
 def study(results: Path, *waits: float) -> Summary:
     for repeat, waited_s in enumerate(waits, start=1):
         run(results, 1, repeat, waited_s)
-    return completed_summary(results)
+    return reported_summary(results)
 
 
 def test_the_median_and_how_far_waits_go(tmp_path: Path) -> None:
@@ -66,7 +60,7 @@ def test_what_is_no_wait_for_a_place_is_not_told(tmp_path: Path) -> None:
     without_queue = plan(results, "digits", 1, 1, 4)
     without_queue.execute()
     without_queue.submitted(50)
-    found = completed_summary(results)
+    found = reported_summary(results)
     assert [one.waited_s for one in found.runs] == [None] * 4
     assert found.experiments[0].points[0].queue is None
 
@@ -96,10 +90,10 @@ def test_throughput_of_a_node_a_core_and_a_gpu(tmp_path: Path) -> None:
     resources = {"cpus_per_rank": 4, "gpus_per_rank": 2}
     for repeat in (1, 2):
         run(tmp_path / "a", 2, repeat, None, resources=resources)
-    found = completed_summary(tmp_path / "a")
+    found = reported_summary(tmp_path / "a")
     [each] = compare({"a": found, "b": found}).experiments[0].points[:1]
     rate = each.point.throughput_samples_per_s
     assert rate
-    assert each.per_unit.node == pytest.approx(rate.mean / 2)
-    assert each.per_unit.core == pytest.approx(rate.mean / 8)
-    assert each.per_unit.gpu == pytest.approx(rate.mean / 4)
+    assert each.per("nodes") == pytest.approx(rate.mean / 2)
+    assert each.per("cpus_per_rank") == pytest.approx(rate.mean / 8)
+    assert each.per("gpus_per_rank") == pytest.approx(rate.mean / 4)

@@ -5,19 +5,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from planned_studies import STEP_S, training, training_of_ranks
+from reports import studied
 from study_files import plan
 
 from argosy.report.runs.measurements import Point
-from argosy.report.runs.study_tables import open_study
 from argosy.report.topics.prediction.measured import rank_spreads, widest
-from argosy.results import collect
 
 TWO = Point(2, 2, 1)
 
 
 def spreads(results: Path) -> dict[tuple[str, Point], float]:
-    collect(results, results / "tables")
-    with open_study(results / "tables") as tables:
+    with studied(results) as tables:
         return rank_spreads(tables)
 
 

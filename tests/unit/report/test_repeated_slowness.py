@@ -1,4 +1,4 @@
-"""Hosts and ranks that are slow again and again: each is named only where the other cannot be the cause."""
+"""A repeatedly slow host or rank is named only if the other cannot be the cause."""
 
 from collections.abc import Iterator, Sequence
 
@@ -22,7 +22,7 @@ def drawn(chance: np.random.Generator, is_sorted: bool = False) -> tuple[str, ..
 
 
 def named(runs: Sequence[LookedAt]) -> tuple[list[str], list[int]]:
-    """Return the hosts that are named, and the ranks that are said to have more to do."""
+    """Return the named hosts, and the ranks that are reported to have more work."""
     hosts = [one.host for one in slow_hosts(runs)]
     ranks = slow_ranks_again(runs, hosts)
     return hosts, [one.rank for one in ranks if one.has_more_to_do]

@@ -1,4 +1,4 @@
-"""The files of a report: they agree with each other, and the page stands alone."""
+"""The files of a report agree, and the page is self-contained."""
 
 import base64
 import csv
@@ -17,6 +17,7 @@ from urllib.parse import unquote
 import jsonschema
 import pytest
 from planned_studies import allreduce_s, network, training
+from reports import reported, reported_json
 from rich.console import Console
 from step_files import change_clock, rows, write_rows
 from study_files import STARTED, completed, plan, sample_study
@@ -27,12 +28,7 @@ from argosy.report.outputs.terminal import print_summary
 from argosy.report.page.html import chart_data
 from argosy.report.page.page import page as render_page
 from argosy.report.summary.models import read_summary, summary_json, summary_schema
-from argosy.results import ResultsError, collect
-
-
-def reported(results: Path) -> ReportFiles:
-    collect(results, results / "tables")
-    return write_report(results)
+from argosy.results import ResultsError
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +39,14 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> ReportFiles:
 
 
 def heat_rows(html: str) -> list[list[str]]:
-    """The cells of factors, a list for each size, with their tags."""
+    """Return the cells of factors with their tags, by size."""
     [table] = re.findall(r'<table class="heat">(.*?)</table>', html, re.DOTALL)
     rows = re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)
     return [re.findall(r"<td[^>]*>.*?</td>", row, re.DOTALL)[1:] for row in rows[1:]]
 
 
 def test_the_greatest_loss_of_each_size_is_marked(tmp_path: Path) -> None:
-    """And nothing where no loss is beyond chance, as on the third node."""
+    """Nothing is marked without a significant loss, as on three nodes."""
     for nodes, communication in ((1, 0.0), (2, 0.4), (3, 0.0)):
         for repeat in range(1, 5):
             waited = communication + repeat / 1000
@@ -71,7 +67,7 @@ def test_the_greatest_loss_of_each_size_is_marked(tmp_path: Path) -> None:
 
 
 class Page(HTMLParser):
-    """What the tests ask of a page: its elements, their attributes, values and text."""
+    """The elements of a page, their attributes, and its text."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -93,7 +89,7 @@ class Page(HTMLParser):
 
 
 def without_scripts(html: str) -> str:
-    """The page without what runs; the data of charts stays."""
+    """Remove scripts from a page, except the data of charts."""
     return re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL)
 
 
@@ -119,7 +115,7 @@ def test_the_page_asks_nothing_of_the_network(sample: ReportFiles, page: Page) -
 def test_no_script_runs_but_those_of_the_report(sample: ReportFiles, page: Page) -> None:
     [policy] = [one["content"] or "" for one in page.all("meta") if "http-equiv" in one]
     assert "default-src 'none'" in policy
-    # `default-src` does not stand for these two.
+    # `default-src` does not cover these two.
     assert "base-uri 'none'" in policy
     assert "form-action 'none'" in policy
     assert "unsafe" not in policy.replace("style-src 'unsafe-inline'", "")
@@ -277,7 +273,7 @@ def test_wide_numbers_fit_the_terminal(tmp_path: Path) -> None:
             metrics = {"test_accuracy": 1.0}
             completed(tmp_path, step_s * spread, metrics, nodes=nodes, repeat=repeat)
     out = io.StringIO()
-    print_summary(json.loads(reported(tmp_path).json.read_text()), Console(file=out, width=80))
+    print_summary(reported_json(tmp_path), Console(file=out, width=80))
     assert "0.531 to 0.837" in out.getvalue()
     assert "…" not in out.getvalue()
 
@@ -285,7 +281,7 @@ def test_wide_numbers_fit_the_terminal(tmp_path: Path) -> None:
 def test_a_study_without_a_completed_run(tmp_path: Path) -> None:
     plan(tmp_path / "site")
     page = Page(reported(tmp_path / "site").html.read_text())
-    assert "No throughput was measured: of its runs, 1 pending." in page.text
+    assert "No throughput was measured; runs: 1 pending." in page.text
     assert page.all("figure") == []
 
 
@@ -302,7 +298,7 @@ def test_remarks_say_what_was_left_out(tmp_path: Path) -> None:
     path = run.steps_file("100.0", 1)
     path.write_bytes(path.read_bytes()[:50])
     text = Page(reported(tmp_path / "site").html.read_text()).text
-    assert "Left out of the throughput: no steps of 1 of its 2 ranks." in text
+    assert "Excluded from throughput: no steps of 1 of its 2 ranks." in text
     assert "Records that could not be read: 1." in text
 
 
@@ -353,7 +349,7 @@ def test_how_much_was_left_out_as_warm_up_is_told(tmp_path: Path) -> None:
     text = " ".join(Page(reported(results).html.read_text()).text.split())
     assert "Too few steps to judge: 1 run." in text
     assert "Excluded from each run: 3 to 5 steps." in text
-    assert "Left out: the first 3 steps; too few steps to judge: 6, at least 10 are needed." in text
+    assert "Excluded: the first 3 steps; too few steps to judge: 6, at least 10 are needed." in text
 
 
 def test_what_most_is_lost_by_is_told_and_the_factors_multiply(
@@ -371,7 +367,7 @@ def test_what_most_is_lost_by_is_told_and_the_factors_multiply(
         means = {name: estimate["mean"] for name, estimate in point["factors"].items()}
         whole = means.pop("efficiency")
         assert math.prod(means.values()) == pytest.approx(whole, rel=1e-9)
-        # A geometric mean of runs beside a ratio of arithmetic ones.
+        # One is a geometric mean of runs, the other a ratio of arithmetic means.
         assert whole == pytest.approx(point["efficiency"]["mean"], rel=5e-3)
 
 
@@ -438,7 +434,6 @@ def test_a_slow_host_is_named_where_others_are_not_slow(tmp_path: Path) -> None:
 def test_a_rank_that_is_slow_on_all_hosts_has_more_to_do(tmp_path: Path) -> None:
     written = report_of_slow_ranks(tmp_path / "site", lambda _: 1)
     text = " ".join(Page(written.html.read_text()).text.split())
-    assert "was slow in 4 of the 4 runs that it took part in" not in text
     assert "Rank 1 was slow in 8 of 8 runs, on host1, host3: these runs cannot show" in text
 
 
@@ -462,7 +457,7 @@ def test_many_experiments_are_one_table(tmp_path: Path) -> None:
     assert "study-19 strong scaling 2 nodes are 2.00 times as fast as 1 node (single runs," in text
     assert text.endswith("2 nodes 100 % 2 completed")
     assert len(Page(in_short).all("polyline")) == 20
-    # What was found is nowhere else than with its experiment.
+    # Findings are only in the section of their experiment.
     assert html.count("2 nodes give 2.00 times the throughput of 1 node") == 20
 
 
@@ -516,11 +511,10 @@ def test_a_law_is_said_of_the_sizes_measured(page: Page) -> None:
         "Its runs do not contradict Amdahl's law. By this law, for 1 to 4 nodes, the serial share"
         in text
     )
-    assert "no number of ranks gives more" not in text
-    # Sentence and table say the same share, which so few runs do not determine.
+    # Sentence and table have the same share, which the runs do not determine.
     assert text.count("of the smallest size's time") == 2
     assert text.count("not determined (0.0 to 52.4 %)") == 2
-    # Two ranks were the fewest.
+    # The smallest size has two ranks.
     assert "one rank, not measured, " in text
 
 

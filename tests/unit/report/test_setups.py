@@ -1,21 +1,19 @@
-"""Only runs of one setup are pooled, whatever their experiment is called."""
+"""Only runs with the same setup are pooled, whatever their experiment's name."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from reports import studied
 from study_files import RunFiles, completed, plan, write_json
 
 from argosy.report.runs.measurements import measurements
 from argosy.report.runs.setups import NamedSetup, differences
-from argosy.report.runs.study_tables import open_study
-from argosy.results import collect
 
 
 def setups(results: Path) -> dict[str, NamedSetup]:
-    collect(results, results / "tables")
-    with open_study(results / "tables") as tables:
+    with studied(results) as tables:
         return dict(tables.setups)
 
 
@@ -68,8 +66,7 @@ def test_throughputs_are_named_by_the_setup(tmp_path: Path) -> None:
     for repeat, digest, step_s in ((1, "ab", 0.1), (2, "ab", 0.1), (3, "cd", 0.2)):
         completed(tmp_path, step_s=step_s, repeat=repeat, digest=digest)
     completed(tmp_path, experiment="other")
-    collect(tmp_path, tmp_path / "tables")
-    with open_study(tmp_path / "tables") as tables:
+    with studied(tmp_path) as tables:
         found = measurements(tables)
         pooled = tables.fetch(
             "SELECT experiment, count(*) AS n FROM steps GROUP BY ALL ORDER BY ALL"
@@ -110,7 +107,7 @@ def test_what_ran_counts_and_not_what_is_planned_since(tmp_path: Path) -> None:
         "experiment": json.loads((old.path / "provenance.json").read_text())["experiment"],
     }
     write_json(old.attempt("100.0") / "claim.json", claim)
-    # The image was built anew, all was planned again, and one of the runs was measured by then.
+    # A rebuilt image changed all plans, and one of the runs is measured again.
     (old.path / "run.json").write_text((new.path / "run.json").read_text())
     change(old, "run.json", run_id=old.run_id, repeat=1)
     found = setups(tmp_path)
@@ -131,7 +128,7 @@ def test_runs_of_a_changed_program_are_another_setup(tmp_path: Path) -> None:
 
 
 def test_a_run_that_noted_no_program_is_not_told_apart_by_it(tmp_path: Path) -> None:
-    """Those of before programs were noted, and those that have not begun."""
+    """Old runs have no recorded programs, and pending runs have none yet."""
     completed(tmp_path / "new", repeat=1).claim(programs=ONE)
     completed(tmp_path / "new", repeat=2)
     completed(tmp_path / "new", repeat=3).claim(programs={})

@@ -1,30 +1,23 @@
 """Runs of one experiment that were not run alike are told apart, and nothing of them is averaged."""
 
 import csv
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from planned_studies import STEP_S as TRAINING_STEP_S
 from planned_studies import network, training
+from reports import reported_json
 from rich.console import Console
 from stalled_studies import stalled
 from study_files import plan
 
-from argosy.report import write_report
 from argosy.report.outputs.terminal import print_summary
 from argosy.report.topics.prediction.answers import Question
 from argosy.report.topics.prediction.predicted import predicted as answer
 from argosy.results import ResultsError, collect
 
 OLD, NEW = "ab", "cd"
-
-
-def reported(results: Path) -> dict[str, Any]:
-    collect(results, results / "tables")
-    found: dict[str, Any] = json.loads(write_report(results).json.read_text())
-    return found
 
 
 @pytest.fixture
@@ -45,7 +38,7 @@ def mixed(tmp_path: Path) -> Path:
 
 
 def test_images_are_not_averaged_and_have_bases_of_their_own(mixed: Path) -> None:
-    old, new = reported(mixed)["experiments"]
+    old, new = reported_json(mixed)["experiments"]
     assert [old["experiment"], new["experiment"]] == ["digits #1", "digits #2"]
     assert old["asked_experiment"] == new["asked_experiment"] == "digits"
     rates = [
@@ -57,7 +50,7 @@ def test_images_are_not_averaged_and_have_bases_of_their_own(mixed: Path) -> Non
 
 
 def test_it_is_said_first_on_the_page_and_in_the_terminal(mixed: Path) -> None:
-    summary = reported(mixed)
+    summary = reported_json(mixed)
     said = (
         "The runs of digits are not repeats of each other: they differ in image. They are not averaged, "
         "but reported separately. digits #1, 2 completed runs: image torch-cpu sha256:abababababab; "
@@ -72,20 +65,20 @@ def test_it_is_said_first_on_the_page_and_in_the_terminal(mixed: Path) -> None:
 
 
 def test_each_run_says_what_it_counts_to(mixed: Path) -> None:
-    summary = reported(mixed)
+    summary = reported_json(mixed)
     assert {run["experiment"] for run in summary["runs"]} == {"digits"}
     told = {run["run_id"]: run["counted_as"] for run in summary["runs"]}
     assert told["nodes1-ranks1-repeat1"] == "digits #1"
     assert told["nodes1-ranks1-repeat3"] == told["nodes2-ranks1-repeat2"] == "digits #2"
-    assert "It counts to digits #1." in (mixed / "report.html").read_text()
+    assert "It belongs to digits #1." in (mixed / "report.html").read_text()
     rows = csv.DictReader((mixed / "summary.csv").open())
     assert {row["experiment"] for row in rows} == {"digits #1", "digits #2"}
 
 
 def test_the_report_of_kept_findings_is_the_same(mixed: Path) -> None:
-    first = reported(mixed)
+    first = reported_json(mixed)
     assert (mixed / "tables/step_findings.parquet").is_file()
-    assert reported(mixed) == first
+    assert reported_json(mixed) == first
 
 
 def test_runs_of_one_setup_have_no_number(tmp_path: Path) -> None:
@@ -93,7 +86,7 @@ def test_runs_of_one_setup_have_no_number(tmp_path: Path) -> None:
         run = plan(tmp_path / "site", nodes=nodes)
         run.execute()
         run.steps()
-    summary = reported(tmp_path / "site")
+    summary = reported_json(tmp_path / "site")
     assert [one["experiment"] for one in summary["experiments"]] == ["digits"]
     assert {run["counted_as"] for run in summary["runs"]} == {None}
     assert "not repeats of each other" not in (tmp_path / "site/report.html").read_text()
@@ -138,7 +131,9 @@ def test_stalls_are_not_told_by_other_runs_than_those_of_their_study(
 ) -> None:
     results = tmp_path / "site"
     stalled(results, as_it_is=changed)
-    (found,) = (one for one in reported(results)["experiments"] if one["experiment"] == "training")
+    (found,) = (
+        one for one in reported_json(results)["experiments"] if one["experiment"] == "training"
+    )
     [point] = found["stalls"]
     assert point["shares"] == {}
     assert point["refused"] == (

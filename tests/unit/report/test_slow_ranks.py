@@ -1,4 +1,4 @@
-"""Slow ranks and nodes are found from the tables on."""
+"""Slow ranks and nodes, found from the tables."""
 
 from pathlib import Path
 
@@ -63,7 +63,7 @@ def test_long_runs_are_looked_at_by_samples(
     if most > 100:
         assert [found[run.run_id][0].rank for run in runs] == [4, 4, 4]
     else:
-        # Six steps or so are too few to be sure.
+        # About six steps are too few for a verdict.
         assert len(found) in (0, 3)
 
 

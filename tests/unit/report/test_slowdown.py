@@ -1,4 +1,4 @@
-"""Runs that become slower, and runs that jobs have continued, are found; others are not."""
+"""Runs that slow down, and continued runs, are found; others are not."""
 
 import numpy as np
 import pytest

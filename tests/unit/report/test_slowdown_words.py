@@ -3,12 +3,11 @@
 from pathlib import Path
 
 import numpy as np
+from reports import summarised
 from study_files import plan
 
 from argosy.report.summary.models import Summary
-from argosy.report.summary.summarise import summarise
 from argosy.report.topics import runs, sentences, to_know
-from argosy.results import collect
 
 STEPS = 150
 
@@ -24,8 +23,7 @@ def summary_of(results: Path, throttled: float) -> Summary:
             seconds[60:] *= throttled if nodes == 1 else 1.0
             for rank in range(run.ranks):
                 run.timed_steps(rank, 0.9 * seconds, seconds, samples=32)
-    collect(results, results / "tables")
-    return summarise(results / "tables")
+    return summarised(results)
 
 
 def test_throttled_runs_are_said_and_that_sizes_differ_in_it(tmp_path: Path) -> None:

@@ -1,23 +1,21 @@
-"""Stalls of a step comes back from runs that wait for known shares of their time."""
+"""Stalls of runs that wait for known shares of their time."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from reports import studied
 from stalled_studies import SHARES, STEP_S, stalled
 
-from argosy.report.runs.study_tables import open_study
 from argosy.report.summary.parts import StallSummary
 from argosy.report.topics.stalls import stalls
-from argosy.results import collect
 
 # Ranks of a run are a per mille apart.
 CLOSE = 2e-3
 
 
 def found(results: Path) -> Sequence[StallSummary]:
-    collect(results, results / "tables")
-    with open_study(results / "tables") as tables:
+    with studied(results) as tables:
         return stalls(tables).get("training", [])
 
 

@@ -33,12 +33,6 @@ def test_the_mean_interval_is_scipys() -> None:
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
 
 
-def test_the_mean_interval_of_a_textbook() -> None:
-    # n = 3, mean 2, standard deviation 1: the half width is 4.303 / sqrt(3).
-    found = mean_estimate([1.0, 2.0, 3.0])
-    assert found.high == pytest.approx(2 + 4.3027 / math.sqrt(3), abs=1e-4)
-
-
 def test_one_value_has_no_interval() -> None:
     assert mean_estimate([3.0]) == Estimate(n=1, mean=3.0, low=None, high=None)
     assert ratio_estimate([3.0], [1.0, 4.0]) == Estimate(1, pytest.approx(1.5))
@@ -59,7 +53,7 @@ def test_equal_values_have_no_interval() -> None:
     assert proportion_estimate([0.5, 0.5]) == Estimate(2, 0.5)
     assert ratio_estimate([4.0, 4.0], [2.0, 2.0]) == Estimate(2, 2.0)
     assert paired_ratio_estimate([3.0, 6.0], [1.0, 2.0]) == Estimate(2, pytest.approx(3.0))
-    # One of the two scatters, and that is known.
+    # One of the two sets scatters.
     assert ratio_estimate([4.0, 4.0], [2.0, 2.1]).low is not None
 
 
@@ -76,12 +70,6 @@ def test_the_geometric_mean_of_what_scatters_widely_has_no_negative_end() -> Non
     assert found.mean == pytest.approx(math.sqrt(1e5 * 4e6))
     assert 0 < found.low < found.mean < found.high
     assert geometric_mean_estimate([3.7]) == Estimate(1, 3.7)
-
-
-def test_a_ratio_is_that_of_the_geometric_means() -> None:
-    first, second = [10.0, 22.0, 31.0], [5.0, 10.0]
-    over = geometric_mean_estimate(first).mean / geometric_mean_estimate(second).mean
-    assert ratio_estimate(first, second).mean == pytest.approx(over)
 
 
 def test_the_mean_of_shares_stays_between_none_and_all() -> None:
@@ -110,17 +98,6 @@ def test_the_ratio_interval_swaps_its_ends_when_inverted() -> None:
     there, back = ratio_estimate(first, second), ratio_estimate(second, first)
     assert there.low and there.high
     assert (back.low, back.high) == pytest.approx((1 / there.high, 1 / there.low))
-
-
-def test_the_ratio_interval_of_small_errors_is_welchs_on_logarithms() -> None:
-    first, second = [10.00, 10.01, 10.02, 9.99], [5.000, 5.003, 4.998]
-    result = stats.ttest_ind(np.log(first), np.log(second), equal_var=False)
-    welch = result.confidence_interval(0.95)
-    found = ratio_estimate(first, second)
-    assert found.low and found.high
-    assert (math.log(found.low), math.log(found.high)) == pytest.approx(
-        (welch.low, welch.high), abs=1e-6
-    )
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 10])
@@ -188,7 +165,7 @@ def test_the_ratio_interval_covers_the_truth_in_95_of_100(
     below = (100 * chance.lognormal(0, spread[1], (DRAWS, n))).tolist()
     found = [ratio_estimate(a, b) for a, b in zip(above, below, strict=True)]
     covered = np.mean([(one.low or 0) <= 1.6 <= (one.high or 0) for one in found])
-    # Welch's freedom is cautious for so few jobs: rather too wide than too narrow.
+    # Welch's degrees of freedom are conservative for few jobs.
     assert 0.93 <= covered <= 0.98
 
 
@@ -259,6 +236,7 @@ def test_the_interval_of_a_ratio_of_geometric_means_is_welchs_on_logarithms() ->
     assert (found.low, found.high) == pytest.approx(
         (math.exp(interval.low), math.exp(interval.high))
     )
+    assert ratio_estimate(first.tolist(), second.tolist()) == found
     assert log_difference_estimate(np.log(first)[:, None]).low is None
 
 

@@ -1,4 +1,4 @@
-"""What is found in the steps of runs is kept beside the tables, and taken only where it still holds."""
+"""Findings in steps are cached beside the tables, and used only while they are valid."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from reports import reported
 from study_files import RunFiles, plan, sample_study
 
 from argosy.report import write_report
@@ -49,7 +50,7 @@ def found_in(results: Path) -> Found:
 
 
 def forget_steps_of(results: Path, run: RunFiles) -> None:
-    """Take a run's rows out of the table of steps, so that looking at them finds nothing."""
+    """Remove a run's rows from the table of steps, so that nothing can be found there."""
     path, rest = results / "tables" / "steps.parquet", results / "tables" / "rest.parquet"
     duckdb.connect().execute(
         "COPY (SELECT * FROM read_parquet($path) WHERE run_id <> $run) TO $rest "
@@ -91,11 +92,9 @@ def test_a_report_of_kept_findings_is_the_same_to_the_byte(tmp_path: Path) -> No
     made(tmp_path, 11)
     made(tmp_path, 12, slow=1.4)
     for new in (13, 14):
-        collect(tmp_path, tmp_path / "tables")
-        write_report(tmp_path)
+        reported(tmp_path)
         made(tmp_path, new, slow=1.0 + 0.1 * new)
-    collect(tmp_path, tmp_path / "tables")
-    write_report(tmp_path)
+    reported(tmp_path)
     with_kept = [(tmp_path / name).read_bytes() for name in REPORT]
     (tmp_path / "tables" / FILE_NAME).unlink()
     write_report(tmp_path)

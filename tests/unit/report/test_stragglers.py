@@ -1,4 +1,4 @@
-"""Slow ranks are found where they were planted, and nowhere else."""
+"""Planted slow ranks are found, and no others."""
 
 import time
 
@@ -13,7 +13,7 @@ Work = NDArray[np.float64]
 
 
 def alike(seed: int, steps: int = 200, ranks: int = 16, noise: float = 0.015) -> Work:
-    """Own work in seconds: steps differ for all ranks alike, each has noise of its own."""
+    """Return own work in seconds: steps vary equally on all ranks, and each rank has its own noise."""
     chance = np.random.default_rng(seed)
     pace = chance.lognormal(0, 0.1, (steps, 1))
     return 0.1 * pace * chance.lognormal(0, noise, (steps, ranks))
@@ -71,7 +71,7 @@ def test_a_slow_rank_is_found_among_them_and_its_ratio_is_true(
         if 15 in named:
             ratios.append(named[15].mean)
     assert len(ratios) >= 0.75 * 200
-    # Of those at the edge, the ones that look slower are found.
+    # Of borderline ranks, only those that seem slower are found.
     assert np.mean(ratios) == pytest.approx(1.05, abs=0.007)
 
 

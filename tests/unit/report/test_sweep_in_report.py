@@ -5,14 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from reports import reported
 from rich.console import Console
 from study_files import completed, plan, write_json
 
-from argosy.report import write_report
-from argosy.report.kept_reports import read_report
 from argosy.report.outputs.terminal import print_summary
 from argosy.report.topics import sweep
-from argosy.results import collect
 
 
 def note(path: Path, point: object) -> None:
@@ -37,9 +35,8 @@ def point(results: Path, lr: str, step_s: float, nodes: int = 1, **asked: Any) -
         note(run.path, {"of": "train", "values": {"lr": lr}})
 
 
-def reported(results: Path) -> tuple[dict[str, Any], str]:
-    collect(results, results / "tables")
-    files = write_report(results)
+def written(results: Path) -> tuple[dict[str, Any], str]:
+    files = reported(results)
     return json.loads(files.json.read_text()), files.html.read_text()
 
 
@@ -58,7 +55,7 @@ def test_combinations_are_compared_at_the_largest_size_the_fastest_first(tmp_pat
     note(lost.path, {"of": "train", "values": {"lr": "0.3"}})
     lost.execute(state="failed")
     completed(results, experiment="other")
-    summary, html = reported(results)
+    summary, html = written(results)
     assert "Sweep of train: combinations on 2 nodes, the fastest first" in html
     fastest, slower, without = rows(html)
     assert "train-lr0.2" in fastest and "627" in fastest and "0.200" in fastest
@@ -72,7 +69,7 @@ def test_combinations_are_compared_at_the_largest_size_the_fastest_first(tmp_pat
     assert "train-lr0.2" not in console.export_text().partition("Sweep of train")[2]
     native = completed(results, nodes=2, experiment="train-lr0.2-native", native=True)
     note(native.path, {"of": "train", "values": {"lr": "0.2"}})
-    summary, _ = reported(results)
+    summary, _ = written(results)
     for each in summary["experiments"]:
         each["unit"] = "cells"
     print_summary(summary, console)
@@ -98,7 +95,7 @@ def test_what_another_program_wrote_is_no_sweep(tmp_path: Path) -> None:
         ([], {}, {"of": "train"}, {"of": 1, "values": []}, "text", 5, None)
     ):
         note(completed(results, experiment=f"e{number}").path, odd)
-    summary, html = reported(results)
+    summary, html = written(results)
     assert not any("sweep" in one for one in summary["experiments"])
     assert "Sweeps</h2>" not in html
 
@@ -108,7 +105,7 @@ def test_values_are_texts_and_no_markup(tmp_path: Path) -> None:
     for number in (1, 2):
         run = completed(results, experiment=f"e{number}", command=f"true {number}")
         note(run.path, {"of": "train", "values": {"<b>": f"<script>\u001b{number}"}})
-    _, html = reported(results)
+    _, html = written(results)
     assert "&lt;b&gt;" in html and "<b>" not in html and "<script>\u001b" not in html
 
 
@@ -118,7 +115,7 @@ def test_ranks_that_fill_a_node_and_then_more_nodes_are_one_curve(tmp_path: Path
         for repeat in (1, 2, 3):
             step_s = 0.1 * (1 + 0.01 * nodes * width + repeat / 1000)
             completed(results, step_s, nodes=nodes, ranks_per_node=width, repeat=repeat)
-    summary, html = reported(results)
+    summary, html = written(results)
     [experiment] = summary["experiments"]
     assert experiment["base"] == {"ranks": 1, "nodes": 1, "ranks_per_node": 1}
     assert [one["ranks"] for one in experiment["points"]] == [1, 2, 4, 8]

@@ -10,17 +10,16 @@ import altair
 import jsonschema
 import pytest
 from horovod_timelines import Event, add_timeline, begin, end, exchange, fused
+from reports import reported
 from rich.console import Console
 from step_files import change_clock
 from study_files import STARTED, plan
 
-from argosy.report import write_report
 from argosy.report.outputs.paper import draw
 from argosy.report.outputs.terminal import print_summary
 from argosy.report.summary.models import read_summary
 from argosy.report.topics import drawings
 from argosy.report.topics.timelines import part_of
-from argosy.results import collect
 
 STEPS = 15
 
@@ -43,8 +42,7 @@ def each_step(tensors: int = 3) -> list[Event]:
 
 
 def written(results: Path) -> tuple[dict[str, Any], str]:
-    collect(results, results / "tables")
-    files = write_report(results)
+    files = reported(results)
     (experiment,) = json.loads(files.json.read_text())["experiments"]
     return experiment, files.html.read_text()
 

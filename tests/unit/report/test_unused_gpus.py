@@ -4,10 +4,8 @@ import html
 from pathlib import Path
 
 import pytest
+from reports import reported, reported_text
 from study_files import completed
-
-from argosy.report import write_report
-from argosy.results import collect
 
 BEGIN = "Its runs requested 1 GPU per rank"
 
@@ -16,8 +14,7 @@ def findings(results: Path, *, asked: int = 1, gpus: int = 0, utilisation: float
     for repeat in (1, 2):
         run = completed(results, repeat=repeat, resources={"gpus_per_rank": asked})
         run.telemetry(0, gpus, utilisation=utilisation)
-    collect(results, results / "tables")
-    return html.unescape(" ".join(write_report(results).html.read_text().split()))
+    return html.unescape(reported_text(results))
 
 
 def test_a_node_without_gpus(tmp_path: Path) -> None:
@@ -42,5 +39,4 @@ def test_where_all_is_well_nothing_is_said(
 def test_without_telemetry_nothing_is_known(tmp_path: Path) -> None:
     results = tmp_path / "site"
     completed(results, resources={"gpus_per_rank": 1})
-    collect(results, results / "tables")
-    assert "Its runs requested" not in write_report(results).html.read_text()
+    assert "Its runs requested" not in reported(results).html.read_text()

@@ -1,20 +1,18 @@
-"""What runs used, by hand-made telemetry; a part of an energy is never taken for all of it."""
+"""Resource usage from synthetic telemetry; a partial sum never counts as total energy."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from reports import studied
 from study_files import completed
 
-from argosy.report.runs.study_tables import open_study
 from argosy.report.summary.parts import Unread
 from argosy.report.topics.usage import BOTH, GPUS, PROCESSORS, Usage, of_widest, unread, usage
-from argosy.results import collect
 
 
 def used(results: Path) -> tuple[Usage, list[Unread]]:
-    collect(results, results / "tables")
-    with open_study(results / "tables") as tables:
+    with studied(results) as tables:
         [found] = usage(tables).values()
         return found, unread(tables)
 
@@ -55,8 +53,7 @@ def test_a_node_without_any_telemetry_leaves_no_energy(tmp_path: Path) -> None:
 
 def test_a_run_without_telemetry_has_no_usage(tmp_path: Path) -> None:
     completed(tmp_path)
-    collect(tmp_path, tmp_path / "tables")
-    with open_study(tmp_path / "tables") as tables:
+    with studied(tmp_path) as tables:
         assert usage(tables) == {}
 
 

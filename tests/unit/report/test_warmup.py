@@ -1,4 +1,4 @@
-"""Warm-up is found where it was planted, and none where there is none."""
+"""Planted warm-up is found, and none without it."""
 
 import time
 from collections.abc import Callable
@@ -37,18 +37,11 @@ NOISES = (normal, heavy_tailed, autocorrelated, with_slow_steps)
 
 
 def series(noise: Noise, steps: int, seed: int, warm: Vector | None = None) -> Vector:
-    """Step seconds; `warm` has how many times as long the first steps take."""
+    """Return step seconds; `warm` has factors of the first steps."""
     found = 0.2 * np.exp(noise(np.random.default_rng(seed), steps))
     if warm is not None:
         found[: warm.size] *= warm
     return found
-
-
-def mser_5(step_s: Vector) -> int:
-    """White's rule: leave out what makes the standard error of the rest least."""
-    batches = step_s[: step_s.size // 5 * 5].reshape(-1, 5).mean(axis=1)
-    errors = [batches[left:].var() / batches[left:].size for left in range(batches.size // 2)]
-    return 5 * int(np.argmin(errors))
 
 
 @pytest.mark.parametrize("steps", [10, 20, 50, 200, 1000])
@@ -56,12 +49,6 @@ def mser_5(step_s: Vector) -> int:
 def test_none_is_found_where_there_is_none(noise: Noise, steps: int) -> None:
     found = [warm_up(series(noise, steps, seed)) for seed in range(1000)]
     assert np.mean([one.steps > 0 or not one.stationary for one in found]) <= 0.05
-
-
-def test_mser_5_finds_some_in_many() -> None:
-    steady = [series(normal, 200, seed) for seed in range(200)]
-    assert np.mean([mser_5(one) > 0 for one in steady]) > 0.2
-    assert np.mean([warm_up(one).steps > 0 for one in steady]) <= 0.05
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -152,10 +139,6 @@ def test_slow_steps_later_on_are_no_warm_up() -> None:
         assert warm_up(series(normal, 200, begin, burst)).steps == 0
 
 
-def test_what_becomes_slower_has_no_warm_up() -> None:
-    assert warm_up(series(normal, 200, 2, np.full(60, 0.5))).steps == 0
-
-
 @pytest.mark.parametrize(("steps", "left_out"), [(0, 0), (1, 0), (4, 2), (9, 4)])
 def test_too_few_steps(steps: int, left_out: int) -> None:
     found = warm_up([0.1] * steps)
@@ -174,5 +157,5 @@ def test_a_million_steps() -> None:
     many = series(autocorrelated, 1_000_000, 3, np.full(50, 2.0))
     began = time.process_time()
     assert abs(warm_up(many).steps - 50) <= 1
-    # Half a second where the machine is quiet.
+    # It takes 0.5 s on an idle machine.
     assert time.process_time() - began < 2

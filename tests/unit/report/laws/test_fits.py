@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scaling_studies import gustafson, usl
 
-from argosy.report.topics.laws import AMDAHL, GUSTAFSON, LINEAR, USL, Fit, Law, Refused, fit
+from argosy.report.topics.laws.fits import Fit, Refused, fit
+from argosy.report.topics.laws.formulas import AMDAHL, GUSTAFSON, LINEAR, USL, Law
 
 SIZES = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
 
@@ -32,8 +33,8 @@ def test_what_was_put_in_comes_out() -> None:
     assert found.parameters["contention"].value == pytest.approx(0.05)
     assert found.parameters["coherency"].value == pytest.approx(0.002)
     assert found.peak and found.peak.value == pytest.approx((0.95 / 0.002) ** 0.5)
-    assert found.goodness.residual_sd < 1e-6
-    assert found.goodness.r_squared == pytest.approx(1)
+    assert found.residual_sd < 1e-6
+    assert found.r_squared == pytest.approx(1)
     assert (found.law, found.runs, found.sizes) == ("usl", 6, tuple(SIZES))
 
 
@@ -87,16 +88,16 @@ def test_the_curve_is_surest_where_it_was_measured() -> None:
 def test_a_law_that_does_not_fit_says_so() -> None:
     rates = scattered([usl(size, 120.0, 0.05, 0.01) for size in SIZES])
     right, wrong = fitted(USL, repeated(SIZES), rates), fitted(AMDAHL, repeated(SIZES), rates)
-    assert right.goodness.lack_of_fit_p and right.goodness.lack_of_fit_p > 0.05
-    assert wrong.goodness.lack_of_fit_p is not None and wrong.goodness.lack_of_fit_p < 1e-6
-    assert right.goodness.residual_sd == pytest.approx(0.02, rel=0.3)
-    assert right.goodness.residual_sd < wrong.goodness.residual_sd
-    assert right.goodness.r_squared > wrong.goodness.r_squared
+    assert right.lack_of_fit_p and right.lack_of_fit_p > 0.05
+    assert wrong.lack_of_fit_p is not None and wrong.lack_of_fit_p < 1e-6
+    assert right.residual_sd == pytest.approx(0.02, rel=0.3)
+    assert right.residual_sd < wrong.residual_sd
+    assert right.r_squared > wrong.r_squared
 
 
 def test_without_repeats_nothing_is_said_of_lack_of_fit() -> None:
     found = fitted(USL, SIZES, [usl(size, 120.0, 0.05, 0.01) for size in SIZES])
-    assert found.goodness.lack_of_fit_p is None
+    assert found.lack_of_fit_p is None
 
 
 def test_runs_without_throughput_are_left_out() -> None:

@@ -7,17 +7,18 @@ import pytest
 from scaling_studies import coverage
 from scipy import stats
 
-from argosy.report.topics.laws import AMDAHL, GUSTAFSON, LINEAR, USL, Fit, Law, fit
+from argosy.report.topics.laws.fits import Fit, fit
+from argosy.report.topics.laws.formulas import AMDAHL, GUSTAFSON, LINEAR, USL, Law
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("law", "count"), [(AMDAHL, 150), (GUSTAFSON, 150), (USL, 300)])
 def test_intervals_cover_the_truth_in_95_of_100(law: Law, count: int) -> None:
-    # Between what chance makes of 95 % in so many studies.
+    # The range of chance around 95 % for this number of studies.
     for name, hits in coverage(law, count, seed=2).items():
         least, most = (stats.binom.ppf(chance, len(hits), 0.95) for chance in (0.002, 0.998))
         assert sum(hits) >= least, name
-        # At a bound nothing is cut off on its side.
+        # An interval at a bound has no tail on that side.
         assert sum(hits) <= most or name.endswith("= 0"), name
 
 
@@ -36,8 +37,8 @@ def test_only_where_the_curve_misses_the_means_do_intervals_go_by_them() -> None
     near = [ratio * size for size in sizes for ratio in (0.98, 1.02)]
     found = fit(LINEAR, np.repeat(sizes, 2).tolist(), near)
     assert isinstance(found, Fit) and not found.fitted.has_shared_scatter
-    assert (found.goodness.lack_of_fit_p, found.fitted.freedom) == (pytest.approx(1.0), 7)
-    # Each size's repeats agree, and the sizes do not.
+    assert (found.lack_of_fit_p, found.fitted.freedom) == (pytest.approx(1.0), 7)
+    # Repeats of a size agree; sizes do not.
     shared = [ratio * size for size, ratio in zip(sizes, (0.97, 1.03, 0.98, 1.02), strict=True)]
     apart = fit(
         LINEAR, np.repeat(sizes, 2).tolist(), [rate * s for rate in shared for s in (0.999, 1.001)]

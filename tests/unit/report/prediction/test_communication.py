@@ -19,9 +19,9 @@ from allreduce_times import (
 )
 from scipy import stats
 
-from argosy.report.topics.laws import Refused
-from argosy.report.topics.prediction import AllreduceTime, Communication, Level, fit_communication
-from argosy.report.topics.prediction.network import ALGORITHMS
+from argosy.report.topics.laws.fits import Refused
+from argosy.report.topics.prediction.communication import AllreduceTime, fit_communication
+from argosy.report.topics.prediction.network import ALGORITHMS, Communication, Level
 
 
 def fitted(times: list[AllreduceTime]) -> Communication:
@@ -72,7 +72,6 @@ def test_the_algorithm_is_told_from_the_times(
     assert found.algorithm == algorithm
     assert values(found.between_nodes) == pytest.approx(BETWEEN, rel=0.05)
     assert found.within_node is None
-    assert found.aicc[algorithm] == pytest.approx(min(found.aicc.values()))
 
 
 def test_a_few_far_off_measurements_do_no_harm() -> None:
@@ -82,12 +81,11 @@ def test_a_few_far_off_measurements_do_no_harm() -> None:
     found = fitted(times)
     assert found.algorithm == "hierarchical"
     assert values(found.between_nodes) == pytest.approx(BETWEEN, rel=0.03)
-    assert found.residual_sd == pytest.approx(0.02, rel=0.4)
 
 
 @pytest.mark.slow
 def test_intervals_cover_the_truth_in_95_of_100() -> None:
-    # Between what chance makes of 95 % in so many studies.
+    # The range of chance around 95 % for this number of studies.
     least, most = (stats.binom.ppf(chance, 300, 0.95) for chance in (0.002, 0.998))
     for name, hits in coverage(300, seed=1).items():
         assert least <= sum(hits) <= most, name

@@ -9,9 +9,10 @@ from allreduce_times import hierarchical_times
 from predicted_studies import HOROVOD, MODEL, predicted_study
 from scipy import stats
 
-from argosy.report.topics.prediction import Communication, Scatter, Training, fit_communication
-from argosy.report.topics.prediction.predict import DRAWS, drawn
-from argosy.report.topics.prediction.training import step_s, steps_at
+from argosy.report.topics.prediction.communication import fit_communication
+from argosy.report.topics.prediction.network import Communication
+from argosy.report.topics.prediction.predict import DRAWS, Scatter, drawn
+from argosy.report.topics.prediction.training import Training, step_s, steps_at
 
 STUDIES = 30
 LEAST = 0.83

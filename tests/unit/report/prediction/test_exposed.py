@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 from one_step import Allreduce, simulate
 
-from argosy.report.topics.prediction import Horovod, Layer, Model
 from argosy.report.topics.prediction.network import Lines
-from argosy.report.topics.prediction.step import exposed_seconds, gradients_of, slowed
+from argosy.report.topics.prediction.step import (
+    Horovod,
+    Layer,
+    Model,
+    exposed_seconds,
+    gradients_of,
+    slowed,
+)
 
 
 def layers(chance: random.Random, count: int) -> Model:

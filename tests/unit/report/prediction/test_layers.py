@@ -1,4 +1,4 @@
-"""Models from what was measured of them."""
+"""Models made of measurements."""
 
 import pytest
 

@@ -8,7 +8,8 @@ from allreduce_times import hierarchical_s, hierarchical_times
 from one_step import Allreduce, allreduce_of
 from scipy.stats import qmc
 
-from argosy.report.topics.prediction import AllreduceTime, Communication, fit_communication
+from argosy.report.topics.prediction.communication import AllreduceTime, fit_communication
+from argosy.report.topics.prediction.network import Communication
 
 
 def fitted(times: Sequence[AllreduceTime]) -> Communication:

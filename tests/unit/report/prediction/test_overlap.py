@@ -7,7 +7,7 @@ import pytest
 from one_step import Allreduce, Span, Step, simulate
 from step_by_step import backward_and_send
 
-from argosy.report.topics.prediction import Horovod, Layer, Model
+from argosy.report.topics.prediction.step import Horovod, Layer, Model
 
 FREE = Allreduce(0.0, 0.0)
 # A second of latency, and a second for 10 bytes.

@@ -1,4 +1,4 @@
-"""Predictions whose numbers follow from the model's, and intervals that follow from the fit's."""
+"""Predictions follow from the model, and their intervals from the fit."""
 
 import math
 import time
@@ -10,21 +10,12 @@ from allreduce_times import hierarchical_s, hierarchical_times
 from one_step import allreduce_at, simulate
 from scipy import stats
 
-from argosy.report.topics.laws import Interval, Refused
-from argosy.report.topics.prediction import (
-    Communication,
-    Horovod,
-    Model,
-    NodeUse,
-    Prediction,
-    Training,
-    fit_communication,
-    model_at,
-    predict,
-    split_layers,
-)
-from argosy.report.topics.prediction.predict import ends_over
-from argosy.report.topics.prediction.training import slowest_of
+from argosy.report.topics.laws.fits import Interval, Refused
+from argosy.report.topics.prediction.communication import fit_communication
+from argosy.report.topics.prediction.network import Communication
+from argosy.report.topics.prediction.predict import NodeUse, Prediction, ends_over, predict
+from argosy.report.topics.prediction.step import Horovod, Model, split_layers
+from argosy.report.topics.prediction.training import Training, model_at, slowest_of
 
 # 100 MB of parameters in one message after the backward pass.
 AT_THE_END = Horovod(cycle_s=0.2, fusion_threshold_bytes=math.inf)
@@ -181,7 +172,7 @@ def test_thirteen_sizes_in_a_second() -> None:
     large = replace(WEAK, model=replace(MODEL, layers=layers), horovod=Horovod())
     began = time.process_time()
     predicted(large, POWERS)
-    # Processor time, and twice what it may take, since other tests run beside this one.
+    # Processor time; twice the limit, since other tests run at the same time.
     assert time.process_time() - began < 2
 
 
@@ -195,7 +186,7 @@ def test_ends_leave_out_a_twentieth_of_either_group_and_no_more(
     low, high = ends_over(group, other)
     outside = [float(((one < low) | (one > high)).mean()) for one in (group, other)]
     assert max(outside) <= 0.0504
-    # One of them has no more room than it needs.
+    # One group uses all its tolerance.
     assert max(outside) >= 0.0496
     for tail in (group < low, group > high):
         assert tail.mean() <= 0.0252

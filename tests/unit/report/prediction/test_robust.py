@@ -17,13 +17,13 @@ def scattered(noise: float = 0.02) -> np.ndarray:
 def test_what_was_put_in_comes_out() -> None:
     fit = robust_fit(COLUMNS, TRUE)
     assert fit.coefficients == pytest.approx([5.0, 0.2])
-    assert fit.residual_sd < 1e-6
+    assert fit.scale < 1e-6
     assert (fit.n, fit.freedom) == (36, 34)
 
 
 def test_scatter_is_found() -> None:
     fit = robust_fit(COLUMNS, scattered())
-    assert fit.residual_sd == pytest.approx(0.02, rel=0.3)
+    assert fit.scale == pytest.approx(0.02, rel=0.3)
     errors = (fit.coefficients - [5.0, 0.2]) / np.sqrt(np.diag(fit.covariance))
     assert np.abs(errors).max() < 3
 

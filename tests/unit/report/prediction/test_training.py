@@ -6,16 +6,12 @@ import pytest
 from allreduce_times import hierarchical_times
 from one_step import allreduce_at, allreduce_of
 
-from argosy.report.topics.prediction import (
-    Communication,
-    Horovod,
-    Layer,
-    Model,
-    Training,
-    fit_communication,
-    model_at,
-)
+from argosy.report.topics.prediction.communication import fit_communication
+from argosy.report.topics.prediction.network import Communication
+from argosy.report.topics.prediction.step import Horovod, Layer, Model
 from argosy.report.topics.prediction.training import (
+    Training,
+    model_at,
     samples_per_step,
     sizes_with_work,
     slowest_of,

@@ -1,7 +1,4 @@
-"""From the tables to files for people: HTML, JSON, CSV.
-
-`outputs/terminal.py` prints a few lines; `topics/prediction/predicted.py` answers how many nodes to take.
-"""
+"""Write a study's report from its tables: HTML, JSON and CSV."""
 
 from argosy.report.summary.parts import Rates
 from argosy.report.write import ReportFiles, make_report, write_comparison, write_report

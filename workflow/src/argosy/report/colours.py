@@ -1,6 +1,6 @@
-"""All colours of the report: of its charts, and of its page in a light and a dark theme.
+"""Colours of charts, badges and pages, for a light and a dark theme.
 
-Those of charts are Okabe and Ito's, told apart by readers with any colour vision.
+Charts use the palette of Okabe and Ito, which is safe for all kinds of colour vision.
 """
 
 from collections.abc import Mapping
@@ -9,13 +9,13 @@ ORANGE, SKY, GREEN, BLUE = "#E69F00", "#56B4E9", "#009E73", "#0072B2"
 VERMILION, PURPLE, GREY, DARK = "#D55E00", "#CC79A7", "#999999", "#555555"
 
 SERIES = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
-"""Of lines, in their order."""
+"""Colours of lines, in order."""
 
 ON_DARK = {BLUE: "#56b4e9", DARK: "#c9d1d9"}
-"""What is too dark for a dark page, and what it is replaced by; bars keep all their colours."""
+"""Replacements of dark colours on a dark page; bars keep their colours."""
 
 GOOD, FAIR, POOR, UNKNOWN = "#2e7d32", "#8a6d00", "#b3261e", "#5f6368"
-"""Of badges."""
+"""Colours of badges."""
 
 _PRINTED_QUIET = "#57606a"
 _LIGHT_PAGE = {
@@ -41,7 +41,7 @@ _DARK_PAGE = {
 
 
 def coloured(css: str) -> str:
-    """Return a style sheet with colours in place of its marks `$light`, `$dark`, `$charts`, `$quiet`."""
+    """Replace the marks `$light`, `$dark`, `$charts` and `$quiet` of a style sheet with colours."""
     charts = [
         f'  figure:not(.phases, .stalls, .timeline) [{kind}="{colour}"] {{ {kind}: {other}; }}'
         for colour, other in ON_DARK.items()

@@ -1,8 +1,7 @@
-"""What charts are made of: drawings in Vega-Lite, bars of parts of a step, layers over the size.
+"""Building blocks of charts in Vega-Lite: bars of parts of a step, and layers over the size.
 
-On the page, text and axes are coloured by its style sheet, so that they follow a light or a dark page.
-
-The parameter `shown` holds the names of the series that a reader wants to see.
+The page's style sheet colours text and axes, so they follow its theme. The parameter `shown` has the names
+of the visible series.
 """
 
 import math
@@ -19,12 +18,15 @@ _FONT = "Helvetica, Arial, sans-serif"
 
 @dataclass(frozen=True)
 class Drawing:
-    """A chart that is not drawn yet: `spec` is Vega-Lite with its data; `name` fits in a file's name.
+    """A chart as a specification, not drawn yet.
 
-    `kind` (`scaling`, `phases`, `stalls`, `timeline`, `prediction`, `history`) is its class in the style
-    sheet, and ends the id of the table that holds its numbers. `text` says the same as the chart to a
-    reader who does not see it. `series` are the names that the spec's parameter `shown` may hold, with
-    their colours.
+    Args:
+        name: Part of a file name.
+        kind: The class in the style sheet, and the end of the id of the table with the same numbers:
+            `scaling`, `phases`, `stalls`, `timeline`, `prediction` or `history`.
+        text: Alternative text, with all numbers of the chart.
+        spec: Vega-Lite, with its data.
+        series: Colours by the names that the parameter `shown` may have.
     """
 
     name: str
@@ -36,7 +38,7 @@ class Drawing:
 
 
 def finished(chart: dict[str, Any]) -> dict[str, Any]:
-    """Return a chart with the size and the look that all have."""
+    """Add the size and style that all charts share."""
     letters = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal"}
     return chart | {
         "width": _WIDTH,
@@ -47,7 +49,7 @@ def finished(chart: dict[str, Any]) -> dict[str, Any]:
             "font": _FONT,
             "view": {"stroke": None},
             "axis": letters | {"titlePadding": 8},
-            # All of it here: the page switches it off and has a legend of its own, made of buttons.
+            # The page disables this legend and makes one of buttons.
             "legend": letters
             | {"orient": "bottom", "columns": 4, "title": None, "symbolOpacity": 1},
         },
@@ -55,7 +57,7 @@ def finished(chart: dict[str, Any]) -> dict[str, Any]:
 
 
 def tooltip(**titles: str) -> list[dict[str, str]]:
-    """Return what a chart says of a mark under the pointer: fields of its rows, by their titles."""
+    """Return a tooltip that shows these fields of a row under their titles."""
     return [{"field": name, "type": "nominal", "title": title} for name, title in titles.items()]
 
 
@@ -66,13 +68,14 @@ def bars(
     title: str | None = None,
     order: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return a bar for each of the `rows`, which have `size`, `milliseconds` and the part that is coloured.
+    """Return a bar chart with one bar for each row.
 
     Args:
-        colours: by part, in their order.
-        told: the tooltip, whose second field is the part.
-        title: of the sizes' axis.
-        order: channels by which bars stand to each other.
+        rows: Have the fields `size`, `milliseconds`, and the part that `colours` names.
+        colours: Colours by part, in order.
+        told: The tooltip; its second field is the part.
+        title: Title of the axis of sizes.
+        order: Channels that stack the bars or place them side by side.
     """
     part = told[1]["field"]
     return {
@@ -111,14 +114,14 @@ ON_EACH_OTHER = {"order": {"field": "place", "type": "quantitative"}}
 
 
 def bar(sizes: int) -> dict[str, Any]:
-    """Return the mark of bars that stand on each other, for so many sizes."""
+    """Return the mark of stacked bars, with a width for this number of sizes."""
     return {"type": "bar", "size": min(44, 260 // sizes)}
 
 
 def parts_drawing(
     name: str, caption: str, of: str, chart: dict[str, Any], colours: dict[str, str]
 ) -> Drawing:
-    """Return the drawing of `bars`; `of` says whose parts of a step they are."""
+    """Return the drawing of a chart made by `bars`; `of` ends "milliseconds per step of"."""
     size, part = (each["field"] for each in chart["encoding"]["tooltip"][:2])
     by_size: dict[str, list[str]] = {}
     for row in chart["data"]["values"]:
@@ -136,10 +139,14 @@ Layer = dict[str, Any]
 
 @dataclass(frozen=True)
 class Frame:
-    """The axes, which all layers share: `sizes` have ticks; `bottom` and `top` end the other axis.
+    """Axes of a chart over the size, shared by its layers.
 
-    Sizes that are powers of two have a logarithmic axis. The other one is logarithmic where `bottom` is
-    above 0. `series` are the colours of all that is drawn, by name, as the legend has them.
+    The axis of sizes is logarithmic if all are powers of two; the other axis if `bottom` is above 0.
+
+    Args:
+        unit: Title of the axis of sizes, which has a tick for each of `sizes`.
+        title: Title of the other axis, which goes from `bottom` to `top`.
+        series: Colours by name, as in the legend.
     """
 
     unit: str
@@ -151,7 +158,7 @@ class Frame:
     bottom: float = 0.0
 
     def layer(self, data: str, shown: str, mark: dict[str, Any], **encoding: Any) -> Layer:
-        """Return a layer of those rows for which the expression `shown` holds."""
+        """Return a layer of the rows that match the expression `shown`."""
         return {
             "data": {"name": data},
             "transform": [{"filter": shown}],
@@ -193,12 +200,12 @@ class Frame:
 
 
 def are_powers_of_two(sizes: Sequence[float]) -> bool:
-    """Return whether there are several sizes, each of them a power of two."""
+    """Check that there are several sizes, all powers of two."""
     return len(sizes) > 1 and all(math.log2(size).is_integer() for size in sizes)
 
 
 def layers(frame: Frame, has_runs: bool, has_curve: bool) -> Iterator[Layer]:
-    """Yield all layers, the lowest first."""
+    """Yield all layers, bottom to top."""
     dashed = {"type": "line", "color": GREY, "strokeDash": [5, 4], "clip": True}
     yield frame.layer("means", _has(IDEAL), dashed, y=frame.y("ideal"))
     if has_curve:
@@ -213,7 +220,7 @@ def layers(frame: Frame, has_runs: bool, has_curve: bool) -> Iterator[Layer]:
 
 
 def lines_chart(frame: Frame, means: Sequence[Mapping[str, object]]) -> dict[str, Any]:
-    """Return a chart of a line for each of the frame's series through its `means`."""
+    """Return a chart with a line through the `means` of each series."""
     return {
         "params": [{"name": "shown", "value": [*frame.series]}],
         "datasets": {"means": [*means]},
@@ -222,7 +229,7 @@ def lines_chart(frame: Frame, means: Sequence[Mapping[str, object]]) -> dict[str
 
 
 def means_layers(frame: Frame) -> tuple[Layer, Layer, Layer]:
-    """Return a line through the means, their intervals, and dots."""
+    """Return three layers: a line through the means, their intervals, and dots."""
     line = {"type": "line", "strokeWidth": 1.5, "opacity": 0.5}
     return (
         frame.layer("means", _OWN_SERIES, line, color=frame.colour()),
@@ -252,7 +259,7 @@ def _rings(frame: Frame) -> Layer:
 
 def _dots(frame: Frame) -> Layer:
     dot = {"type": "point", "filled": True, "size": 55, "opacity": 1}
-    # A clear rim, so that the pointer need not meet the dot exactly.
+    # A transparent rim makes the dot easier to hover over.
     dot |= {"stroke": "transparent", "strokeWidth": 10}
     told = tooltip(at="size", said=frame.title, interval="95 % interval", n="runs")
     return frame.layer("means", _OWN_SERIES, dot, color=frame.colour(), tooltip=told)

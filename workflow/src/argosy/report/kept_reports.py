@@ -1,4 +1,4 @@
-"""The summaries of a site's reports: summary.json, and `history/` with those that newer ones replaced."""
+"""Read summary.json and the earlier summaries in `history/`, and keep replaced ones there."""
 
 import hashlib
 from collections.abc import Sequence
@@ -18,25 +18,29 @@ from argosy_common.reading import NotReadError, entries, json_of, read_bytes, re
 SUMMARY = "summary.json"
 HISTORY = "history"
 MOST_REPORTS = 100
-"""Of a history so many are read, the newest."""
+"""Maximum number of summaries read from a history; older ones are ignored."""
 _MOST_BYTES = 256 << 20
 _FEWEST_LETTERS = 4
 _DIGITS = 8
-"""Of a commit or digest, where it is shown."""
+"""Shown digits of a commit or digest."""
 
 
 @dataclass(frozen=True)
 class PastReports:
-    """The history of a site, the oldest report first, and a line on each file that is left out of it."""
+    """Earlier summaries of a site, oldest first, and a message for each ignored file."""
 
     summaries: list[PastSummary]
     left_out: list[str]
 
 
 def read_report(folder: Path, path: Path | None = None) -> tuple[dict[str, Any], Summary]:
-    """Return the content of a summary.json in a site's folder, the present one or `path`, and the summary.
+    """Read a summary.json of a site's folder, the current one or `path`.
 
-    Raises ArgosyError.
+    Returns:
+        Its JSON content, and the same as a Summary.
+
+    Raises:
+        ArgosyError: The file is missing, damaged or has another schema_version.
     """
     again = "name another report of the site" if path else f"run: argosy report {folder}"
     path = path or folder / SUMMARY
@@ -64,7 +68,7 @@ def read_report(folder: Path, path: Path | None = None) -> tuple[dict[str, Any],
 
 
 def past_reports(folder: Path) -> PastReports:
-    """Return the newest of a site's history, as many as MOST_REPORTS."""
+    """Read the newest MOST_REPORTS summaries of a site's history."""
     paths = _kept(folder)
     found = {path: _past(path, folder) for path in paths[-MOST_REPORTS:]}
     older = len(paths) - len(found)
@@ -82,10 +86,10 @@ def past_reports(folder: Path) -> PastReports:
 
 
 def keep_replaced(folder: Path, new: Summary, past: Sequence[PastSummary]) -> list[PastSummary]:
-    """Copy summary.json to the history, unless all that it measured is in `new` or in `past`.
+    """Copy summary.json to the history, unless `new` and `past` contain all its measurements.
 
     Returns:
-        The history, `past`, with what was added to it.
+        `past`, and the copied summary if there is one.
     """
     path = folder / SUMMARY
     replaced = _past(path, folder)
@@ -99,15 +103,15 @@ def keep_replaced(folder: Path, new: Summary, past: Sequence[PastSummary]) -> li
 
 
 def report_called(folder: Path, word: str) -> Summary:
-    """Return the newest report of a site that is of `word`.
+    """Return the newest report of a site that matches `word`.
 
     Args:
-        folder: of the site's results.
-        word: begins a report's date in the history, the one commit of its runs, or an image's digest; or it
-            is an image's name. Of an image only its experiments are returned.
+        folder: The site's results.
+        word: Prefix of a report's date in the history, of the only commit of its runs, or of an image's
+            digest; or an image's name. If an image matches, only its experiments are returned.
 
     Raises:
-        ArgosyError: where no report is, with the words there are; where the report cannot be read.
+        ArgosyError: No report matches, or the report cannot be read.
     """
     there: list[str] = []
     for path in (folder / SUMMARY, *reversed(_kept(folder))):
@@ -146,7 +150,7 @@ def _image_in_short(image: str | None) -> str:
 
 
 def _kept(folder: Path) -> list[Path]:
-    """Return the files of a history, the oldest first."""
+    """List the files of a history, oldest first."""
     try:
         names = sorted(
             each.name for each in entries(folder / HISTORY, folder) if each.name.endswith(".json")
@@ -157,7 +161,7 @@ def _kept(folder: Path) -> list[Path]:
 
 
 def _past(path: Path, top: Path) -> PastSummary | None:
-    """Return what a summary.json tells a history; None where it is missing or no such file."""
+    """Read the fields of a summary.json that a history needs; None if it is missing or invalid."""
     try:
         return past_summary(plain_texts(json_of(read_bytes(path, top, _MOST_BYTES))))
     except (OSError, ValueError, RecursionError):

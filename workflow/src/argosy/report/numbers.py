@@ -1,4 +1,4 @@
-"""Numbers in words, rounded to what they are good for."""
+"""Format numbers, intervals, durations and dates for readers."""
 
 import math
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ MINUS = "\u2212"
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """`value` to `digits` significant digits, never in powers of ten: 0.0123, 1.20, 12,300."""
+    """Format a number with `digits` significant digits and no exponent: 0.0123, 1.20, 12,300."""
     if value is None:
         return NONE
     if value == 0:
@@ -22,14 +22,14 @@ def number(value: float | None, digits: int = 3) -> str:
             if math.isnan(value)
             else _with_minus(f"{value:+.0f}".replace("inf", "∞"))
         )
-    # Rounded first: 99.96 has a digit more before the point then.
+    # Rounding first: 99.96 becomes 100.
     rounded = float(f"{value:.{digits - 1}e}")
     decimals = digits - 1 - math.floor(math.log10(abs(rounded)))
     return _with_minus(f"{rounded:,.{max(decimals, 0)}f}")
 
 
 def of_metric(name: str, value: float) -> str:
-    """Return the value of a metric with its unit, where the end of its name (`_bytes`, `_s`) tells that."""
+    """Format a metric, with the unit that the suffix of its name (`_bytes`, `_s`) gives."""
     if name.endswith("_bytes") and value >= 0:
         return amount(round(value))
     return f"{number(value)} s" if name.endswith("_s") else number(value)
@@ -40,13 +40,13 @@ def percent(value: float | None, decimals: int = 0) -> str:
 
 
 def _with_minus(text: str) -> str:
-    """Return a number with the minus sign of printed text in place of a hyphen; 0 has none."""
+    """Replace the hyphen of a number with a minus sign, and -0 with 0."""
     is_zero = not any(digit in text for digit in "123456789")
     return text.replace("-", "" if is_zero else MINUS)
 
 
 def interval(estimate: Estimate | None) -> str:
-    """Return the interval in words: `1.48 to 1.79`; a dash where there is none."""
+    """Format an interval as `1.48 to 1.79`; a dash if there is none."""
     if estimate is None or estimate.low is None or estimate.high is None:
         return NONE
     return f"{number(estimate.low)} to {number(estimate.high)}"
@@ -60,12 +60,12 @@ def percent_interval(estimate: Estimate | None, decimals: int = 0) -> str:
 
 
 def probability(value: float) -> str:
-    """`p = 0.012`; what is smaller than 0.001 only as such."""
+    """Format a probability as `p = 0.012`, or `p < 0.001`."""
     return "p < 0.001" if value < 0.001 else f"p = {number(value, 2)}"
 
 
 def duration(seconds: float | None) -> str:
-    """`42.0 s`, `3 min 20 s`, `2 h 05 min`; `unknown` for None."""
+    """Format a duration as `42.0 s`, `3 min 20 s`, `2 h 05 min`, or `unknown` for None."""
     if seconds is None:
         return "unknown"
     if seconds < 60:
@@ -76,7 +76,7 @@ def duration(seconds: float | None) -> str:
 
 
 def moment(unix: float | None) -> str:
-    """Date and time of day in UTC; none for what no calendar has."""
+    """Format a Unix time as date and time in UTC; a dash if it is outside the calendar."""
     try:
         return NONE if unix is None else f"{datetime.fromtimestamp(unix, UTC):%Y-%m-%d %H:%M}"
     except (OverflowError, ValueError, OSError):
@@ -84,11 +84,11 @@ def moment(unix: float | None) -> str:
 
 
 UNIT = "samples"
-"""What is counted a second where the experiment says nothing else."""
+"""Default unit of throughput, per second."""
 
 
 def singular(unit: str) -> str:
-    """Return one of a unit in the plural, of which a regular English one is made."""
+    """Return the singular of a regular English plural."""
     return unit[:-2] if unit.endswith(("ses", "xes", "ches", "shes")) else unit.removesuffix("s")
 
 
@@ -97,5 +97,5 @@ def count(amount: int, singular: str) -> str:
 
 
 def samples(mean: float) -> str:
-    """Return how many samples a step has: a whole number, but for a mean of several."""
+    """Format a mean number of samples per step, exactly if it is a whole number."""
     return f"{mean:,.0f}" if mean.is_integer() else number(mean)

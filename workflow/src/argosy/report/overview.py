@@ -9,12 +9,17 @@ from argosy.report.colours import SERIES
 from argosy.report.drawing import Drawing, Frame, finished, lines_chart
 from argosy.report.numbers import count, interval, number, percent, percent_interval
 from argosy.report.outputs.comparison import ComparedExperiment, ComparedPoint
-from argosy.report.summary.models import ExperimentSummary, PointSummary, Summary
+from argosy.report.statistics.estimates import Estimate
+from argosy.report.summary.models import ExperimentSummary, Summary
 
 
 def overview_drawing(summary: Summary) -> Drawing | None:
-    """Return the chart of experiments with several sizes; None unless there are two to six of them."""
-    drawn = [each for each in summary.experiments if len(_measured(each)) > 1]
+    """Return a chart of the experiments with several sizes; None unless there are two to six."""
+    drawn = [
+        each
+        for each in summary.experiments
+        if sum(point.efficiency is not None for point in each.points) > 1
+    ]
     if not 1 < len(drawn) <= len(SERIES):
         return None
     series = {
@@ -22,16 +27,24 @@ def overview_drawing(summary: Summary) -> Drawing | None:
         for each, colour in zip(drawn, SERIES, strict=False)
     }
     means = [
-        _efficiency_row(each, point, name)
+        _row(
+            point.ranks,
+            name,
+            point.efficiency,
+            at=f"{each.experiment}, {size_names.size(each, point)}",
+            said=percent(point.efficiency.mean),
+            interval=percent_interval(point.efficiency),
+        )
         for each, name in zip(drawn, series, strict=True)
-        for point in _measured(each)
+        for point in each.points
+        if point.efficiency
     ]
     frame = Frame(
         unit="ranks",
         title="efficiency",
         axis_format=".0%",
-        sizes=sorted({float(str(row["size"])) for row in means}),
-        top=1.08 * max(1.0, *(float(str(row["high"] or row["y"])) for row in means)),
+        sizes=sorted({float(row["size"]) for row in means}),
+        top=1.08 * max(1.0, *(row["high"] or row["y"] for row in means)),
         series=series,
     )
     said = "; ".join(f"{row['at']} {row['said']}" for row in means)
@@ -42,25 +55,15 @@ def overview_drawing(summary: Summary) -> Drawing | None:
     )
 
 
-def _measured(experiment: ExperimentSummary) -> list[PointSummary]:
-    return [point for point in experiment.points if point.efficiency]
-
-
-def _efficiency_row(
-    experiment: ExperimentSummary, point: PointSummary, name: str
-) -> dict[str, object]:
-    efficiency = point.efficiency
-    assert efficiency
+def _row(size: int, series: str, estimate: Estimate, **texts: str) -> dict[str, Any]:
     return {
-        "size": point.ranks,
-        "series": name,
-        "y": efficiency.mean,
-        "low": efficiency.low,
-        "high": efficiency.high,
-        "at": f"{experiment.experiment}, {size_names.size(experiment, point)}",
-        "said": percent(efficiency.mean),
-        "interval": percent_interval(efficiency),
-        "n": efficiency.n,
+        "size": size,
+        "series": series,
+        "y": estimate.mean,
+        "low": None if estimate.low is None else max(0.0, estimate.low),
+        "high": estimate.high,
+        **texts,
+        "n": estimate.n,
     }
 
 
@@ -68,7 +71,7 @@ WIDTH, HEIGHT = 72, 20
 
 
 def sparkline(experiment: ExperimentSummary) -> str:
-    """Return efficiencies from 0 over the logarithm of ranks, as points of an SVG polyline."""
+    """Return the points of an SVG polyline: efficiency, from 0, over the logarithm of ranks."""
     known = [
         (math.log(one.ranks), one.efficiency.mean) for one in experiment.points if one.efficiency
     ]
@@ -87,43 +90,38 @@ _CAPTION = "Throughput at each site, 95 % intervals."
 
 
 def comparison_drawing(experiment: ComparedExperiment) -> Drawing:
-    """Return the chart of what the sites measured, at least one of them."""
+    """Return a chart of throughput at each site; at least one site has a measurement."""
     by_nodes = len({each.point.ranks_per_node for each in experiment.points}) == 1
-    means = [_row(each, by_nodes) for each in experiment.points]
+    means = [
+        _row(
+            each.point.nodes if by_nodes else each.point.ranks,
+            each.site,
+            rate,
+            at=f"{each.site}, {_size(each, by_nodes)}",
+            said=number(rate.mean),
+            interval=interval(rate),
+        )
+        for each in experiment.points
+        if (rate := each.point.throughput_samples_per_s)
+    ]
     series = dict(zip(experiment.sites, cycle(SERIES), strict=False))
-    rate = f"{experiment.units} per second"
+    unit = f"{experiment.units} per second"
     frame = Frame(
         unit="nodes" if by_nodes else "ranks",
-        title=rate,
+        title=unit,
         axis_format=",~r",
         sizes=sorted({row["size"] for row in means}),
-        top=1.08 * max(float(row["high"] or row["y"]) for row in means),
+        top=1.08 * max(row["high"] or row["y"] for row in means),
         series=series,
     )
     said = "; ".join(
         f"{each.site} {_size(each, by_nodes)} {number(row['y'])}"
         for each, row in zip(experiment.points, means, strict=True)
     )
-    text = f"Line chart of the {rate} of {experiment.experiment} at the sites: {said}."
+    text = f"Line chart of the {unit} of {experiment.experiment} at the sites: {said}."
     return Drawing(
         "comparison", "scaling", _CAPTION, text, finished(lines_chart(frame, means)), series
     )
-
-
-def _row(each: ComparedPoint, by_nodes: bool) -> dict[str, Any]:
-    estimate = each.point.throughput_samples_per_s
-    assert estimate
-    return {
-        "size": each.point.nodes if by_nodes else each.point.ranks,
-        "series": each.site,
-        "y": estimate.mean,
-        "low": None if estimate.low is None else max(0.0, estimate.low),
-        "high": estimate.high,
-        "at": f"{each.site}, {_size(each, by_nodes)}",
-        "said": number(estimate.mean),
-        "interval": interval(estimate),
-        "n": estimate.n,
-    }
 
 
 def _size(each: ComparedPoint, by_nodes: bool) -> str:

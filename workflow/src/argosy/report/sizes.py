@@ -1,4 +1,4 @@
-"""Sizes in words: their names, and what a reader should know beside their numbers."""
+"""Names of sizes, and sentences on their missing runs and their batches."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,12 +11,12 @@ from argosy.report.summary.parts import SizeRuns
 
 
 def listed(parts: Sequence[str]) -> str:
-    """Return `a`, `a and b`, or `a, b and c`."""
+    """Join parts as `a`, `a and b`, or `a, b and c`."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
 
 
 class Size(Protocol):
-    """Anything that is of a number of nodes and ranks."""
+    """Any object with a number of nodes and ranks."""
 
     @property
     def nodes(self) -> int: ...
@@ -27,14 +27,14 @@ class Size(Protocol):
 
 
 def same_width(experiment: ExperimentSummary) -> bool:
-    """Return whether all points have as many ranks per node, so that nodes alone name a point."""
+    """Check that all points have the same ranks per node, so that nodes alone name a point."""
     return _same_width(experiment.points)
 
 
 def is_nested(points: Sequence[Size]) -> bool:
-    """Return whether each point, by its ranks, has all nodes and ranks per node of those before it.
+    """Check that nodes and ranks per node never decrease as ranks increase.
 
-    Such points are of one curve: ranks fill nodes first, and then there are more nodes.
+    Such points form one curve: ranks first fill a node, then more nodes.
     """
     ordered = sorted(points, key=lambda one: one.ranks)
     return all(
@@ -44,12 +44,12 @@ def is_nested(points: Sequence[Size]) -> bool:
 
 
 def size(experiment: ExperimentSummary, point: Size) -> str:
-    """Return a point by name, among those of its experiment."""
+    """Return the name of a point among the points of its experiment."""
     return name_among(experiment.points, point)
 
 
 def name_among(among: Sequence[Size], one: Size) -> str:
-    """Return a size by name: `2 nodes`, with its ranks where nodes alone would not tell."""
+    """Return the name of a size: `2 nodes`, with its ranks if nodes alone are ambiguous."""
     nodes = count(one.nodes, "node")
     return nodes if _same_width(among) else f"{nodes} with {count(one.ranks, 'rank')}"
 
@@ -59,14 +59,14 @@ def _same_width(among: Sequence[Size]) -> bool:
 
 
 _ALIKE = 0.1
-"""Of a batch: an epoch's last one may be small."""
+"""Tolerated relative difference of mean batches: an epoch's last batch may be small."""
 _WHOLE = 1.0
-"""Sample: a batch is divided into whole ones."""
+"""Tolerated difference in samples: a batch is divided into whole samples."""
 _NOT_COMPLETED = ("failed", "interrupted", "cancelled", "unfinished", "pending")
 
 
 def lost(experiment: ExperimentSummary, point: PointSummary) -> str:
-    """Return the sentence on the runs of a size that are not in its numbers, after a space; or nothing."""
+    """Return a sentence on the excluded runs of a size, after a space; empty if all count."""
     found = _runs_of(experiment, point)
     missing = _missing(found) if found else ""
     if not found or not missing:
@@ -76,16 +76,16 @@ def lost(experiment: ExperimentSummary, point: PointSummary) -> str:
 
 
 def counted(experiment: ExperimentSummary, point: PointSummary) -> str:
-    """Return how many runs a size's numbers are of: `5`, or `2 of 5`."""
+    """Return the number of runs that count: `5`, or `2 of 5`."""
     n = point.throughput_samples_per_s.n if point.throughput_samples_per_s else 0
     found = _runs_of(experiment, point)
     return f"{n} of {found.runs}" if found and found.runs != n else str(n)
 
 
 def not_completed(experiment: ExperimentSummary, one: SizeRuns, causes: Sequence[str]) -> str:
-    """Return the sentence on the runs of a size that ended without a result, each with its cause.
+    """Return a sentence on the runs of a size that ended without a result, and their causes.
 
-    It is empty where there are none, but for a size of which no run completed, where others have.
+    It is empty if there are none, unless other sizes have completed runs and this one has not.
     """
     why = "; ".join(
         cause if times == len(causes) else f"{cause} ({times})"
@@ -99,7 +99,7 @@ def not_completed(experiment: ExperimentSummary, one: SizeRuns, causes: Sequence
 
 
 def batches(experiment: ExperimentSummary) -> list[str]:
-    """Return the sentence that the batches of ranks are not those of the kind of scaling; or nothing."""
+    """Return a sentence if the ranks' batches contradict `scale.kind`, or an empty list."""
     known = {one.ranks: one for one in experiment.points if one.samples_per_step}
     if len(known) < 2:
         return []
@@ -131,7 +131,7 @@ def batches(experiment: ExperimentSummary) -> list[str]:
 
 
 def _has_one_total(known: Mapping[int, PointSummary]) -> bool:
-    """Return whether all ranks together made the same number of samples at each size."""
+    """Check that all ranks together process the same number of samples at each size."""
     totals = [
         ranks * (one.samples_per_step or 0) * (one.steps or 0) for ranks, one in known.items()
     ]
@@ -151,7 +151,7 @@ def _runs_of(experiment: ExperimentSummary, point: PointSummary) -> SizeRuns | N
 
 
 def _missing(size: SizeRuns) -> str:
-    """Return `3 failed and 1 pending`: the runs of a size that are in no number; empty: none."""
+    """Describe the excluded runs of a size, such as `3 failed and 1 pending`; empty if none."""
     parts = [f"{size.states[state]} {state}" for state in _NOT_COMPLETED if size.states.get(state)]
     if size.left_out:
         parts.append(f"{size.left_out} completed without a throughput")
@@ -162,5 +162,5 @@ _STATES = ("completed", "failed", "interrupted", "cancelled", "unfinished", "pen
 
 
 def states(found: Mapping[str, int]) -> str:
-    """`9 completed, 1 failed and 2 pending`, what is done first."""
+    """Describe counts of states, such as `9 completed, 1 failed and 2 pending`."""
     return listed([f"{found[state]} {state}" for state in _STATES if found.get(state)])

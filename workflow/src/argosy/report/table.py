@@ -1,4 +1,4 @@
-"""A table of numbers, once for all outputs: the page, LaTeX and the terminal are loops over its columns."""
+"""Tables of numbers, rendered from one description by the page, LaTeX and the terminal."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,37 +10,37 @@ from argosy.report.sizes import Size
 from argosy.report.statistics.estimates import Estimate
 
 Form = Literal["number", "percent", "tenths"]
-"""How an estimate is written; `tenths` are those of a per cent."""
+"""Format of an estimate; `tenths` is per cent with one decimal."""
 _DECIMALS = {"percent": 0, "tenths": 1}
 _Row = TypeVar("_Row")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A number as it is read, with its unit, and what else its cell holds."""
+    """The content of a table cell."""
 
     text: str
     value: float | None = None
-    """Unrounded, for programs that read the page; None: the text is all."""
+    """The unrounded number, for programs that read the page; None for text."""
     estimate: Estimate | None = None
-    """Of which `text` is the mean."""
+    """The estimate whose mean is `text`."""
     interval: str = ""
     unit: str = ""
-    """Of `text`, where it is not part of that."""
+    """Unit of `text`, unless it is part of `text`."""
     below: str = ""
     """A smaller second line."""
     marks: tuple[str, ...] = ()
-    """Words on the row, as why a size is advised."""
+    """Labels of the row, such as `for time` on an advised size."""
     is_bad: bool = False
     loss: int | None = None
-    """How deep the cell is shaded, in per cent."""
+    """Depth of the cell's shade, in per cent."""
     is_worst: bool = False
-    """Whether it is the greatest loss of its row."""
+    """Whether the cell is the greatest loss of its row."""
 
 
 UNKNOWN = Cell(NONE)
 Quantity = tuple[str, str, Estimate]
-"""A row of summary.csv: its name, unit and value; ratios have the unit 1."""
+"""A row of summary.csv: name, unit and value; ratios have the unit 1."""
 
 
 def known(*quantities: tuple[str, str, Estimate | None]) -> Iterator[Quantity]:
@@ -50,7 +50,7 @@ def known(*quantities: tuple[str, str, Estimate | None]) -> Iterator[Quantity]:
 
 @dataclass(frozen=True)
 class Column:
-    """The cells of a column, and its heading in each output; an empty one leaves the column out."""
+    """The cells of a column, and its heading in each output; an empty heading omits the column."""
 
     cells: Sequence[Cell]
     page: str = ""
@@ -65,17 +65,17 @@ class Table:
     columns: Sequence[Column]
     caption: str
     label: str
-    """What the table is of, in a few words."""
+    """A short title."""
     name: str = ""
-    """Ends its id on the page, to which charts link, and names its file in LaTeX."""
+    """End of its id on the page, to which charts link, and its file name in LaTeX."""
     kind: str = ""
     """Its class in the style sheet."""
     folded: str = ""
-    """The line that unfolds it; empty: it is open."""
+    """The line that unfolds the table; empty if it is always open."""
     said: Sequence[str] = ()
     """Sentences above it."""
     paper: str = ""
-    """What it is of, in LaTeX; empty: no paper has it."""
+    """Title in LaTeX; empty if the table is not written there."""
 
     @property
     def on_page(self) -> list[Column]:
@@ -96,13 +96,13 @@ def column(
     terminal: str = "",
     paper: str = "",
 ) -> Column:
-    """Return the column that has a `cell` of each of these rows; a text is a cell with nothing else."""
+    """Return a column with the `cell` of each row; a text becomes a cell with this text."""
     cells = [one if isinstance(one, Cell) else Cell(one) for one in map(cell, rows)]
     return Column(cells, page, terminal, paper)
 
 
 def size_columns(rows: Sequence[Size]) -> list[Column]:
-    """Return the columns that tell the size of each row: nodes and ranks."""
+    """Return the columns of nodes and ranks."""
     return [
         column(rows, "Nodes", lambda row: str(row.nodes), terminal="nodes", paper="Nodes"),
         column(rows, "Ranks", lambda row: str(row.ranks), terminal="ranks", paper="Ranks"),
@@ -110,7 +110,7 @@ def size_columns(rows: Sequence[Size]) -> list[Column]:
 
 
 def figure(value: float | None, text: str, unit: str = "") -> Cell:
-    """Return the cell of a number with the text that is shown for it."""
+    """Return the cell of a number and its text."""
     return Cell(text, value, unit=unit)
 
 
@@ -128,6 +128,6 @@ def estimate(found: Estimate | None, form: Form = "number", unit: str = "") -> C
 
 
 def in_order(order: Iterable[str], found: Iterable[Iterable[str]]) -> list[str]:
-    """Return those names of `order` that any of the rows has."""
+    """Return the names of `order` that occur in any row."""
     there = {name for row in found for name in row}
     return [name for name in order if name in there]

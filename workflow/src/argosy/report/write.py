@@ -1,4 +1,4 @@
-"""Write the report's files from the tables of a study."""
+"""Write the files of a report."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -20,13 +20,13 @@ from argosy_common.files import write_text
 
 @dataclass(frozen=True)
 class ReportFiles:
-    """Where the files of a report are."""
+    """Paths of a report's files."""
 
     html: Path
     json: Path
     csv: Path
     left_out: list[str] = field(default_factory=list)
-    """A line on each file of the history that is not in it."""
+    """A message for each file of the history that is not in the report."""
 
 
 def make_report(
@@ -34,15 +34,20 @@ def make_report(
 ) -> ReportFiles:
     """Write report.html, summary.json and summary.csv to `out_dir`, each atomically.
 
-    Only the tables are read, the history in `out_dir`, and the ends of the logs of failures, which are
-    relative to `results_dir`. What is found in the steps is kept in `tables_dir` where that is possible. A
-    summary.json whose runs are not all in the new one is kept in the history. The same tables, history and
-    logs give the same bytes. Raises ResultsError when a table is missing or of another version.
+    The same tables, history and logs give the same bytes. A summary.json whose runs are not all in the new
+    one moves to the history in `out_dir`.
+
+    Args:
+        tables_dir: The tables; findings from steps are cached there if it is writable.
+        results_dir: Base of the paths of failures' logs, whose ends the page shows.
+
+    Raises:
+        ResultsError: A table is missing or has another version.
     """
     summary = summarise(tables_dir, rates)
     past = past_reports(out_dir)
     summary = with_history(summary, keep_replaced(out_dir, summary, past.summaries))
-    summary = replace(summary, failures=with_excerpts(summary.failures, results_dir))
+    summary = replace(summary, failures=[*with_excerpts(summary.failures, results_dir)])
     written = ReportFiles(
         html=out_dir / "report.html",
         json=out_dir / SUMMARY,
@@ -57,7 +62,7 @@ def make_report(
 
 
 def write_comparison(summaries: Mapping[str, Summary], target: Path) -> None:
-    """Write the page of several sites, by the names that they are to have, the reference first."""
+    """Write the page that compares summaries, given by the sites' names, the reference first."""
     content = rendered(
         "comparison.html.j2",
         comparison=compare(summaries),
@@ -69,5 +74,5 @@ def write_comparison(summaries: Mapping[str, Summary], target: Path) -> None:
 
 
 def write_report(results_dir: Path, rates: Rates = NOT_KNOWN) -> ReportFiles:
-    """Write the report of a site (results/<site>) beside its runs, from its `tables`."""
+    """Write the report of a site into results/<site>, from the `tables` there."""
     return make_report(results_dir / "tables", results_dir, results_dir, rates)

@@ -1,4 +1,4 @@
-"""A badge of an experiment as SVG: two words on two fields, as README pages have them."""
+"""Badge of an experiment as SVG, for README pages."""
 
 from xml.sax.saxutils import escape
 
@@ -12,7 +12,7 @@ from argosy_common.errors import ArgosyError, choices
 
 _GOOD_EFFICIENCY, _FAIR_EFFICIENCY = 0.8, 0.6
 _LETTER, _MARGIN = 6.6, 6
-"""Of a text in 11 px, in px."""
+"""Widths in px, for a text of 11 px."""
 _SVG = """\
 <svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="20" role="img" aria-label="{text}">
 <title>{text}</title>
@@ -25,7 +25,11 @@ _SVG = """\
 
 
 def badge_of(summary: Summary, name: str | None = None) -> str:
-    """Return the badge of an experiment, of the only one without a name; raises ArgosyError."""
+    """Return the badge of an experiment as SVG; `name` may be None if there is only one.
+
+    Raises:
+        ArgosyError: No experiment matches, or a name is required.
+    """
     names = [each.experiment for each in summary.experiments]
     if name is None and len(names) != 1:
         raise ArgosyError("--experiment: the report has several experiments", choices(names))
@@ -39,7 +43,7 @@ def badge_of(summary: Summary, name: str | None = None) -> str:
 
 
 def _words_and_colour(experiment: ExperimentSummary) -> tuple[str, str]:
-    """Return a loss of speed where one is shown, else the efficiency of the size to take for time."""
+    """Return a significant slowdown if there is one, else the efficiency of the size for time."""
     changes = experiment.history.changes if experiment.history else []
     if slower := [one for one in changes if is_slower(one)]:
         worst = min(slower, key=lambda one: one.ratio.mean)

@@ -1,7 +1,7 @@
-"""The same experiments at several sites, size by size, from their summaries.
+"""Compare the experiments of several sites, size by size, from their summaries.
 
-An experiment's name does not say what was run. A ratio is given only where the work was the same, and what
-else differed is said.
+Experiments of one name may run different work. A ratio is given only if the work is the same; other
+differences are listed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,18 +18,21 @@ from argosy.report.topics.queue import in_words
 from argosy.report.topics.setups import shown
 
 Size = tuple[int, int]
-"""Nodes, and ranks on each."""
+"""Nodes, and ranks per node."""
 
 _SAME_ACCURACY = 1e-6
-"""Accuracies that differ by less are the same: single precision knows no more digits."""
+"""Accuracies that differ by less count as equal: the limit of single precision."""
 
 
 @dataclass(frozen=True)
 class ComparedPoint:
-    """A size at one site; `ratio` is its throughput over the first site's.
+    """A size at one site.
 
-    It is None where that has none, and where the work was another one. `detectable` is the least ratio that
-    such runs would mostly have shown (`statistics.few_runs`).
+    Args:
+        ratio: Throughput relative to the first site; None without one there, or if the work differs.
+        detectable: Smallest ratio that such runs show with 80 % power (`statistics.few_runs`).
+        resources: Resources of a rank.
+        unit: Unit of throughput, per second.
     """
 
     site: str
@@ -37,38 +40,24 @@ class ComparedPoint:
     ratio: Estimate | None
     detectable: float | None = None
     resources: Mapping[str, int] = field(default_factory=dict)
-    """Of a rank."""
     unit: str = UNIT
-    """What its throughput counts a second."""
 
-    @property
-    def per_unit(self) -> "PerUnit":
-        """Return the throughput of one node, core and GPU."""
+    def per(self, resource: str) -> float | None:
+        """Return the throughput per requested `cpus_per_rank` or `gpus_per_rank`, or per node (`nodes`)."""
         rate, point = self.point.throughput_samples_per_s, self.point
-        cores, gpus = (
-            self.resources.get(key, 0) * point.ranks for key in ("cpus_per_rank", "gpus_per_rank")
-        )
-        mean = rate.mean if rate else None
-        return PerUnit(
-            *(mean / units if mean and units else None for units in (point.nodes, cores, gpus))
-        )
-
-
-@dataclass(frozen=True)
-class PerUnit:
-    """Throughput of one node, one core that was asked for, one GPU; None where there is none."""
-
-    node: float | None
-    core: float | None
-    gpu: float | None
+        units = self.resources.get(resource, 0) * point.ranks
+        units = point.nodes if resource == "nodes" else units
+        return rate.mean / units if rate and units else None
 
 
 @dataclass(frozen=True)
 class ComparedExperiment:
-    """An experiment at the sites that measured it; its points by size, smallest first, then by site.
+    """An experiment at the sites that measured it.
 
-    `differences` are those of each other site's setup to that of the first site, where both have one.
-    `left_out` are further setups of it that sites have, by their names in the sites' own reports.
+    Args:
+        points: Ordered by size, smallest first, then by site.
+        differences: By site, differences of its setup from the first site's, if both have one.
+        left_out: By site, further setups of the experiment, as the site's own report names them.
     """
 
     experiment: str
@@ -80,28 +69,28 @@ class ComparedExperiment:
 
     @property
     def units(self) -> str:
-        """What the throughputs count a second, at any site."""
+        """Units of throughput of all sites, joined by `or`."""
         return " or ".join(dict.fromkeys(each.unit for each in self.points)) or UNIT
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What several sites measured. Others are held against the first of `sites`."""
+    """Measurements of several sites; the first of `sites` is the reference."""
 
     sites: list[str]
     rates: Mapping[str, Rates]
     experiments: list[ComparedExperiment]
     inputs: Mapping[str, str | None]
-    """The digest of what each site was asked for (`runs.setups`)."""
+    """Digest of each site's inputs (`runs.setups`)."""
 
     @property
     def has_same_inputs(self) -> bool:
-        """Whether all sites are known to have been asked for the same."""
+        """Whether all sites are known to have the same inputs."""
         return len({*self.inputs.values()}) == 1 and None not in self.inputs.values()
 
 
 def compare(summaries: Mapping[str, Summary]) -> Comparison:
-    """Compare the summaries, by the names that sites are to have, the reference first."""
+    """Compare summaries, given by the sites' names, the reference first."""
     sites = [*summaries]
     names = dict.fromkeys(
         each.asked_experiment for summary in summaries.values() for each in summary.experiments
@@ -156,7 +145,7 @@ def _compared(name: str, summaries: Mapping[str, Summary], reference: str) -> Co
 def _nearest(
     several: Sequence[ExperimentSummary], reference: Sequence[ExperimentSummary]
 ) -> ExperimentSummary:
-    """Return the one of a site's setups that is most like the reference's last; else the last."""
+    """Return the setup with the fewest differences from the reference's last; the last without one."""
     if not reference:
         return several[-1]
 
@@ -185,12 +174,12 @@ def _compared_point(
 
 
 def _same_batch(point: PointSummary, reference: PointSummary) -> bool:
-    """Return whether the steps tell that a rank has as many samples in each; True where no steps are."""
+    """Check that a rank's batch is the same; True if steps are missing."""
     return same_batch(point.samples_per_step, reference.samples_per_step)
 
 
 def findings(experiment: ComparedExperiment, reference: str) -> Sequence[str]:
-    """Return how the sites compare at the largest size that each of them shares with the first."""
+    """Compare each site with the reference at their largest common size, in sentences."""
     others = [site for site in experiment.sites if site != reference]
     aside = [
         f"{site} also has {', '.join(names)}, with other setups: see its own report."
@@ -261,7 +250,7 @@ def _finding(experiment: ComparedExperiment, site: str, reference: str) -> str:
 
 
 def _waits(experiment: ComparedExperiment, site: str, reference: str) -> Iterator[str]:
-    """Yield what the queues made of it, at the largest size of both where that is known."""
+    """Yield a sentence on queue waits at the largest common size with known waits."""
     for each in reversed(experiment.points):
         there = _reference_point(experiment, each.point, reference)
         if each.site == site and there and each.point.queue and there.queue:
@@ -275,7 +264,7 @@ def _waits(experiment: ComparedExperiment, site: str, reference: str) -> Iterato
 
 
 def _accuracies(experiment: ComparedExperiment, site: str, reference: str) -> Iterator[str]:
-    """Yield whether models became as good at both sites, and in as many steps, at all sizes of both."""
+    """Yield a sentence that compares test accuracies, and steps, over all common sizes."""
     pairs = [
         (each.point, there)
         for each in experiment.points

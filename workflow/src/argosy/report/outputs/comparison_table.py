@@ -1,6 +1,6 @@
 """The table of a comparison: an experiment's sizes at each site."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from argosy.report.numbers import NONE, number, percent
 from argosy.report.outputs.comparison import ComparedExperiment, ComparedPoint
@@ -13,7 +13,7 @@ from argosy.report.topics import costs, queue
 def comparison_table(
     experiment: ComparedExperiment, reference: str, rates: Mapping[str, Rates]
 ) -> Table:
-    """Return the table of an experiment at the sites, whose prices are in the currencies of `rates`."""
+    """Return the table of an experiment; `rates` give each site's currency."""
     compared, units = experiment.points, experiment.units
     points = [each.point for each in compared]
     has_energy = any(one.costs and one.costs.energy_kwh for one in points)
@@ -30,9 +30,9 @@ def comparison_table(
             column(compared, f"{units.capitalize()}/s", rate),
             column(compared, "Ratio", lambda each: estimate(each.ratio)),
             column(compared, "Detectable difference", _detectable),
-            _per_unit(compared, "Per node", lambda each: each.per_unit.node),
-            *_where_known(_per_unit(compared, "Per core", lambda each: each.per_unit.core)),
-            *_where_known(_per_unit(compared, "Per GPU", lambda each: each.per_unit.gpu)),
+            _per(compared, "Per node", "nodes"),
+            *_where_known(_per(compared, "Per core", "cpus_per_rank")),
+            *_where_known(_per(compared, "Per GPU", "gpus_per_rank")),
             column(points, "Efficiency", lambda one: estimate(one.efficiency, "percent")),
             column(points, "Step, ms", _step),
             *queue.columns(points),
@@ -53,12 +53,10 @@ def _where_known(found: Column) -> list[Column]:
     return [found] if any(cell.text != NONE for cell in found.cells) else []
 
 
-def _per_unit(
-    compared: Sequence[ComparedPoint],
-    heading: str,
-    of: Callable[[ComparedPoint], float | None],
-) -> Column:
-    return column(compared, heading, lambda each: figure(of(each), number(of(each))))
+def _per(compared: Sequence[ComparedPoint], heading: str, resource: str) -> Column:
+    return column(
+        compared, heading, lambda each: figure(each.per(resource), number(each.per(resource)))
+    )
 
 
 def _runs(point: PointSummary) -> str:

@@ -1,4 +1,4 @@
-"""Charts as SVG and PDF, and tables in LaTeX (package booktabs), for papers; intervals are 95 %."""
+"""Charts as SVG and PDF and tables in LaTeX (package booktabs), for papers."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -20,14 +20,14 @@ from argosy_common.files import replacing, write_text
 
 @dataclass(frozen=True)
 class LatexTable:
-    """A table and what to call it: the file's name, without the experiment's."""
+    """A table; `name` is its file name without the experiment and suffix."""
 
     name: str
     text: str
 
 
 def latex_tables(experiment: ExperimentSummary) -> Iterator[LatexTable]:
-    """Yield those that the experiment has numbers for: scaling, factors, stalls and prediction."""
+    """Yield the tables with numbers: scaling, factors, stalls and prediction."""
     for table in paper_tables(experiment):
         yield LatexTable(table.name, _tabular(experiment, table))
 
@@ -49,7 +49,7 @@ def _tabular(experiment: ExperimentSummary, table: Table) -> str:
 
 
 def _latex(cell: Cell) -> str:
-    """Return a cell for a paper: an estimate as a plain number with its interval in brackets."""
+    """Format a cell for LaTeX; an estimate has its interval in brackets."""
     found = cell.estimate
     if found is None:
         return "--" if cell.text == NONE else cell.text
@@ -60,14 +60,17 @@ def _latex(cell: Cell) -> str:
 
 
 _HEIGHT = 290
-"""With a legend; a chart of the page is flatter and has none."""
+"""Height of a chart with a legend, in px; charts of the page have none."""
 
 
 def write_paper(summary: Summary, folder: Path) -> list[Path]:
-    """Write a report's charts and tables to `folder`; returns the files, in the order of the report.
+    """Write a report's charts and tables to `folder`, and replace files of the same names.
 
-    Each chart is there as SVG and PDF with a legend, and its caption as a text; each experiment's tables
-    as LaTeX (for the package booktabs), all numbers as summary.csv. Files of that name are replaced.
+    Each chart is written as SVG and PDF, with its caption as text; tables as LaTeX; all numbers as
+    summary.csv.
+
+    Returns:
+        The paths, in the order of the report.
     """
     written = [folder / "summary.csv"]
     write_text(written[0], summary_csv(summary))
@@ -81,16 +84,16 @@ def write_paper(summary: Summary, folder: Path) -> list[Path]:
 
 
 def draw(spec: dict[str, Any]) -> str:
-    """Return a chart as SVG. No chart may fetch anything: the data is in it."""
+    """Return a chart as SVG; fetching data is disabled."""
     svg: str = _renderer().vegalite_to_svg(spec, vl_version=VEGA_LITE, allowed_base_urls=[])
     return svg
 
 
 def _renderer() -> ModuleType:
-    """Return vl-convert, which an installed Argosy has only if it was asked for.
+    """Import vl-convert, an optional dependency.
 
     Raises:
-        ArgosyError: it is not installed.
+        ArgosyError: It is not installed.
     """
     try:
         import vl_convert
@@ -115,7 +118,7 @@ def _write_chart(drawing: Drawing, path: Path) -> list[Path]:
 
 
 def _names(experiments: Sequence[ExperimentSummary]) -> list[str]:
-    """Return names of experiments that any file system takes, different from each other."""
+    """Return unique names of experiments that are valid on any file system."""
     names: list[str] = []
     for experiment in experiments:
         name = re.sub(r"[^A-Za-z0-9_-]+", "-", experiment.experiment).strip("-") or "experiment"

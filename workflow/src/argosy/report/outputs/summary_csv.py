@@ -1,4 +1,4 @@
-"""The numbers of the summary as a tidy CSV file: a row for each point and quantity."""
+"""summary.csv: a row for each point and quantity."""
 
 import csv
 import io
@@ -22,16 +22,16 @@ HEADER = (
 )
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""What a formula may begin with; the last four are the same, in full width."""
+"""First characters of formulas in spreadsheets; the last four are full-width variants."""
 
 
 def summary_csv(summary: Summary) -> str:
-    """`summary`'s numbers as CSV text. Ratios have the unit 1; what is not known is empty."""
+    """Return a summary's numbers as CSV; ratios have the unit 1, unknown values are empty."""
     return csv_text([HEADER, *_rows(summary)])
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
-    """Return rows as CSV. Text that a spreadsheet would take for a formula begins with an apostrophe."""
+    """Return rows as CSV; text that looks like a formula gets a leading apostrophe."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerows([_cell(value) for value in row] for row in rows)
@@ -47,12 +47,12 @@ def _rows(summary: Summary) -> Iterator[Sequence[object]]:
 
 
 def _cell(value: object) -> object:
-    """Return the value, with an apostrophe before what would be a formula; numbers stay what they are.
+    """Escape text that spreadsheets would run as a formula.
 
     See https://owasp.org/www-community/attacks/CSV_Injection.
     """
     if not isinstance(value, str):
         return value
-    # Python's writer does not quote this one, and readers begin a row there.
+    # Python's writer does not quote a carriage return, at which readers begin a row.
     text = value.replace("\r", " ")
     return f"'{text}" if value.startswith(_FORMULA) else text

@@ -20,7 +20,7 @@ from argosy.terminal import make_table
 
 
 def print_summary(summary: Mapping[str, Any], console: Console) -> None:
-    """Print a table for each experiment of a parsed summary.json, and what is in none of them."""
+    """Print tables and sentences of a parsed summary.json, and its problems."""
     content = read_summary(summary)
     for experiment in content.experiments:
         console.print(_table(experiment))
@@ -42,7 +42,7 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
 
 
 def terminal_table(title: str, columns: Iterable[Column]) -> Table:
-    """Return the table of those columns that the terminal has; `title` is a text, not markup."""
+    """Return a table of the columns with a heading for the terminal; `title` is plain text."""
     table = make_table(title)
     there = [one for one in columns if one.terminal]
     for column in there:
@@ -59,7 +59,7 @@ def _table(experiment: ExperimentSummary) -> Table:
 
 
 def prediction_table(experiment: str, found: PredictionSummary, currency: str | None) -> Table:
-    """Return a row for each number of nodes; columns of energy and price only where they are known."""
+    """Return the table of a prediction, with energy and price if they are known."""
     how = "predicted" if found.method == "network" else "extrapolated"
     title = f"{experiment}, {how} for {number(found.samples, 6)} {found.unit}"
     return terminal_table(title, prediction.table(experiment, found, currency).columns)

@@ -1,4 +1,4 @@
-"""The scripts that draw a page's charts: Vega as vl-convert puts it together."""
+"""The JavaScript of Vega, as bundled by vl-convert."""
 
 import contextlib
 import sysconfig
@@ -8,16 +8,16 @@ from pathlib import Path
 from argosy_common.files import write_text
 
 VEGA_LITE = "6.4"
-"""The version in which charts are written, as vl-convert names it."""
+"""Version of Vega-Lite, in vl-convert's format."""
 SHIPPED = "vega-embed.js"
-"""The file beside this one in a wheel, which setup.py writes."""
+"""File name of the script that setup.py puts beside this module in a wheel."""
 
 
 def chart_scripts() -> str:
-    """Return one script that defines `vegaEmbed` and fetches nothing.
+    """Return a script that defines `vegaEmbed` and fetches nothing.
 
-    A wheel holds it. For a checkout vl-convert takes seconds to make it, so it is kept in the environment
-    that holds vl-convert, and made anew where it is not or where nothing may be written.
+    A wheel contains it. In a checkout vl-convert bundles it within seconds; the environment caches it if
+    it is writable.
     """
     with contextlib.suppress(OSError):
         return Path(__file__).with_name(SHIPPED).read_text(encoding="utf-8")
@@ -28,14 +28,14 @@ def chart_scripts() -> str:
     made = made_scripts()
     with contextlib.suppress(OSError):
         write_text(kept, made)
-        # An environment may be one for many users.
+        # Several users may share an environment.
         kept.chmod(0o644)
     return made
 
 
 def made_scripts() -> str:
-    """Return the script, newly made."""
-    # Loading it takes longer than finding what it made before.
+    """Bundle the script with vl-convert."""
+    # A slow import, which a cached script avoids.
     import vl_convert
 
     made: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)

@@ -1,6 +1,6 @@
 "use strict";
 
-// Returns a button that saves a file, which `make` returns the address of; tables.js has it, too.
+// Returns a button that saves a file, whose URL `make` returns; tables.js uses it, too.
 const exportButton = (type, name, make) => {
   const button = document.createElement("button");
   button.type = "button";
@@ -16,11 +16,11 @@ const exportButton = (type, name, make) => {
   return button;
 };
 
-// Draws the page's charts from the Vega-Lite beside them: those in sight first, the others when nothing
-// else is to be done, and all before the page is printed.
+// Draws the page's charts from their Vega-Lite: visible charts first, others when the browser is idle, and all
+// before printing.
 {
   const OPTIONS = {
-    // Expressions are interpreted, because the page forbids to make code of text.
+    // Expressions are interpreted, since the page's policy forbids eval.
     ast: true,
     actions: false,
     config: { aria: false, legend: { disable: true } },
@@ -57,11 +57,11 @@ const exportButton = (type, name, make) => {
       if (this.#result !== null) return;
       this.#result = vegaEmbed(this.#place, this.#spec(), OPTIONS);
       await this.#result;
-      // Its place says in words what is drawn; the parts of the drawing have no words of their own.
+      // The container has the alternative text, so parts of the drawing need none.
       this.#place.querySelector("svg").setAttribute("aria-hidden", "true");
     }
 
-    // A file is drawn anew, with a legend and on white.
+    // A saved file has a legend and a white background.
     async #file(type) {
       const spec = { ...this.#spec(), background: "white", height: 290 };
       const options = { ...OPTIONS, config: { aria: false } };
@@ -69,10 +69,10 @@ const exportButton = (type, name, make) => {
       return view.toImageURL(type.toLowerCase(), 3);
     }
 
-    // A parameter's value in the specification holds from the first drawing on.
+    // The specification contains the initial value of the parameter.
     #spec() {
       const spec = structuredClone(this.#data.spec);
-      // Vega labels the place anew, by the description.
+      // Vega replaces the container's label with the description.
       spec.description = this.#label;
       for (const parameter of spec.params ?? []) {
         if (parameter.name === "shown") parameter.value = this.#shown();
@@ -117,7 +117,7 @@ const exportButton = (type, name, make) => {
     return button;
   }
 
-  // A drawing, not a background: printers leave backgrounds out.
+  // An SVG, since printers omit backgrounds.
   function swatch(colour) {
     const names = "http://www.w3.org/2000/svg";
     const drawing = document.createElementNS(names, "svg");
@@ -161,7 +161,7 @@ const exportButton = (type, name, make) => {
     for (const folded of opened) folded.open = true;
   });
   window.addEventListener("afterprint", () => opened.forEach((one) => (one.open = false)));
-  // Nothing in a drawing waits for more than promises, so they are there when the printer looks.
+  // Drawing waits only for promises, so charts are complete before printing.
   window.addEventListener("beforeprint", () => charts.forEach((chart) => chart.draw()));
   drawWhenSeen(charts);
   window.addEventListener("load", () => drawWhenIdle([...charts]));

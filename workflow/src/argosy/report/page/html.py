@@ -1,4 +1,4 @@
-"""HTML pages that ask nothing of the network: templates, style sheet, and the scripts that draw charts."""
+"""Render self-contained HTML pages: templates, style sheet, and scripts for charts and tables."""
 
 import base64
 import hashlib
@@ -18,7 +18,7 @@ from argosy.report.page.chart_scripts import chart_scripts
 
 
 def rendered(template: str, **content: Any) -> str:
-    """Return the template's page, with the style sheet and the scripts that all pages have."""
+    """Render a template, with the style sheet and the scripts of all pages."""
     scripts = [chart_scripts(), _file("charts.js"), _file("tables.js")]
     page = _environment().get_template(template)
     html = page.render(
@@ -33,7 +33,7 @@ def rendered(template: str, **content: Any) -> str:
 
 @cache
 def _environment() -> Environment:
-    """Return what compiles the templates, each of them once in a process."""
+    """Return the environment, which compiles each template once per process."""
     environment = Environment(
         loader=PackageLoader("argosy.report.page", "."),
         autoescape=True,
@@ -59,12 +59,12 @@ def _file(name: str) -> str:
 
 
 def _sources(scripts: Iterable[str]) -> str:
-    """Return the page's Content-Security-Policy: these scripts run, by their digests, and no other."""
+    """Return the scripts' digests for the Content-Security-Policy, which blocks any other script."""
     digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
     return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
 
 
 def chart_data(drawing: Drawing) -> Markup:
-    """Return what charts.js draws, as JSON in which nothing can end the element that holds it."""
+    """Return a chart for charts.js, as JSON that is safe inside a script element."""
     content = {"name": drawing.name, "spec": drawing.spec, "series": drawing.series}
     return htmlsafe_json_dumps(content, separators=(",", ":"))

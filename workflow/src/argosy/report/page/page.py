@@ -1,4 +1,4 @@
-"""The report's page, with excerpts of failures' logs that are safe to show whatever a log holds."""
+"""Render the report's page, with sanitised excerpts of failed runs' logs."""
 
 import os
 import re
@@ -29,7 +29,7 @@ from argosy.report.topics import (
 )
 from argosy.report.topics.answer import advice, answer
 from argosy.report.topics.history import says as history
-from argosy.report.topics.laws import CONTRADICTED
+from argosy.report.topics.laws.choice import CONTRADICTED
 from argosy.report.topics.laws.says import NAMES, parameter_texts
 from argosy.report.topics.runs import remarks
 from argosy.report.topics.scaling import measured_sizes
@@ -39,20 +39,18 @@ LINES = 20
 LINE_LENGTH = 240
 READ_BYTES = 16 * 1024
 ALL_CHARACTERS = 512 * 1024
-"""Of all excerpts of a report together, so that a thousand failures do not swell it."""
+"""Maximum total length of a report's excerpts."""
 _TERMINAL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 
 
 class NoExcerptError(Exception):
-    """Why there is nothing to show of a log; its words end the sentence "No excerpt: …"."""
+    """A log has no excerpt; the message ends the sentence "No excerpt: …"."""
 
 
-def with_excerpts(failures: Sequence[FailureSummary], results_dir: Path) -> list[FailureSummary]:
-    """Return the failures with the ends of their logs, which are relative to `results_dir`."""
-    return list(_excerpted(failures, results_dir))
-
-
-def _excerpted(failures: Sequence[FailureSummary], results_dir: Path) -> Iterator[FailureSummary]:
+def with_excerpts(
+    failures: Sequence[FailureSummary], results_dir: Path
+) -> Iterator[FailureSummary]:
+    """Yield failures with the last lines of their logs; paths are relative to `results_dir`."""
     left = ALL_CHARACTERS
     for failure in failures:
         if failure.log_file is None:
@@ -70,11 +68,13 @@ def _excerpted(failures: Sequence[FailureSummary], results_dir: Path) -> Iterato
 
 
 def excerpt(path: Path, top: Path) -> str:
-    """Return the last `LINES` lines of a file below `top`, of its last `READ_BYTES` at most.
+    """Return up to `LINES` last lines within the last `READ_BYTES` of a log.
 
-    Terminal codes are left out, other control characters replaced, long lines cut. Raises
-    NoExcerptError when the file is missing, unreadable, empty, no plain file, or not below `top`: which
-    file it is may be said by a table from elsewhere.
+    Terminal codes are removed, other control characters replaced, long lines cut.
+
+    Raises:
+        NoExcerptError: The file is missing, unreadable, empty, not regular, or outside `top`; an untrusted
+            table may name any path.
     """
     try:
         tail, is_whole = read_end(path, top, READ_BYTES)
@@ -92,21 +92,21 @@ def excerpt(path: Path, top: Path) -> str:
 
 
 def _printable(line: str) -> str:
-    # A progress bar is one line that was written many times over; its last state is what was seen.
+    # A progress bar rewrites one line: keep its last state.
     last = _TERMINAL.sub("", line.rstrip("\r").rpartition("\r")[2])
     plain = "".join(_plain(character) for character in last.expandtabs(4)).rstrip()
     return plain if len(plain) <= LINE_LENGTH else f"{plain[: LINE_LENGTH - 1]}…"
 
 
 def _plain(character: str) -> str:
-    """Return the character; the replacement character for one that would be acted on, not shown."""
+    """Return the character, or U+FFFD instead of a control character."""
     return "\ufffd" if unicodedata.category(character)[0] == "C" else character
 
 
 def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
-    """Return the report as HTML that asks nothing of the network.
+    """Render the report as self-contained HTML.
 
-    Links to log files lead from `out_dir`, where the page will lie, to `results_dir`.
+    Links to logs are relative to `out_dir`, the folder of the page, and point into `results_dir`.
     """
     to_results = Path(os.path.relpath(results_dir, out_dir)).as_posix()
     return rendered(
@@ -144,6 +144,6 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
 
 
 def _link(to_results: str, path: str) -> str:
-    """To a file of the results; nowhere for what leads out of them, as a table from elsewhere may say."""
+    """Return a link to a file of the results, or `#` if an untrusted table names a file outside."""
     parts = Path(path)
     return "#" if parts.is_absolute() or ".." in parts.parts else quote(f"{to_results}/{path}")

@@ -1,10 +1,10 @@
 "use strict";
 
-// Tables are sorted by their headers and saved as CSV; runs are filtered by what a reader types.
+// Sorts tables by their headers, saves them as CSV, and filters runs by the reader's words.
 {
   const compareTexts = new Intl.Collator("en", { numeric: true }).compare;
 
-  // A number where the cell holds one, else its text; null for a dash, which always comes last.
+  // The number of a cell, or its text; null for a dash, which sorts last.
   function keyOf(row, column) {
     const cell = row.cells[column];
     const number = cell?.querySelector("data")?.value;
@@ -32,7 +32,7 @@
     sorted[0].parentNode.append(...keyed.map(([, part]) => part));
   }
 
-  // Rows, or bodies where a table has several: rows that stay together.
+  // Rows, or the bodies of a table with several, whose rows stay together.
   function sortedParts(table) {
     return [...(table.tBodies.length > 1 ? table.tBodies : table.tBodies[0].rows)];
   }
@@ -43,13 +43,13 @@
       const button = document.createElement("button");
       button.type = "button";
       button.append(...header.childNodes);
-      // All of the cell is to be clicked, so it is the cell that listens; a click on the button gets there too.
+      // The whole cell is clickable; clicks on the button bubble up to it.
       header.addEventListener("click", () => sort(table, header));
       header.append(button);
     }
   }
 
-  // Every word has to stand in a column that is searched.
+  // Each word must occur in a searched column.
   function filter(rows, typed) {
     const words = typed.toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0;
@@ -80,7 +80,7 @@
     box.hidden = false;
   }
 
-  // A number as it is and its interval in a column of its own; what would be a formula begins with an apostrophe.
+  // Unrounded numbers, with intervals in separate columns; text like a formula gets a leading apostrophe.
   function csv(table) {
     const rows = [...table.rows].map((row) => [...row.cells].map(parts));
     const columns = Math.max(...rows.map((row) => row.length));

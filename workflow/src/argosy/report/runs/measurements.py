@@ -1,4 +1,4 @@
-"""Throughput of each completed run, by its steps or its printed numbers, or why there is none."""
+"""Throughput of each completed run, from its steps or printed numbers, or why it has none."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,25 +13,25 @@ from argosy.report.runs.warmup import WarmUp, warm_up
 from argosy.report.statistics.few_runs import slow_jobs
 
 LEAST_RATIO = 1.5
-"""Of two groups of numbers that are taken for two kinds."""
+"""Smallest ratio between two groups of numbers of different kinds."""
 FEWEST_CHANGES = 3
-"""From one group to the other, so that a single change of pace is none of it."""
+"""Fewest changes between the groups; a single change is a change of pace."""
 PLAUSIBLE = (1e-30, 1e30)
-"""Samples/s: beyond, a number is not a throughput, and what is computed of it no number."""
+"""Plausible throughputs, in samples/s; calculations with others overflow."""
 _STARTED = 0.2
-"""Of a run: slow first numbers do not hide two groups behind them."""
+"""Share of a run ignored at its start, where slow numbers may hide the groups."""
 LEAST_INTERVAL_S = 0.01
-"""Median, between numbers; less is a buffer that was emptied, and its times tell nothing."""
+"""Smallest median between numbers, in s; less means a flushed buffer with useless times."""
 _FEWEST_INTERVALS = 3
 _NEAREST = 0.9
-"""Of the intervals; an evaluation or a checkpoint may lie in the others."""
+"""Share of the intervals that is compared; the rest may contain evaluations or checkpoints."""
 
 Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class PrintedRate:
-    """A run's throughput in samples/s, or why there is none (`left_out`); `warm_up` counts numbers."""
+    """A run's throughput in samples/s, or why it has none (`left_out`); `warm_up` counts numbers."""
 
     samples_per_s: float | None = None
     warm_up: WarmUp | None = None
@@ -39,9 +39,9 @@ class PrintedRate:
 
 
 def printed_rate(rates: Sequence[float], times: Sequence[float], unit: str = UNIT) -> PrintedRate:
-    """Return the throughput that a run's `rates` (`unit` per second) tell, printed at `times` (s).
+    """Compute a run's throughput from the printed `rates` (`unit` per second) and their `times` (s).
 
-    Zeros before the first other number are left out as warm-up, too.
+    Leading zeros count as warm-up.
     """
     every, at = np.asarray(rates, dtype=np.float64), np.asarray(times, dtype=np.float64)
     if not every.any():
@@ -60,7 +60,7 @@ def printed_rate(rates: Sequence[float], times: Sequence[float], unit: str = UNI
 
 
 def _printed_by_all(prints: Sequence[Mapping[str, Any]], ranks: int, unit: str) -> PrintedRate:
-    """Return the sum of the rates of all `ranks` that print: each record is a rank's part of the job's."""
+    """Add up the rates of all printing ranks; each record is one rank's share of the job's rate."""
     found = [printed_rate(one["rates"], one["times"], unit) for one in prints]
     if len(found) < ranks:
         return PrintedRate(
@@ -74,18 +74,18 @@ def _printed_by_all(prints: Sequence[Mapping[str, Any]], ranks: int, unit: str) 
 
 
 def implausible(*rates: float, unit: str = UNIT) -> str | None:
-    """Return what is wrong with the first of the rates (`unit` per second) that is none; None: nothing."""
+    """Describe the first rate (`unit` per second) outside PLAUSIBLE; None if all are plausible."""
     low, high = PLAUSIBLE
     odd = next((rate for rate in rates if not low <= rate <= high), None)
     return None if odd is None else f"{odd:.3g} {unit} per second, which is not a throughput"
 
 
 def mean_rate(rates: Vector, times: Vector, first: int) -> float:
-    """Return the mean of the rates from the `first` on, each weighted by the work that it stands for.
+    """Return the mean rate, from the `first` on, weighted by the work behind each number.
 
-    A number tells of what was done since the one before. Between numbers lies the same work (every so many
-    steps), so the harmonic mean is that of all work over all time; or the same time, as their `times` tell
-    where they are more alike than the work, and then it is the arithmetic mean.
+    Each number covers the time since the previous one. If they are printed every N steps, the work is equal
+    and the harmonic mean is total work over total time. If their `times` are more regular than the work,
+    the time is equal and the mean is arithmetic.
     """
     kept = rates[first:]
     if _at_equal_times(kept, np.diff(times[max(0, first - 1) :])):
@@ -94,7 +94,7 @@ def mean_rate(rates: Vector, times: Vector, first: int) -> float:
 
 
 def _warm_up(rates: Vector, zeros: int) -> WarmUp:
-    """Return the warm-up of rates, the first of which follows so many `zeros`."""
+    """Return the warm-up of rates that follow this many `zeros`."""
     if rates.size == 1:
         return WarmUp(zeros, True, "it printed one number")
     found = warm_up(1 / rates, of="print")
@@ -116,10 +116,10 @@ def _stopped(rates: Vector) -> str | None:
 
 
 def _two_kinds(rates: Vector) -> str | None:
-    """Return the sentence that the numbers lie in two groups, where the larger ones come and go.
+    """Return a message if the numbers alternate between two groups, the faster one rarer.
 
-    Rarer slow numbers are part of a training: a checkpoint, an epoch's first batch. Rarer fast ones between
-    others are of something else: an evaluation, or all ranks where others are of one.
+    Rare slow numbers belong to training: a checkpoint, an epoch's first batch. Rare fast numbers measure
+    something else: an evaluation, or all ranks instead of one.
     """
     rest = rates[int(_STARTED * rates.size) :]
     found = slow_jobs(rest.tolist())
@@ -131,13 +131,13 @@ def _two_kinds(rates: Vector) -> str | None:
     slow, fast = rates[is_slow], rates[~is_slow]
     return (
         f"its printed numbers are of two kinds, {slow.size} around {slow.mean():.4g} and {fast.size} "
-        f"around {fast.mean():.4g}, so it has no throughput; let the pattern match, or the "
+        f"around {fast.mean():.4g}, so it has no throughput; make the pattern match, or the "
         "program print, only one kind"
     )
 
 
 def _at_equal_times(rates: Vector, intervals: Vector) -> bool:
-    """Return whether the intervals, the last before the last rate, are more alike than work."""
+    """Check that the intervals between numbers vary less than the work in them."""
     if intervals.size < _FEWEST_INTERVALS or float(np.median(intervals)) < LEAST_INTERVAL_S:
         return False
     is_known = intervals > 0
@@ -147,13 +147,13 @@ def _at_equal_times(rates: Vector, intervals: Vector) -> bool:
 
 
 def _spread(values: Vector) -> float:
-    """Return how far values lie from their median in the mean, without the furthest."""
+    """Return the mean distance from the median, without the furthest values."""
     distances = np.sort(np.abs(values - np.median(values)))
     return float(distances[: max(1, int(_NEAREST * distances.size))].mean())
 
 
 ALLREDUCES_ALONE = "it only benchmarks allreduces"
-"""Why a run that is to have no throughput is left out."""
+"""Reason of excluding a run that needs no throughput."""
 
 _QUERY = """
 WITH recorded AS (
@@ -185,7 +185,7 @@ ORDER BY runs.experiment, runs.ranks, nodes, repeat, runs.run_id
 
 @dataclass(frozen=True, order=True)
 class Point:
-    """A size at which an experiment ran; points are ordered by ranks, then nodes."""
+    """A size of an experiment; points are ordered by ranks, then nodes."""
 
     ranks: int
     nodes: int
@@ -198,7 +198,7 @@ class Point:
 
     @property
     def size(self) -> dict[str, int]:
-        """Return its fields by name, as every part of a summary has them."""
+        """Return the fields of a size, as each part of a summary has them."""
         return {"nodes": self.nodes, "ranks_per_node": self.ranks_per_node, "ranks": self.ranks}
 
 
@@ -206,8 +206,11 @@ class Point:
 class Measurement:
     """A completed run's throughput.
 
-    `samples_per_s` is None when the run had to be left out, and `left_out` says why. `source` is
-    `steps` (the recorder's) or `printed` (the program's own numbers). `warm_up` counts these.
+    Args:
+        samples_per_s: None if the run is excluded, for the reason in `left_out`.
+        source: `steps` (the recorder's) or `printed` (numbers that the program printed).
+        warm_up: Counts steps or printed numbers.
+        unit: Unit of throughput, per second, in the plural.
     """
 
     experiment: str
@@ -221,16 +224,14 @@ class Measurement:
     repeat: int | None = None
     started_unix_s: float | None = None
     unit: str = UNIT
-    """What is counted a second, in the plural."""
 
 
 def measurements(tables: StudyTables) -> list[Measurement]:
-    """Throughput of each completed run, in samples/s, by experiment, point and repeat.
+    """Measure each completed run, ordered by experiment, point and repeat.
 
-    It is all ranks' samples over the slowest rank's summed step seconds, in the run's steady state. A
-    run without any steps has what its program printed (`printed_rate`). A run of which a rank's steps are
-    missing is left out, since its samples are not all there, and so is one that never became steady, or
-    whose ranks never met.
+    Throughput is all ranks' samples divided by the slowest rank's total step time, in the steady state.
+    Runs without steps use printed numbers (`printed_rate`). A run is excluded if a rank's steps are
+    missing, if it never became steady, or if its ranks never met.
     """
     return [
         _measurement(row, tables.warm_ups.get((row["experiment"], row["run_id"])))
@@ -251,8 +252,8 @@ def _measurement(row: Mapping[str, Any], warm_up: WarmUp | None) -> Measurement:
     if (row["groups"] or 1) > 1:
         return replace(run, left_out=_never_met(row))
     if row["fewest_nodes"] < row["nodes"]:
-        went_on = f"it went on with {row['fewest_nodes']} of its {row['nodes']} nodes after a loss"
-        return replace(run, left_out=f"{went_on}, so it is no measurement of its size")
+        went_on = f"it continued on {row['fewest_nodes']} of its {row['nodes']} nodes after a loss"
+        return replace(run, left_out=f"{went_on}, so it does not measure its size")
     if row["silent_ranks"] == row["processes"] and row["prints"]:
         unit = row["printed_unit"] or UNIT
         printed = _printed_by_all(row["prints"], row["printing_ranks"], unit)

@@ -1,7 +1,7 @@
-"""Throughput, speed-up and efficiency of each point of an experiment against its base case.
+"""Throughput, speed-up and efficiency of each point of an experiment relative to its base.
 
-Runs that start near each other have in common what the machine was like then. Their ratio is free of it,
-as is that of two plots of one block (Fisher, "The Design of Experiments", 1935, ch. 4).
+Runs that start at about the same time share the state of the machine, which cancels in their ratio, as in
+two plots of one block (Fisher, "The Design of Experiments", 1935, ch. 4).
 """
 
 import math
@@ -22,20 +22,20 @@ from argosy.report.statistics.estimates import (
 from argosy.report.statistics.few_runs import detectable_pair_ratio, detectable_ratio
 
 FEWEST_PAIRS = 6
-"""Where blocks have nothing in common, an interval by 6 pairs is 8 to 10 % wider than Welch's, by 5 up to
-13 % (`benchmarks/coverage_pairs.py`). Their number alone decides, never which interval is shorter."""
+"""Fewest pairs for paired intervals. If blocks share nothing, an interval of 6 pairs is 8 to 10 % wider
+than Welch's, of 5 up to 13 % (`benchmarks/coverage_pairs.py`). The choice never depends on the width."""
 
 NIGHT_S = 6 * 3600.0
-"""Without a start of a run; what is measured after it was measured on another day."""
+"""Time without a start of a run, in s, that separates two days of measurement."""
 
 Pairs = tuple[list[float], list[float]]
-"""Throughputs of two sizes, in the same order of repeats."""
+"""Throughputs of two sizes, both ordered by repeat."""
 
 
 def pairs_of(one: Iterable[Measurement], other: Iterable[Measurement]) -> Pairs | None:
-    """Return the throughputs of two sizes by repeat; None where they are no pairs.
+    """Pair the throughputs of two sizes by repeat.
 
-    They are where both have the same repeats, FEWEST_PAIRS or more, and these were blocks in time.
+    None unless both have the same repeats, at least FEWEST_PAIRS, and these were blocks in time.
     """
     ours, theirs = _by_repeat(one), _by_repeat(other)
     if ours is None or theirs is None or ours.keys() != theirs.keys() or len(ours) < FEWEST_PAIRS:
@@ -50,10 +50,10 @@ def pairs_of(one: Iterable[Measurement], other: Iterable[Measurement]) -> Pairs 
 
 
 def are_blocks(starts: Mapping[int, Sequence[float | None]]) -> bool:
-    """Return whether the runs of each repeat started near each other, by their times in seconds.
+    """Check that the runs of each repeat started close together; `starts` are in seconds, by repeat.
 
-    Blocks that follow each other may overlap, since jobs of one wait while those of the next start. All of
-    a block have to start before any of the next but one; of two blocks, before the other.
+    Neighbouring blocks may overlap, since jobs wait. Each block must start before any run of the block
+    after the next; of two blocks, one before the other.
     """
     times = [[start for start in block if start is not None] for block in starts.values()]
     if len(times) < 2 or any(
@@ -71,9 +71,9 @@ def are_blocks(starts: Mapping[int, Sequence[float | None]]) -> bool:
 
 
 def days(started: Sequence[float | None]) -> list[int]:
-    """Return the number of the day of each start, in seconds of a clock; a night without starts ends a day.
+    """Return the number of the day of each start (Unix time, in s), from 1; a pause of NIGHT_S ends a day.
 
-    A start that is not known is of a day of its own, 0.
+    The day of unknown starts is 0.
     """
     ordered = sorted(one for one in started if one is not None)
     begins = [
@@ -85,7 +85,7 @@ def days(started: Sequence[float | None]) -> list[int]:
 
 
 def _by_repeat(runs: Iterable[Measurement]) -> dict[int, Measurement] | None:
-    """Return the runs that have a throughput; None where a repeat is not known, or there twice."""
+    """Return the runs with a throughput by repeat; None if a repeat is unknown or occurs twice."""
     found: defaultdict[int | None, list[Measurement]] = defaultdict(list)
     for run in runs:
         if run.samples_per_s is not None:
@@ -101,29 +101,32 @@ def _rate(run: Measurement) -> float:
 
 
 MUCH_LOST = 0.02
-"""Of the runs of a size: they may have been the slow ones, as where a time limit ended them.
+"""Share of a size's runs whose loss removes its interval: a time limit may have ended the slow ones.
 
-Where the slowest one of 30 is lost, 91 of 100 intervals cover the truth (`make bench-coverage`)."""
+If the slowest of 30 runs is lost, 91 of 100 intervals cover the truth (`make bench-coverage`)."""
 LOST = "runs that were lost may have been the slow ones"
 SLOWER = "runs slow down over time, so means depend on their length"
 OTHER_DAYS = "it was measured on other days than the base"
 MOSTLY_OTHER_DAYS = "it was mostly measured on other days than the base"
 OTHER_HOURS = "it was measured at other hours than the base"
 APART_S = 1800.0
-"""Between the mean starts of two sizes whose runs do not take turns; machines are not the same then."""
+"""Mean starts this far apart, in s, count as other hours, unless the runs of both sizes alternate."""
 IN_TURNS = 0.25
-"""Of their runs, two sizes that take turns have no more in advance of each other, and one run besides."""
+"""Sizes whose runs alternate are ahead of each other by at most this share of runs, plus one run."""
 
 
 @dataclass(frozen=True)
 class PointScaling:
-    """What one point gave. `samples_per_s` has each run's throughput, of which the mean is geometric.
+    """Scaling of one point.
 
-    `speed_up` is the throughput over the base's, for strong and weak scaling alike; `efficiency`
-    is the speed-up over how many times the ranks of the base there are (1 is ideal). `is_paired` says that
-    the interval is of pairs in blocks (`blocks`); `detectable` is the least ratio to what a speed-up may
-    be held against that such runs would mostly have shown (`detectable`). `no_interval` says why numbers
-    have none although there are several runs.
+    Args:
+        samples_per_s: Throughput of each run.
+        throughput: Their geometric mean.
+        speed_up: Throughput relative to the base, for strong and weak scaling alike.
+        efficiency: Speed-up divided by the growth in ranks; 1 is ideal.
+        is_paired: Whether the interval is of pairs of runs in blocks.
+        detectable: Smallest ratio to a reference speed-up that such runs show with 80 % power.
+        no_interval: Why several runs have no interval.
     """
 
     point: Point
@@ -139,14 +142,14 @@ class PointScaling:
 def scaling(
     runs: Iterable[Measurement], lost: Mapping[Point, float] | None = None
 ) -> list[PointScaling]:
-    """Return the points of one experiment's runs, smallest first; runs without throughput are left out.
+    """Return the points of one experiment, smallest first, from its runs with a throughput.
 
-    The base is the point with the fewest ranks; its speed-up and efficiency are 1 by definition
-    and have no interval.
+    The base is the point with the fewest ranks; its speed-up and efficiency are 1 by definition, without
+    an interval.
 
     Args:
-        runs: completed ones.
-        lost: of each point, the share of its runs that ended otherwise.
+        runs: Completed runs.
+        lost: Share of each point's ended runs that did not complete.
     """
     by_point: defaultdict[Point, list[Measurement]] = defaultdict(list)
     for run in runs:
@@ -174,7 +177,7 @@ def scaling(
 
 
 def without_interval(estimate: Estimate) -> Estimate:
-    """Return the same mean, of which nobody knows how far off it may be."""
+    """Return the estimate without its interval."""
     return Estimate(estimate.n, estimate.mean)
 
 
@@ -189,7 +192,7 @@ def _days_by_point(by_point: Mapping[Point, Sequence[Measurement]]) -> dict[Poin
 def _apart(
     base: Sequence[Measurement], runs: Sequence[Measurement], are_other_days: bool
 ) -> str | None:
-    """Return why runs of two sizes may differ by when they were measured; None where they took turns."""
+    """Return why measurement times may explain a difference of two sizes; None if runs alternated."""
     if are_other_days:
         return OTHER_DAYS
     starts = [
@@ -203,10 +206,7 @@ def _apart(
 
 
 def _in_advance(one: Sequence[float], other: Sequence[float]) -> float:
-    """Return by how much more of its runs one size is in advance of the other at most.
-
-    It is the distance of Kolmogorov and Smirnov between starts, each in order.
-    """
+    """Return the Kolmogorov-Smirnov distance between two ordered lists of starts."""
     return max(
         abs(bisect_right(one, at) / len(one) - bisect_right(other, at) / len(other))
         for at in (*one, *other)
@@ -214,7 +214,7 @@ def _in_advance(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def _slower(*sizes: Sequence[Measurement]) -> str | None:
-    """Return why means of two sizes may differ by how long runs are; None where their runs stay as fast."""
+    """Return a reason if runs of a size slow down, so that means depend on their length."""
     ratios = ([run.warm_up.slower for run in runs if run.warm_up] for runs in sizes)
     return SLOWER if any(median(of_size) > 1 for of_size in ratios if of_size) else None
 

@@ -1,4 +1,4 @@
-"""What was run: only runs of one setup are repeats of each other, whatever their experiment is called."""
+"""Setups of runs: only runs with the same setup are repeats, whatever their experiment's name."""
 
 import hashlib
 import json
@@ -23,20 +23,26 @@ SELECT experiment, run_id, state, scaling, timeline, command, launcher, independ
 FROM runs ORDER BY started_unix_s NULLS LAST, experiment, run_id
 """
 _UNTOLD = ("time", "bind")
-"""The first decides whether a run ends, not what it does; the second is no amount."""
-# What Argosy fills in for each rank. In what others say, braces are doubled.
+"""Resources that are not amounts of a rank: a time limit changes no work, `bind` is a mode."""
+# A placeholder that Argosy fills in per rank; literal braces are doubled.
 _FILLED_IN = re.compile(r"(?<!\{)(?:\{\{)*\{(?!\{)")
 
 
 @dataclass(frozen=True)
 class Setup:
-    """All that decides what a run does, but its size.
+    """Everything that determines the work of a run, except its size.
 
-    `image` is its name and digest; None of the host's own software. `is_native`: without a container.
-    `variables` are those that are the same for all ranks, the site's among them; the experiment itself
-    asked for those in `own_variables`. `resources` are those of a rank. `throughput` is the pattern by
-    which printed rates are found. `programs` are digests of the files of /workloads that the program is
-    made of, and of the data that it reads (`data PATH`); none where that was not noted.
+    Args:
+        image: Name and digest; None for the host's software.
+        is_native: Whether the run has no container.
+        throughput: Pattern of printed rates.
+        resources: Resources of a rank.
+        variables: Environment variables that are equal on all ranks, the site's included.
+        own_variables: Names of the variables that the experiment sets itself.
+        programs: Digests of the program's files in /workloads, and of its data (`data PATH`); empty if
+            not recorded.
+        independent: Whether the ranks are separate programs, without connections.
+        bind: Binding of each rank, `core` or `numa`.
     """
 
     command: tuple[str, ...]
@@ -52,21 +58,19 @@ class Setup:
     own_variables: tuple[str, ...]
     programs: Mapping[str, str] = field(default_factory=dict)
     independent: bool = False
-    """Whether the ranks are separate programs, which need not be connected to each other."""
     bind: str | None = None
-    """What each rank is bound to, `core` or `numa`."""
 
     @property
     def key(self) -> str:
-        """The same text for the same setup."""
+        """A text that is equal for equal setups."""
         return json.dumps(list(told(self)))
 
 
 @dataclass(frozen=True)
 class Difference:
-    """`what` differs between two setups: `one` and `other` of it, as texts.
+    """A property, `what`, with different texts in two setups, `one` and `other`.
 
-    `is_of_work`: throughputs of the two say nothing of each other.
+    `is_of_work`: the work differs, so throughputs cannot be compared.
     """
 
     what: str
@@ -77,7 +81,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class NamedSetup:
-    """A setup of an experiment; `name` is the experiment's, with a number where there are several."""
+    """A setup of an experiment; `name` is the experiment's, with a number if it has several setups."""
 
     name: str
     experiment: str
@@ -86,13 +90,13 @@ class NamedSetup:
 
 @dataclass(frozen=True)
 class Setups:
-    """The setups by name, and by run its setup's name where that is not its experiment's."""
+    """Setups by name; `of_runs` has the setup's name of each run whose experiment has several."""
 
     by_name: Mapping[str, NamedSetup]
     of_runs: Mapping[Run, str]
 
     def renamed(self, found: Mapping[Run, Found]) -> dict[Run, Found]:
-        """Return what was found of runs by the names of their setups instead of their experiments."""
+        """Rekey findings about runs: the setup's name replaces the experiment's."""
         return {
             (self.of_runs.get((experiment, run_id), experiment), run_id): one
             for (experiment, run_id), one in found.items()
@@ -100,11 +104,11 @@ class Setups:
 
 
 def name_setups(tables: duckdb.DuckDBPyConnection) -> Setups:
-    """Find the setups by which experiments ran.
+    """Find the setups of all experiments.
 
-    Where completed runs of an experiment had several, each is an experiment of its own: `digits #1`,
-    `digits #2`, by when they began. Runs that did not complete count to the last one, unless they have the
-    setup of another.
+    If completed runs of an experiment have several setups, each becomes an experiment of its own, in order
+    of the first start: `digits #1`, `digits #2`. Other runs belong to the setup that they have, or to the
+    last one.
     """
     rows = fetch(tables, _QUERY)
     by_experiment: defaultdict[str, list[tuple[Mapping[str, Any], Setup]]] = defaultdict(list)
@@ -132,7 +136,7 @@ def name_setups(tables: duckdb.DuckDBPyConnection) -> Setups:
 def _with_programs(
     runs: Sequence[tuple[Mapping[str, Any], Setup]],
 ) -> list[tuple[Mapping[str, Any], Setup]]:
-    """Take a run that noted no program, an older or pending one, for one of the first that was noted."""
+    """Give runs without recorded programs (older or pending ones) the first recorded programs."""
     known: dict[tuple[str, ...], Mapping[str, str]] = {}
     for _, setup in runs:
         if setup.programs:
@@ -144,7 +148,7 @@ def _with_programs(
 
 
 def differences(one: Setup, other: Setup) -> list[Difference]:
-    """Return what two setups differ in, what decides the work first; programs only where both are known."""
+    """List the differences of two setups, those of the work first; programs only if both are known."""
     own = {f"variable {name}" for name in (*one.own_variables, *other.own_variables)}
     of_work = {"command", "kind of scaling", "timeline", "throughput pattern", "ranks", *own}
     if not (one.programs and other.programs):
@@ -159,7 +163,7 @@ def differences(one: Setup, other: Setup) -> list[Difference]:
 
 
 def told(setup: Setup) -> Iterator[tuple[str, str]]:
-    """Yield all that a setup is made of, each by name, as texts; what there is none of is left out."""
+    """Yield the properties of a setup as names and texts, without absent ones."""
     yield "command", shlex.join(setup.command)
     yield "kind of scaling", setup.scaling
     if setup.timeline:
@@ -209,7 +213,7 @@ def _setup(row: Mapping[str, Any]) -> Setup:
 
 
 def _object(text: str) -> dict[str, Any]:
-    """Return a JSON object in a column of plain text; what is written in it need not be plain."""
+    """Parse a JSON object and remove control characters from its texts."""
     found: dict[str, Any] = plain_texts(json.loads(text))
     return found
 
@@ -219,15 +223,14 @@ def _image(name: str | None, digest: str | None) -> str | None:
 
 
 def inputs_digest(setups: Iterable[NamedSetup], runs: Iterable[Run]) -> str:
-    """Return the SHA-256 of what was asked for, as `sha256:…`.
+    """Return the SHA-256 of a study's inputs, as `sha256:…`.
 
-    It covers the runs, and of each setup the program and its files, the image, the launcher, the
-    resources of a rank and the experiment's own variables. Left out is what a site decides: its hardware
-    and its variables.
+    It covers the runs, and each setup's program and files, image, launcher, resources of a rank and own
+    variables. It excludes the site's hardware and variables.
 
     Args:
-        setups: of the study.
-        runs: all that were asked for, by experiment and run_id.
+        setups: All setups of the study.
+        runs: All requested runs.
     """
     asked = {
         "setups": sorted([each.experiment, *_lines(each.setup)] for each in setups),
@@ -238,7 +241,7 @@ def inputs_digest(setups: Iterable[NamedSetup], runs: Iterable[Run]) -> str:
 
 
 def _lines(setup: Setup) -> Iterator[str]:
-    """Yield what a setup is made of that no site decides."""
+    """Yield the properties of a setup that do not depend on the site."""
     own = {f"variable {name}" for name in setup.own_variables}
     for what, text in told(setup):
         of_site = what == "hardware" or (what.startswith("variable ") and what not in own)

@@ -1,7 +1,7 @@
-"""The steady state of each run: what lies before is left out of every mean.
+"""The steady state of each run; all means exclude the steps before it.
 
-The steps of a large study are read once: every rank's sums over its steady state are what throughput, step
-times and factors are made of.
+A single pass over the steps sums each rank's steady state. Throughput, step times and factors are computed
+from these sums.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from argosy.report.runs.warmup import WarmUp, joined, of_pieces
 from argosy.results.tables import PHASES, Run, fetch, fill
 
 OTHER = "other"
-"""What no phase covers."""
+"""Time outside all phases."""
 
 RANK_COLUMNS = (
     *("rank", "first", "steps", "last", "began_s", "ended_s", "timed_s", "is_whole"),
@@ -23,23 +23,22 @@ RANK_COLUMNS = (
     *(*PHASES, OTHER),
     *("longest", "longest_s", "usual_s", "long_steps", "long_s", "long_samples"),
 )
-"""Of `SteadyStates.rank_sums`, after experiment and run_id.
+"""Columns of `SteadyStates.rank_sums`, after experiment and run_id.
 
-How many `steps` and `samples` a rank made from the `first` step of the steady state to the `last`, without
-the warm-up of jobs that continue the run; in the last job, from when to when in its seconds (`began_s`,
-`ended_s`), what its steps took together (`timed_s`), and whether none between them is missing (`is_whole`);
-and the sums of `seconds`, of each phase (NULL where no step names it) and of what no phase covers. Where a
-run only approached its steady state, these sums are what they would be in it (`WarmUp.excess`).
-
-`longest` is the rank's longest step and `longest_s` its seconds; `usual_s` is the run's median, in seconds.
-Of steps that took more than `LONG` times as long there are `long_steps`, with `long_s` and `long_samples`
-among the sums.
+* `steps`, `samples`: Counts from the `first` step of the steady state to the `last`, without the warm-up of
+  jobs that continue the run.
+* `began_s`, `ended_s`: Start and end of the steady state in the last job, in seconds of that job;
+  `timed_s` is the total of its steps, and `is_whole` that no step between them is missing.
+* `seconds`, phases, `other`: Sums, in s; NULL for a phase that no step names. If a run only approaches its
+  steady state, they are scaled to it (`WarmUp.excess`).
+* `longest`, `longest_s`: The rank's longest step and its seconds; `usual_s` is the run's median step.
+* `long_steps`, `long_s`, `long_samples`: Number and sums of the steps longer than LONG medians.
 """
 
 LONG = 20
-"""Times the median."""
+"""Medians above which a step is long."""
 
-# Ranks wait for each other, so their mean says how long a step took.
+# Ranks wait for each other, so their mean is the duration of a step.
 _SERIES = """
 WITH of_step AS (
     SELECT experiment, run_id, step, greatest(avg(seconds), 1e-9) AS seconds
@@ -51,7 +50,7 @@ FROM of_step JOIN runs USING (experiment, run_id)
 WHERE coalesce(list_min(part_nodes), nodes) = nodes
 GROUP BY experiment, run_id ORDER BY experiment, run_id
 """
-# Where all runs are asked for, their names are not compared: that takes as long as to read the numbers.
+# No join if all runs are requested: comparing names takes as long as reading the numbers.
 _ALL = "steps"
 _ASKED = "steps SEMI JOIN asked USING (experiment, run_id)"
 
@@ -82,20 +81,17 @@ GROUP BY experiment, run_id, rank ORDER BY experiment, run_id, rank
 
 @dataclass(frozen=True)
 class SteadyStates:
-    """The steady states of runs, by experiment and run_id.
-
-    `rank_sums` has a row for each rank of each run that became steady, with the columns RANK_COLUMNS.
-    """
+    """Warm-ups by run, and `rank_sums` with a row (RANK_COLUMNS) for each rank of each steady run."""
 
     warm_ups: Mapping[Run, WarmUp]
     rank_sums: duckdb.DuckDBPyRelation
 
 
 def steady_states(tables: duckdb.DuckDBPyConnection, asked: Sequence[Run] | None) -> SteadyStates:
-    """Find the steady state of each run that recorded steps; once for a connection.
+    """Find the steady state of each run with recorded steps; call it once per connection.
 
     Args:
-        asked: the runs to look at; None: all.
+        asked: The runs to examine; None for all.
     """
     if asked is not None:
         tables.execute("CREATE TEMP TABLE asked (experiment VARCHAR, run_id VARCHAR)")
@@ -122,7 +118,7 @@ def _steady_parts(
     pieces: Sequence[WarmUp],
     begins: NDArray[np.intp],
 ) -> Iterator[tuple[int, int, float, float]]:
-    """Yield the first and last step of each steady part, its excess, and the run's median step (s)."""
+    """Yield first step, last step and excess of each steady part, and the run's median step in s."""
     parts = [
         (place + piece.steps, place + length, piece.excess)
         for piece, place, length in zip(

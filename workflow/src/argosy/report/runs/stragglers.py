@@ -1,9 +1,8 @@
-"""Ranks and nodes of a run that are slower than the others, from its steps.
+"""Slow ranks and nodes of a run, found from its steps.
 
-In synchronous training the slowest rank sets the pace, and all others show its delay as
-communication. So ranks are compared in what they do by themselves: all phases but communication.
-Where communication hides in the backward phase, that phase is as long on every rank, and a
-straggler is seen only in the phases outside it.
+In synchronous training the slowest rank sets the pace, and the others record its delay as communication. So
+ranks are compared by their own work: all phases except communication. If communication is part of the
+backward phase, this phase is equally long on all ranks, and only the other phases reveal a straggler.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,15 +19,15 @@ from argosy.report.statistics.estimates import CONFIDENCE, Estimate
 from argosy.results.tables import asked_of, rows_of
 
 MARGIN = 1.03
-"""A step is a slow one of a rank when its own work takes this many times that of the median rank."""
+"""A step is slow on a rank if its own work takes this many times as long as the median rank's."""
 EXCESS_SHARE = 0.2
-"""A straggler has slow steps in this much more of its steps than the median rank has."""
+"""A straggler's share of slow steps exceeds the median rank's by at least this."""
 LEAST_LOSS = 1.02
-"""A straggler takes longer by this much, over all steps."""
+"""A straggler's own work takes at least this many times as long, over all steps."""
 SIGNIFICANCE = 0.01
-"""The chance that any of all ranks is named though all are alike."""
+"""Probability of naming any rank although all are alike."""
 FEWEST_STEPS = 20
-"""Fewer do not tell how alike neighbouring steps are."""
+"""Fewest steps from which the correlation of neighbouring steps can be estimated."""
 
 _BATCHES = 10
 _MOST_GROWTH = 4.0
@@ -39,10 +38,12 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Straggler:
-    """A rank that is slow, or a node whose ranks all are; `rank` is None for a node.
+    """A slow rank, or a node with only slow ranks.
 
-    `ratio` is own work over that of the good ranks, over all steps, as geometric means, and `share` the
-    part of all steps that are slow. Of a node, both are those of its ranks in the mean.
+    Args:
+        rank: None for a node.
+        ratio: Own work relative to the good ranks, as geometric means over all steps.
+        share: Share of slow steps. Both are means over the ranks of a node.
     """
 
     rank: int | None
@@ -52,19 +53,25 @@ class Straggler:
 
 
 def stragglers(own_work_s: Matrix, nodes: Sequence[int]) -> list[Straggler]:
-    """Return the slow nodes and then the other slow ranks, each list by number.
+    """Return the slow nodes, then the other slow ranks, each ordered by number.
 
-    `own_work_s` has the shape (steps, ranks), in seconds; `nodes` has each rank's node. A rank is named
-    when its own work takes LEAST_LOSS times as long as that of the step's median rank, in the geometric
-    mean over all steps; when that is beyond chance, at SIGNIFICANCE over the number of ranks
-    (Bonferroni), with the long-run variance that the median rank has, since neighbouring steps are
-    alike; and when the share of its steps that are slower than MARGIN times the median rank exceeds the
-    median rank's share by EXCESS_SHARE, which a few very slow steps do not. A node with several ranks
-    is named when all of them are.
+    A rank is slow if, compared with the median rank of each step,
 
-    The median rank is the yardstick, so fewer than half of the ranks can be found. Of two ranks it
-    is their mean, so one has to be slower by twice as much. Raises ValueError for a wrong shape or a
-    time that is not positive.
+    * its own work takes LEAST_LOSS times as long, in the geometric mean over all steps;
+    * this is significant at SIGNIFICANCE divided by the number of ranks (Bonferroni), with the median
+      rank's long-run variance, since neighbouring steps are correlated;
+    * its share of steps slower than MARGIN times the median exceeds the median rank's share by
+      EXCESS_SHARE, so a few very slow steps are not enough.
+
+    A node is slow if it has several ranks and all are slow. The median rank is the reference, so fewer than
+    half of the ranks can be found. The median of two ranks is their mean, which halves their excess.
+
+    Args:
+        own_work_s: Seconds of shape (steps, ranks).
+        nodes: The node of each rank.
+
+    Raises:
+        ValueError: The shape is wrong, or a time is not positive.
     """
     work = _checked(own_work_s, len(nodes))
     steps, ranks = work.shape
@@ -85,7 +92,7 @@ def stragglers(own_work_s: Matrix, nodes: Sequence[int]) -> list[Straggler]:
     if not is_named.any():
         return []
     named = set(np.flatnonzero(is_named).tolist())
-    # Slow ranks shift the median, though little.
+    # Slow ranks shift the median slightly.
     above_good = logs - np.delete(logs, [*named], axis=1).mean(axis=1, keepdims=True)
     whole = _whole_nodes(named, nodes)
     found = [
@@ -113,12 +120,11 @@ def _checked(own_work_s: Matrix, ranks: int) -> Matrix:
 
 
 def _long_run_variance(above: Matrix) -> float:
-    """Return the variance of a rank's mean times its number of steps, of the median rank.
+    """Return the median rank's variance of the mean, times the number of steps.
 
-    It is the larger one of two: that of means of batches, so that work which differs from epoch to epoch
-    counts, and that of a first-order autoregression, whose coefficient is corrected for its bias in short
-    series (Kendall, Biometrika 41, 1954). Many ranks together tell it well; the median of them is no
-    straggler's.
+    It is the larger of two estimates: from batch means, which include variation between epochs, and from a
+    first-order autoregression, whose coefficient is corrected for its bias in short series (Kendall,
+    Biometrika 41, 1954). The median over ranks is robust against stragglers.
     """
     steps = above.shape[0]
     apart = above - above.mean(axis=0)
@@ -130,15 +136,15 @@ def _long_run_variance(above: Matrix) -> float:
     alike = float(np.median(products[variances > 0] / variances[variances > 0]))
     alike = min(max((alike * steps + 1) / (steps - 3), 0.0), _MOST_ALIKE)
     growth = (1 + alike) / (1 - alike)
-    # The mean that was taken away took its own variance along.
+    # Subtracting the mean removed its own variance.
     of_neighbours = variance * growth / max(1 - growth / steps, 0.1)
     return float(max(of_neighbours, _of_batches(apart)))
 
 
 def _of_batches(apart: Matrix) -> float:
-    """Return the same by means of batches of several lengths (Conway, Management Science 10(1), 1963).
+    """Estimate the long-run variance from batch means (Conway, Management Science 10(1), 1963).
 
-    Where it still grows with the length, even long batches are alike, and it would grow further.
+    If the estimate grows with the batch length, even long batches are correlated, so it is extrapolated.
     """
     found = {number: _of_batch_means(apart, number) for number in (2, 3, 4, 5, 6, 8, 10)}
     long, short = found[2] + found[3], found[8] + found[10]
@@ -150,13 +156,13 @@ def _of_batch_means(apart: Matrix, batches: int) -> float:
     length = apart.shape[0] // batches
     last = apart[apart.shape[0] - length * batches :]
     variances = last.reshape(batches, length, -1).mean(axis=1).var(axis=0, ddof=1)
-    # Of chi-squared variables the median lies below the mean (Wilson and Hilferty, PNAS 17, 1931).
+    # The median of chi-squared variables is below their mean (Wilson and Hilferty, PNAS 17, 1931).
     median_of_mean = (1 - 2 / (9 * (batches - 1))) ** 3
     return float(length * np.median(variances) / median_of_mean)
 
 
 def _whole_nodes(named: set[int], nodes: Sequence[int]) -> dict[int, list[int]]:
-    """Return the ranks of those nodes that have several ranks and all of them slow."""
+    """Return the ranks of nodes with several ranks, all of which are slow."""
     ranks_of: dict[int, list[int]] = {}
     for rank, node in enumerate(nodes):
         ranks_of.setdefault(node, []).append(rank)
@@ -168,9 +174,10 @@ def _whole_nodes(named: set[int], nodes: Sequence[int]) -> dict[int, list[int]]:
 
 
 def _ratio(above: NDArray[np.float64], variance: float) -> Estimate:
-    """Return the ratio over all steps; `variance` is that of a mean of the other ranks' steps.
+    """Return the ratio over all steps; `n` counts batches.
 
-    Its own may be larger, as where a rank becomes slow half way; `n` counts the batches that tell it.
+    The variance is the larger of the other ranks' `variance` of a mean and its own, which is large if a
+    rank becomes slow half way.
     """
     batches = np.array_split(above, _BATCHES)
     own = float(np.var([batch.mean() for batch in batches], ddof=1)) / _BATCHES
@@ -180,7 +187,7 @@ def _ratio(above: NDArray[np.float64], variance: float) -> Estimate:
 
 
 MOST_VALUES = 1_000_000
-"""Steps times ranks that are looked at in a run; of longer runs, steps at equal distances."""
+"""Maximum number of steps times ranks examined per run; longer runs are sampled at equal distances."""
 
 _RUNS = """
 SELECT experiment, run_id, ranks, ranks_per_node, first, max(last - first) + 1 AS steps
@@ -203,11 +210,7 @@ Whole = NDArray[np.integer[Any]]
 def slow_ranks(
     tables: duckdb.DuckDBPyConnection, rank_sums: duckdb.DuckDBPyRelation
 ) -> dict[tuple[str, str], list[Straggler]]:
-    """Return the stragglers of each completed run that has any, by experiment and run_id.
-
-    Args:
-        rank_sums: what each rank did in its steady state, see `SteadyStates`.
-    """
+    """Return the stragglers of each completed run that has any; for `rank_sums` see `SteadyStates`."""
     found = {}
     for batch in _batches(rows_of(asked_of(rank_sums, _RUNS))):
         for run, named in zip(batch, _of_batch(tables, batch), strict=True):
@@ -217,7 +220,7 @@ def slow_ranks(
 
 
 def _batches(runs: Sequence[Run]) -> Iterator[list[Run]]:
-    """Yield runs that are small enough to be read together; a query for each would take long."""
+    """Group runs for common queries, with up to MOST_VALUES values each."""
     batch: list[Run] = []
     values = 0
     for run in runs:
@@ -254,7 +257,7 @@ def _of_batch(tables: duckdb.DuckDBPyConnection, batch: Sequence[Run]) -> list[l
 
 
 def _of_all_ranks(place: Whole, step: Whole, ranks: Whole) -> NDArray[np.bool_]:
-    """Return which rows, sorted by place and step, are of a step of all ranks; `ranks` is by place."""
+    """Mark the rows of steps that all ranks recorded; rows are sorted by place and step."""
     first = np.flatnonzero(np.diff(place, prepend=-1) | np.diff(step, prepend=-1))
     counts = np.diff(first, append=place.size)
     return np.repeat(counts == ranks[place[first]], counts)

@@ -1,7 +1,7 @@
-"""The tables of a study: runs by their setups, and what is found in their steps, kept beside the tables.
+"""Open the tables of a study, with runs grouped by setup and cached findings from their steps.
 
-To look at all steps of a large study takes longer than the rest of its report, and what is found of a run
-stays the same as long as its files do.
+Reading all steps of a large study takes longer than the rest of its report. Findings of a run are valid
+until its files change, so they are cached beside the tables.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ from argosy.results.tables import (
 from argosy_common.files import replacing
 
 FINDINGS_VERSION = 7
-"""Of the rules by which steps are looked at: what others found is looked for again."""
+"""Version of the rules for findings; findings of other versions are recomputed."""
 
 FILE_NAME = "step_findings.parquet"
 
@@ -66,6 +66,10 @@ CREATE TEMP TABLE straggler (
     mean DOUBLE, low DOUBLE, high DOUBLE, share DOUBLE
 )
 """
+_OF_WARM_UP = (
+    *("warm_up_steps", "is_stationary", "reason", "excess"),
+    *("left_out", "slower_from", "slower"),
+)
 _FINDINGS = f"""
 WITH of_ranks AS (
     SELECT experiment, run_id,
@@ -76,8 +80,7 @@ WITH of_ranks AS (
         list(struct_pack(rank, node, n, mean, low, high, share) ORDER BY place) AS stragglers
     FROM straggler GROUP BY ALL
 )
-SELECT experiment, run_id, {_MADE_FROM} AS made_from, warm_up_steps, is_stationary, reason, excess,
-    left_out, slower_from, slower, steady_ranks, stragglers
+SELECT experiment, run_id, {_MADE_FROM} AS made_from, {", ".join(_OF_WARM_UP)}, steady_ranks, stragglers
 FROM runs LEFT JOIN warm_up USING (experiment, run_id)
 LEFT JOIN of_ranks USING (experiment, run_id) LEFT JOIN of_stragglers USING (experiment, run_id)
 ORDER BY experiment, run_id
@@ -86,10 +89,7 @@ ORDER BY experiment, run_id
 
 @dataclass(frozen=True)
 class StepFindings:
-    """By experiment and run_id: warm-ups of runs that recorded steps, stragglers of those that have any.
-
-    `rank_sums` is what each rank did in its steady state, see `SteadyStates`.
-    """
+    """Warm-ups of runs with recorded steps, and stragglers, by run; `rank_sums` as in `SteadyStates`."""
 
     warm_ups: Mapping[Run, WarmUp]
     stragglers: Mapping[Run, Sequence[Straggler]]
@@ -97,10 +97,7 @@ class StepFindings:
 
 
 def step_findings(tables: duckdb.DuckDBPyConnection, tables_dir: Path) -> StepFindings:
-    """Return what is found in the steps of all runs.
-
-    Those are looked at of which `tables_dir` keeps nothing; what is found there is kept, where it can be.
-    """
+    """Return the findings of all runs; those without cached findings are examined and cached."""
     path = tables_dir / FILE_NAME
     before = _kept(tables, path)
     kept = rows_of(asked_of(before, _OF_RUNS)) if before else []
@@ -114,7 +111,7 @@ def step_findings(tables: duckdb.DuckDBPyConnection, tables_dir: Path) -> StepFi
         _together(tables, new.rank_sums, before) if before else new.rank_sums,
     )
     if asked:
-        # Somebody else's tables may be read only; then they are looked at again next time.
+        # Tables may be read-only; then the next report examines these runs again.
         with suppress(OSError, duckdb.Error):
             _keep(tables, found, path)
     return found
@@ -125,7 +122,7 @@ def _together(
     new: duckdb.DuckDBPyRelation,
     kept: duckdb.DuckDBPyRelation,
 ) -> duckdb.DuckDBPyRelation:
-    """Return the sums of new and of kept runs."""
+    """Join the sums of new and cached runs."""
     both = new.union(asked_of(kept, _OF_RANKS))
     both.order("experiment, run_id, rank").create("rank_sums_of_all")
     return tables.table("rank_sums_of_all")
@@ -154,7 +151,7 @@ def _kept(tables: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckDBPyRelat
     try:
         tables.execute(_TAKE, {"path": literal(path)})
     except (OSError, duckdb.Error):
-        # All can be found again.
+        # A damaged cache is recomputed.
         return None
     return tables.table("kept")
 
@@ -164,15 +161,7 @@ def _run(row: Row) -> Run:
 
 
 def _warm_up(row: Row) -> WarmUp:
-    return WarmUp(
-        row["warm_up_steps"],
-        row["is_stationary"],
-        row["reason"],
-        row["excess"],
-        row["left_out"],
-        row["slower_from"],
-        row["slower"],
-    )
+    return WarmUp(*(row[name] for name in _OF_WARM_UP))
 
 
 def _stragglers(row: Row) -> list[Straggler]:
@@ -187,7 +176,7 @@ def _stragglers(row: Row) -> list[Straggler]:
     ]
 
 
-# Tables of which analyses pool rows by the experiment's name.
+# Tables whose rows analyses pool by experiment.
 _POOLED = ("steps", "metrics", "printed", "collectives", "layers", "timeline", "telemetry", "gpus")
 
 _RUNS = """
@@ -204,10 +193,10 @@ FROM {source} AS found LEFT JOIN name_of_run USING (experiment, run_id)
 
 @dataclass(frozen=True)
 class StudyTables:
-    """What `open_study` gives: a connection in which an experiment is a setup's name (see `NamedSetup`).
+    """An open study, in which `experiment` is the name of a setup (`NamedSetup`).
 
-    Queries find the tables of `results.tables.COLUMNS`, with a column `asked_experiment` in `runs`, and the
-    table `steady_rank`: what each rank did in its run's steady state (`SteadyStates.rank_sums`).
+    The connection has the tables of `results.tables.COLUMNS`, with a column `asked_experiment` in `runs`,
+    and the table `steady_rank` (`SteadyStates.rank_sums`).
     """
 
     database: duckdb.DuckDBPyConnection
@@ -218,13 +207,17 @@ class StudyTables:
     def fetch(
         self, query: str, parameters: Mapping[str, Any] | None = None
     ) -> list[dict[str, Any]]:
-        """Return all rows of a query, as `results.tables.rows_of`."""
+        """Return all rows of a query as dictionaries."""
         return fetch(self.database, query, parameters)
 
 
 @contextmanager
 def open_study(tables_dir: Path) -> Iterator[StudyTables]:
-    """Give the tables of a study. Raises ResultsError for tables that are missing or of another version."""
+    """Open the tables of a study.
+
+    Raises:
+        ResultsError: A table is missing or has another version.
+    """
     with open_tables(tables_dir) as database:
         found = step_findings(database, tables_dir)
         setups = name_setups(database)

@@ -1,10 +1,10 @@
-"""How many first steps of a run are warm-up, found from the steps themselves.
+"""Detect the warm-up at the start of a run from its step times.
 
-What lies before a change to faster steps is cut off and the rest looked at again (binary segmentation,
-Scott and Knott, Biometrics 30, 1974), so that a compilation in the first step does not hide a slow start
-after it. A cut counts only where the run began slow, and what remains must not become faster. Where it
-does, the run approaches its steady state slowly: then the level that it approaches is fitted, and taken
-only where the fit agrees with the steps. A run of which neither can be said is left out.
+Steps before a change to faster steps are cut off, and the rest is examined again (binary segmentation,
+Scott and Knott, Biometrics 30, 1974), so compilation in the first step does not hide a slow start after it.
+A cut counts only if the steps before it are slow and the rest does not speed up. If the rest speeds up, the
+run approaches its steady state slowly: its limit is fitted, and used if the fit agrees with the steps.
+Otherwise the run is excluded.
 """
 
 from collections.abc import Sequence
@@ -24,26 +24,25 @@ from argosy.report.statistics.step_series import (
 )
 
 FEWEST_STEPS = 10
-"""Fewer steps tell nothing, and FIXED_STEPS (of very short runs, half of the steps) are left out."""
+"""With fewer steps nothing is detected: FIXED_STEPS are excluded, or half of a very short run."""
 FIXED_STEPS = 5
 
 LATEST_CUT = 0.8
-"""Of the run; a steady state that begins later is too short to be seen as one."""
+"""Latest start of a steady state, as a share of the run; later ones are too short to confirm."""
 CLEAR_TREND = 2.33
-"""In standard errors, one chance in a hundred: a level is one, unless it clearly becomes faster."""
+"""Trend to faster steps, in standard errors, above which steps are not steady (p = 0.01)."""
 SLIGHT_TREND = 1.64
-"""What remains after a slow start may have that much; more could be its end."""
+"""Tolerated trend, in standard errors, after a short slow start; more may be the end of the start."""
 SHORT_START = 0.1
-"""Of the run: a slow start that takes no longer is left out twice over, so that its end is, too.
+"""Share of the run up to which a slow start is short; twice its length is excluded, to cover its end.
 
-With a fifth instead, a power law that is hard to see in its noise would be taken for one: the run's mean
-would be 5 % off."""
+With 0.2, a power law hidden in noise would count as a short start, and the mean would be 5 % off."""
 FIRST_STEPS = 4
-"""So many may be slow in a short run as well, while memory is allocated and caches fill."""
+"""A slow start of up to this many steps is short in any run: memory is allocated, caches fill."""
 DECAYS_WITHIN = 3
-"""Time constants that a run has to be longer than, to take the level that it approaches."""
+"""A run must be longer than this many time constants for its fitted limit to be used."""
 STEADY_AFTER = 5
-"""Time constants after which less than one per cent of a decay is left."""
+"""Time constants after which less than one per cent of an exponential decay remains."""
 
 _FEWEST_OF_LEVEL = 6
 _SHORTEST_REST = 5
@@ -55,12 +54,14 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class WarmUp:
-    """How many first `steps` to leave out, and why.
+    """The first `steps` to exclude, and why.
 
-    `stationary` is False when the run is too short to tell, or never became steady: then `left_out` is
-    True, and the run has no throughput. `excess` is how many times as long the steps that are kept took as
-    the steady state which they approach, 1 where they are steady. From `slower_from` on, counted from the
-    run's begin, its steps take `slower` times as long as those that count before; mostly none do.
+    Args:
+        stationary: False if the run is too short to judge, or never became steady.
+        excess: Mean of the counted steps relative to the steady state that they approach; 1 if steady.
+        left_out: Whether the run never became steady, so that it has no throughput.
+        slower_from: Step, from the start of the run, after which counted steps take `slower` times as long
+            as before; None if the run does not slow down.
     """
 
     steps: int
@@ -73,20 +74,22 @@ class WarmUp:
 
     @property
     def is_steady(self) -> bool:
-        """Whether its steps that count are of one level."""
+        """Whether all counted steps have one level."""
         return self.stationary and self.slower_from is None
 
 
 def warm_up(step_s: Sequence[float] | Vector, of: str = "step") -> WarmUp:
-    """Return the warm-up of a run from the seconds of its steps in order, of shape (steps,).
+    """Detect the warm-up of a run.
 
-    What is not a step's time but of another, such as a sample's by each `print`, is called so.
+    Warm-up is slow, so a run that slows down has none; the slowdown is returned too. A first step that
+    clearly takes longest is always warm-up, since kernels are compiled and chosen in it.
 
-    Warm-up is slow: a run that becomes slower has none, and what it becomes is said. A first step that
-    clearly takes longer than any other is always warm-up: kernels are compiled and chosen in it.
+    Args:
+        step_s: Seconds of the steps in order, shape (steps,).
+        of: The noun for messages, `step` or `print`.
 
     Raises:
-        ValueError: a step took no time.
+        ValueError: A time is not positive.
     """
     seconds = np.asarray(step_s, dtype=np.float64)
     if seconds.size and not seconds.min() > 0:
@@ -99,16 +102,16 @@ def warm_up(step_s: Sequence[float] | Vector, of: str = "step") -> WarmUp:
 
 
 def of_pieces(step_s: Vector, begins: Sequence[int]) -> list[WarmUp]:
-    """Return the warm-up of each piece of a continued run: every job that continues it starts cold.
+    """Return the warm-up of each piece of a continued run, since each job starts cold.
 
     Args:
-        begins: the places at which its pieces begin, but for the first.
+        begins: Indices at which pieces begin, except the first.
     """
     return [warm_up(piece) for piece in np.split(step_s, begins)]
 
 
 def joined(pieces: Sequence[WarmUp], begins: Sequence[int]) -> WarmUp:
-    """Return what is said of a whole run of so many pieces; those that never became steady are left out."""
+    """Merge the warm-ups of a run's pieces; pieces that never became steady are excluded."""
     if len(pieces) == 1:
         return pieces[0]
     kept = [one for one in pieces if not one.left_out]
@@ -130,7 +133,7 @@ def joined(pieces: Sequence[WarmUp], begins: Sequence[int]) -> WarmUp:
 
 
 def _slow_start(seconds: Vector, of: str) -> WarmUp:
-    """Return the warm-up of positive seconds of steps."""
+    """Return the warm-up, without a later slowdown."""
     if seconds.size < FEWEST_STEPS:
         steps = min(FIXED_STEPS, seconds.size // 2)
         return WarmUp(
@@ -149,7 +152,7 @@ def _slow_start(seconds: Vector, of: str) -> WarmUp:
 
 
 def _cuts(logs: Vector) -> list[int]:
-    """Return the ends of slow parts, each from the run's begin or the one before; the rest follows."""
+    """Return the ends of consecutive slow parts from the start of the run."""
     cuts = [1] if _first_is_slow(logs) else []
     while True:
         begin = cuts[-1] if cuts else 0
@@ -162,35 +165,35 @@ def _cuts(logs: Vector) -> list[int]:
 
 
 def _first_is_slow(logs: Vector) -> bool:
-    # That the first of n steps is the slowest has a chance of 1/n in a steady run, whatever the noise.
+    # In a steady run, the first of n steps is the slowest with probability 1/n, for any noise.
     others = logs[1:]
     return bool(logs[0] > others.max() + max(2 * _spread(others), _LEAST_JUMP))
 
 
 def _spread(values: Vector) -> float:
-    """Return the standard deviation, of normal values with outliers."""
+    """Estimate the standard deviation robustly, by the median absolute deviation."""
     return 1.4826 * middle(np.sort(np.abs(values - middle(np.sort(values)))))
 
 
 def _began_slow(part: Vector, rest: Vector) -> bool:
-    """Return whether two thirds of what may be cut off are slower than the rest: a burst is not."""
+    """Check that the first two thirds of a part are slower than the rest, unlike a burst."""
     if part.size < _FEWEST_OF_LEVEL:
         return True
     third = part.size // 3
-    # Of a median, whose variance is pi / 2 times a mean's.
+    # The variance of a median is pi / 2 times that of a mean.
     error = 1.2533 * _spread(rest) * sqrt(1 / third + 1 / rest.size)
     firsts = part[:third], part[third : 2 * third]
     return min(middle(np.sort(one)) for one in firsts) > middle(np.sort(rest)) + 2 * error
 
 
 def _steady_from(logs: Vector, cuts: list[int]) -> int | None:
-    """After how many steps the run is on one level; None where it is not seen to be."""
+    """Return the number of steps before the steady state; None if none is confirmed."""
     last = cuts[-1]
     if last > LATEST_CUT * logs.size or logs.size - last < _SHORTEST_REST:
         return None
     rest = _trend(logs[last:])
     if _began_on_one_level(logs, cuts):
-        # In short series the variance itself is uncertain, and too small where steps are alike.
+        # The variance of short series is uncertain, and too small if steps are correlated.
         return last if rest < CLEAR_TREND * (1 + _UNCERTAIN / (logs.size - last)) else None
     if last > max(SHORT_START * logs.size, FIRST_STEPS):
         return None
@@ -198,13 +201,13 @@ def _steady_from(logs: Vector, cuts: list[int]) -> int | None:
 
 
 def _began_on_one_level(logs: Vector, cuts: list[int]) -> bool:
-    """Return whether the run was slow, with its first step or without, and then at once was not."""
+    """Check that the run has a single slow part, besides its first step, with an abrupt end."""
     parts = np.split(logs[: cuts[-1]], cuts[:-1])
     return len(parts) - (cuts[0] == 1) <= 1 and _trend(parts[-1]) < CLEAR_TREND
 
 
 def _trend(logs: Vector) -> float:
-    """Return how many standard errors the first third is above the last half; 0 for a few steps."""
+    """Return the excess of the first third over the last half, in standard errors; 0 for few steps."""
     if logs.size < _FEWEST_OF_LEVEL:
         return 0.0
     first, last = logs[: logs.size // 3], logs[logs.size // 2 :]
@@ -223,7 +226,7 @@ def _cut_off(seconds: Vector, slow: int, steps: int, of: str) -> WarmUp:
 
 
 def _approached(seconds: Vector, compiled: int, of: str) -> WarmUp:
-    """Return what is said of a run that became faster slowly; its first `compiled` steps do not count."""
+    """Return the warm-up of a run that speeds up gradually; the first `compiled` steps are ignored."""
     decay = fit_decay(seconds[compiled:])
     if decay is None:
         return _refused(seconds.size, 3 * seconds.size, of)

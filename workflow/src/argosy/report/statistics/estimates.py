@@ -1,11 +1,11 @@
 """Means and ratios of independent jobs, with confidence intervals.
 
-What can only be positive and scatters in proportion, a throughput or a time, has a geometric mean; what is
-paid, hours, joules, money, has an arithmetic one, since bills add up.
+Throughputs and times are positive and scatter in proportion, so their mean is geometric. Hours, joules and
+money add up, so their mean is arithmetic.
 
-The unit of observation is a job (one run): steps within a job are not independent of each other,
-so an interval from them would be too narrow (Hoefler and Belli, "Scientific Benchmarking of
-Parallel Computing Systems", SC15, rules 4 to 6).
+The unit of observation is a job (one run). Steps within a job are not independent, so intervals from steps
+would be too narrow (Hoefler and Belli, "Scientific Benchmarking of Parallel Computing Systems", SC15,
+rules 4 to 6).
 """
 
 import math
@@ -20,20 +20,19 @@ from scipy.special import stdtrit
 CONFIDENCE = 0.95
 FEWEST_TO_FLAG = 4
 FAR_OFF = 3.5
-# Runs that repeat within a per mille would else have neighbours flagged for nothing.
+# Relative spread below which no value is flagged.
 _LEAST_SPREAD = 1e-3
-# Values that agree to nine digits were rounded, and do not show how far others would be off.
+# Values that agree to nine digits were rounded and show no scatter.
 _ALL_ALIKE = 1e-9
-# Of a logarithm: beyond a factor of e^50 nothing is known.
+# Largest half width of an interval on the logarithm; e^50 is as good as unbounded.
 _FARTHEST = 50.0
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean or a ratio of means over `n` jobs, and its interval of confidence.
+    """A mean or a ratio of means over `n` jobs, with a confidence interval.
 
-    `low` and `high` are None where there is no interval: one job tells nothing of the spread, nor do jobs
-    that agree to the last digit.
+    `low` and `high` are None without an interval: for one job, or jobs that agree to the last digit.
     """
 
     n: int
@@ -45,19 +44,23 @@ class Estimate:
 def mean_estimate(values: Sequence[float]) -> Estimate:
     """Return the mean of independent jobs with Student's t interval, exact for normal values.
 
-    Raises ValueError for no values. One value gives no interval, and neither do values that are all alike.
+    Equal values, or a single one, give no interval.
+
+    Raises:
+        ValueError: There are no values.
     """
     sample = _sample(values)
     return _student(sample, float(np.abs(sample).max()))
 
 
 def geometric_mean_estimate(values: Sequence[float]) -> Estimate:
-    """Return the geometric mean of positive values, such as rates, with Student's t interval of logarithms.
+    """Return the geometric mean of positive values, with Student's t interval on the logarithm.
 
-    Repeated jobs scatter in proportion to what they measure (Hoefler and Belli, SC15, rule 4 for rates), so
-    the interval is never negative, and means, ratios, factors and laws tell of one number.
+    Repeated jobs scatter in proportion to their values (Hoefler and Belli, SC15, rule 4 for rates), so the
+    interval stays positive, and means, ratios, factors and laws are consistent.
 
-    Raises ValueError for no values, or for one that is not positive. No interval as for `mean_estimate`.
+    Raises:
+        ValueError: There are no values, or one is not positive.
     """
     sample = _sample(values)
     if sample.min() <= 0:
@@ -68,12 +71,13 @@ def geometric_mean_estimate(values: Sequence[float]) -> Estimate:
 
 
 def total_estimate(values: Sequence[float]) -> Estimate:
-    """Return the arithmetic mean of what adds up, such as joules of jobs, with a positive interval.
+    """Return the arithmetic mean of additive quantities, such as joules, with a positive interval.
 
-    It is Student's t interval on the logarithm of the mean (the delta method). Where nothing was used, or
-    all jobs used the same, there is no interval.
+    It is Student's t interval on the logarithm of the mean (delta method). A mean of 0, or equal values,
+    give no interval.
 
-    Raises ValueError for no values, or for a negative one.
+    Raises:
+        ValueError: There are no values, or one is negative.
     """
     sample = _sample(values)
     if sample.min() < 0:
@@ -87,9 +91,9 @@ def total_estimate(values: Sequence[float]) -> Estimate:
 
 
 def together(estimate: Estimate, comparisons: int) -> Estimate:
-    """Return the interval of a ratio that holds together with those of so many comparisons (Bonferroni).
+    """Widen the interval of a ratio for this number of simultaneous comparisons (Bonferroni).
 
-    It is as much wider on the logarithm as Student's t is with a degree of freedom less than jobs.
+    On the logarithm, it grows by the ratio of Student's t quantiles with n - 1 degrees of freedom.
     """
     if estimate.low is None or estimate.high is None or estimate.n < 2:
         return estimate
@@ -105,12 +109,13 @@ def together(estimate: Estimate, comparisons: int) -> Estimate:
 
 
 def proportion_estimate(values: Sequence[float]) -> Estimate:
-    """Return the mean of shares from 0 to 1, one of each job, with an interval that ends within 0 and 1.
+    """Return the mean of one share from 0 to 1 per job, with an interval within 0 and 1.
 
-    It is Student's t interval on the log odds, around the log odds of the mean (the delta method). Where
-    the mean is 0 or 1, or all are alike, there is no interval.
+    It is Student's t interval on the log odds of the mean (delta method). A mean of 0 or 1, or equal
+    values, give no interval.
 
-    Raises ValueError for no values, or for one that is no share.
+    Raises:
+        ValueError: There are no values, or one is outside 0 to 1.
     """
     sample = _sample(values)
     if sample.min() < 0 or sample.max() > 1:
@@ -128,13 +133,13 @@ def proportion_estimate(values: Sequence[float]) -> Estimate:
 
 
 def ratio_estimate(numerator: Sequence[float], denominator: Sequence[float]) -> Estimate:
-    """Return the ratio of two independent sets' geometric means; `n` is that of the numerator.
+    """Return the ratio of two independent sets' geometric means; `n` counts the numerator.
 
-    The interval is Welch's on the logarithm (see `log_difference_estimate`): it is positive and swaps its
-    ends when the ratio is inverted.
+    The interval is Welch's on the logarithm (`log_difference_estimate`): positive, and consistent with the
+    inverse ratio. A set of one value, or two sets of equal values, give no interval.
 
-    Raises ValueError for no values, or for one that is not positive. No interval when either set has one
-    value only, or the values of each are all alike.
+    Raises:
+        ValueError: A set has no values, or one that is not positive.
     """
     above, below = _sample(numerator), _sample(denominator)
     if min(above.min(), below.min()) <= 0:
@@ -147,14 +152,15 @@ def share_estimate(
     less: Sequence[float],
     whole: Sequence[float],
 ) -> Estimate:
-    """(mean of `more` - mean of `less`) / mean of `whole`, of independent sets of jobs.
+    """Return (mean of `more` - mean of `less`) / mean of `whole`, for independent sets of jobs.
 
-    `whole` may be `more` itself, the same object. The interval is symmetric: the delta method for the
-    variance, Student's t with the degrees of freedom of Welch and Satterthwaite (Welch, Biometrika 34,
-    1947). It may reach below 0: what is nothing cannot be told from a little.
+    `whole` may be the same object as `more`; `n` counts `whole`. The interval is symmetric: the delta
+    method for the variance, and Student's t with the degrees of freedom of Welch and Satterthwaite (Welch,
+    Biometrika 34, 1947). It may include negative shares. A set of one value, or sets of equal values, give
+    no interval.
 
-    Raises ValueError for no values, or where the mean of `whole` is not positive. No interval when a
-    set has one value only, or those of each are all alike; `n` is that of `whole`.
+    Raises:
+        ValueError: A set has no values, or the mean of `whole` is not positive.
     """
     upper, lower, total = (_sample(values) for values in (more, less, whole))
     mean = float(total.mean())
@@ -175,14 +181,14 @@ def share_estimate(
 
 
 def paired_ratio_estimate(numerator: Sequence[float], denominator: Sequence[float]) -> Estimate:
-    """Return the ratio of two quantities that were measured in pairs, for instance in turns on one node.
+    """Return the ratio of two quantities that were measured in pairs, such as in turns on one node.
 
-    It is the geometric mean of the pairs' ratios, with Student's t interval on the logarithm (the
-    paired t test, Student, Biometrika 6, 1908). What both of a pair have in common, such as a slow
-    node, cancels out; pairs that have nothing in common are better off with `ratio_estimate`.
+    It is the geometric mean of the pairs' ratios, with Student's t interval on the logarithm (paired t
+    test, Student, Biometrika 6, 1908). Common effects of a pair, such as a slow node, cancel; without such
+    effects `ratio_estimate` is more precise. One pair gives no interval.
 
-    Raises ValueError for no values, for sets of different sizes, or for a value that is not
-    positive. One pair gives no interval.
+    Raises:
+        ValueError: There are no values, the sizes differ, or a value is not positive.
     """
     above, below = _sample(numerator), _sample(denominator)
     if above.size != below.size:
@@ -193,10 +199,13 @@ def paired_ratio_estimate(numerator: Sequence[float], denominator: Sequence[floa
 
 
 def log_difference_estimate(logs: NDArray[np.float64]) -> Estimate:
-    """Return the geometric mean of ratios a_i / b_j of two independent sets, of log(a_i) - log(b_j).
+    """Return the geometric mean of all ratios a_i / b_j of two independent sets of jobs.
 
-    `logs` has the shape (jobs of a, jobs of b). The interval is Welch's on the logarithm (Biometrika
-    34, 1947). There is none when either set is a single job, or the jobs of each are all alike.
+    The interval is Welch's on the logarithm (Biometrika 34, 1947). A set of one job, or equal jobs, give no
+    interval.
+
+    Args:
+        logs: log(a_i) - log(b_j), of shape (jobs of a, jobs of b).
     """
     n, m = logs.shape
     mean = float(logs.mean())
@@ -209,14 +218,14 @@ def log_difference_estimate(logs: NDArray[np.float64]) -> Estimate:
 
 
 def outliers(values: Sequence[float]) -> tuple[bool, ...]:
-    """Return which repeats of a point are so far off that somebody should look at them.
+    """Flag outliers among the repeats of a point; flagged runs remain in all means.
 
-    The modified z-score of the logarithm, 0.6745 (x - median) / MAD, is beyond 3.5 (Iglewicz and
-    Hoaglin, "How to Detect and Handle Outliers", 1993, p. 11). MAD counts as one per mille at
-    least, so what differs by half a per cent is never flagged. It is a flag only: a flagged run
-    remains in every mean. Fewer than FEWEST_TO_FLAG values flag none.
+    A flag means a modified z-score of the logarithm, 0.6745 (x - median) / MAD, beyond 3.5 (Iglewicz and
+    Hoaglin, "How to Detect and Handle Outliers", 1993, p. 11). MAD is at least one per mille, so
+    differences below half a per cent are never flagged. Fewer than FEWEST_TO_FLAG values are never flagged.
 
-    Raises ValueError for a value that is not positive.
+    Raises:
+        ValueError: A value is not positive.
     """
     if len(values) < FEWEST_TO_FLAG:
         return (False,) * len(values)
@@ -229,7 +238,7 @@ def outliers(values: Sequence[float]) -> tuple[bool, ...]:
 
 
 def scaled(estimate: Estimate, factor: float) -> Estimate:
-    """`estimate` times a constant that is known exactly."""
+    """Multiply an estimate and its interval by an exact constant."""
     low, high = estimate.low, estimate.high
     return Estimate(
         estimate.n,
@@ -240,7 +249,7 @@ def scaled(estimate: Estimate, factor: float) -> Estimate:
 
 
 def less_one(ratio: Estimate) -> Estimate:
-    """Return by how much a ratio is above 1, as a share, with its interval."""
+    """Subtract 1 from a ratio and its interval."""
     low, high = (None if end is None else end - 1 for end in (ratio.low, ratio.high))
     return Estimate(ratio.n, ratio.mean - 1, low, high)
 
@@ -257,7 +266,7 @@ def _sample(values: Sequence[float]) -> NDArray[np.float64]:
 
 
 def _student(sample: NDArray[np.float64], scale: float = 1.0) -> Estimate:
-    """Return the mean with Student's t interval; `scale` is what a logarithm's 1 is for the values."""
+    """Return the mean with Student's t interval; the test for equal values is relative to `scale`."""
     mean = float(sample.mean())
     if _has_no_scatter(sample, scale):
         return Estimate(sample.size, mean)
@@ -274,7 +283,7 @@ def _variance_of_mean(sample: NDArray[np.float64]) -> float:
 
 
 def _welch_freedom(variances: Sequence[float], parts: Sequence[NDArray[Any]]) -> float:
-    """Degrees of freedom of a sum of variances of means, between the smallest n-1 and all together."""
+    """Return the degrees of freedom of Welch and Satterthwaite for a sum of variances of means."""
     sizes = [part.size for part in parts]
     shares = sum(variance**2 / (size - 1) for variance, size in zip(variances, sizes, strict=True))
     return sum(variances) ** 2 / shares

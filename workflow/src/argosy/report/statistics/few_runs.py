@@ -1,4 +1,4 @@
-"""What few runs show, and what they cannot: slow jobs, medians, detectable differences."""
+"""Statistics of few runs: slow jobs, medians, detectable differences."""
 
 import math
 from collections.abc import Sequence
@@ -11,21 +11,25 @@ from scipy.special import bdtr, betaincinv, nctdtr, stdtrit
 from argosy.report.statistics.estimates import CONFIDENCE, Estimate
 
 FEWEST_RUNS = 5
-"""Of four, chance makes two groups in 7 of 100 studies that scatter by 5 %."""
+"""Fewest runs to search for groups; of 4 runs with 5 % scatter, 7 in 100 studies show two by chance."""
 LEAST_GAP = 1.1
-"""Groups lie apart by this ratio at least,"""
+"""Smallest ratio between the groups."""
 TIMES_SCATTER = 4.0
-"""and by this many standard deviations within the groups."""
+"""Smallest gap between the groups, in standard deviations within them."""
 FEWEST_FOR_A_MEDIAN = 6
-"""Between the smallest and the largest of five lies the median in 94 of 100 studies."""
+"""Fewest runs for a 95 % interval; the range of 5 runs covers the median in only 94 of 100 studies."""
 _TAIL = (1 - CONFIDENCE) / 2
 
 
 @dataclass(frozen=True)
 class SlowJobs:
-    """`slow` of `runs` jobs, by their places, whose throughput is that of the others over `ratio`.
+    """Slow jobs of a size.
 
-    `low` and `high` are the ends of the interval of the share of slow jobs.
+    Args:
+        slow: Indices of the slow jobs.
+        runs: Number of all jobs.
+        ratio: Throughput of the other jobs relative to the slow ones.
+        low: Lower end of the 95 % interval of the share of slow jobs; `high` is the upper end.
     """
 
     slow: tuple[int, ...]
@@ -36,10 +40,9 @@ class SlowJobs:
 
 
 def slow_jobs(rates: Sequence[float]) -> SlowJobs | None:
-    """Return the slow ones among the throughputs of a size's runs, where there are two groups.
+    """Split the throughputs of a size's runs at the largest gap; None unless there are two groups.
 
-    The groups lie on both sides of the largest gap. The interval of their share is that of Clopper and
-    Pearson (Biometrika 26, 1934).
+    The interval of the share of slow jobs is Clopper and Pearson's (Biometrika 26, 1934).
     """
     logs = np.log(np.asarray(rates, dtype=np.float64))
     if logs.size < FEWEST_RUNS:
@@ -58,10 +61,10 @@ def slow_jobs(rates: Sequence[float]) -> SlowJobs | None:
 
 
 def median_estimate(values: Sequence[float]) -> Estimate | None:
-    """Return the median with the interval between two of the values, which holds for any distribution.
+    """Return the median with a distribution-free interval between two order statistics.
 
-    By the binomial distribution of how many lie below the median (Thompson, Annals of Mathematical
-    Statistics 7, 1936): of FEWEST_FOR_A_MEDIAN values the smallest and the largest. None of fewer.
+    The number of values below the median is binomial (Thompson, Annals of Mathematical Statistics 7, 1936).
+    None for fewer than FEWEST_FOR_A_MEDIAN values.
     """
     ordered = sorted(values)
     if len(ordered) < FEWEST_FOR_A_MEDIAN:
@@ -73,7 +76,7 @@ def median_estimate(values: Sequence[float]) -> Estimate | None:
 
 
 def unseen_share(runs: int) -> float:
-    """Return the largest share of slow jobs of which so many runs show none with a chance of 5 %."""
+    """Return the share of slow jobs that this number of runs misses with a probability of 5 %."""
     return float(1 - (1 - CONFIDENCE) ** (1 / runs))
 
 
@@ -84,17 +87,17 @@ def _share(count: int, runs: int) -> tuple[float, float]:
 
 
 POWER = 0.8
-"""The chance to see a difference of this size."""
+"""Probability of detecting a detectable difference."""
 
 _FARTHEST = 50.0
 _LEAST_SCATTER = 1e-9
 
 
 def detectable_ratio(one: Sequence[float], other: Sequence[float]) -> float | None:
-    """Return the least ratio above 1 of two geometric means that a t test of such runs finds with POWER.
+    """Return the smallest ratio above 1 of two geometric means that a t test detects with POWER.
 
-    By the noncentral t with the pooled standard deviation of the logarithms (Cohen, "Statistical Power
-    Analysis", 1988, ch. 2). None where a set has one run, or where runs do not scatter at all.
+    It uses the noncentral t with the pooled standard deviation of the logarithms (Cohen, "Statistical Power
+    Analysis", 1988, ch. 2). None if a set has one run, or if runs do not scatter.
     """
     logs = [np.log(runs) for runs in (one, other)]
     if min(each.size for each in logs) < 2:
@@ -105,7 +108,7 @@ def detectable_ratio(one: Sequence[float], other: Sequence[float]) -> float | No
 
 
 def detectable_pair_ratio(one: Sequence[float], other: Sequence[float]) -> float | None:
-    """Return what `detectable_ratio` does, by the t test of pairs; both sets are in one order."""
+    """Return `detectable_ratio` for the paired t test; both sets have the same order."""
     ratios = np.log(one) - np.log(other)
     if ratios.size < 2:
         return None
@@ -113,14 +116,14 @@ def detectable_pair_ratio(one: Sequence[float], other: Sequence[float]) -> float
 
 
 def _ratio(error: float, freedom: int) -> float | None:
-    """Return the detectable ratio by the standard error of a difference of logarithms."""
+    """Return the detectable ratio for a standard error of a difference of logarithms."""
     if error < _LEAST_SCATTER:
         return None
-    # Imported where it is needed: a report of one point does without, and starts a fifth faster.
+    # A slow import that a report of one point avoids.
     from scipy.optimize import brentq
 
     critical = float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
-    # Three times the critical value is found nearly always, and the distribution is still known there.
+    # Three times the critical value is almost always detected, and SciPy still computes it.
     highest = 3 * critical + 3
     shift = brentq(lambda shift: 1 - nctdtr(freedom, shift, critical) - POWER, 0.0, highest)
     return math.exp(min(float(shift) * error, _FARTHEST))

@@ -1,13 +1,12 @@
-"""Least squares of logarithms, with coefficients that are not negative, and a fit that is robust.
+"""Least squares of logarithms with non-negative coefficients, and a robust fit.
 
-What is measured scatters in proportion to its size, so squares are those of `target - log(columns @ b)`,
-with b >= 0, and each is weighted.
+Measurements scatter in proportion to their size, so the fit minimises weighted squares of
+`target - log(columns @ b)` with b >= 0.
 
-The logarithms of what was measured scatter around those of `columns @ coefficients`. With 4 degrees
-of freedom a few measurements that are far off have little weight, and the likelihoods of different
-columns compare (Lange, Little and Taylor, "Robust statistical modeling using the t distribution",
-JASA 84, 1989). Intervals do not rely on the t: the covariance is that of an M-estimator, which
-holds for any symmetric scatter (Huber, "Robust Statistics", 1981, eq. 7.6.6).
+The robust fit assumes Student's t with 4 degrees of freedom for the residuals: outliers get little weight,
+and likelihoods of different columns are comparable (Lange, Little and Taylor, "Robust statistical modeling
+using the t distribution", JASA 84, 1989). Intervals do not depend on the t: the covariance is that of an
+M-estimator, valid for any symmetric scatter (Huber, "Robust Statistics", 1981, eq. 7.6.6).
 """
 
 from collections.abc import Callable
@@ -20,9 +19,9 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 Weigh = Callable[[Vector, Vector | None], tuple[Vector, float]]
-"""Gives the weights for the next step, and the number by which is seen whether steps still change anything.
+"""Function of the residuals and the last weights (None at first).
 
-It is given the residuals, and the weights of the last step or None before the first.
+It returns the weights of the next step, and a number whose change decides convergence.
 """
 
 _MOST_STEPS = 100
@@ -30,14 +29,14 @@ _MOST_HALVINGS = 20
 
 
 def log_residuals(columns: Matrix, target: Vector, found: Vector) -> Vector:
-    """Return target - log(columns @ found), infinity where the curve is 0."""
+    """Return target - log(columns @ found); infinity where the curve is 0."""
     with np.errstate(divide="ignore"):
         return target - np.log(columns @ found)
 
 
 def first_coefficients(columns: Matrix, target: Vector, weights: Vector) -> Vector:
-    """Return coefficients to begin with, of the least squares relative to what was measured."""
-    # Imported where it is needed: a report of one point does without, and starts a fifth faster.
+    """Return initial coefficients, by least squares of relative deviations."""
+    # A slow import that a report of one point avoids.
     from scipy.optimize import nnls
 
     found: Vector = nnls(columns * (weights / np.exp(target))[:, None], weights)[0]
@@ -50,10 +49,10 @@ def fit_logs(
     """Return the coefficients of the least squares and the last number of `weigh`.
 
     Args:
-        columns: of shape (n, k), none of them negative.
-        target: logarithms, of shape (n,).
-        found: the coefficients to begin with, of shape (k,).
-        tolerance: by how much of itself the number of `weigh` may change in the last step.
+        columns: Non-negative, of shape (n, k).
+        target: Logarithms, of shape (n,).
+        found: Initial coefficients, of shape (k,).
+        tolerance: Relative change of the number of `weigh` at convergence.
     """
     residuals = log_residuals(columns, target, found)
     weights, after = weigh(residuals, None)
@@ -67,9 +66,9 @@ def fit_logs(
 
 
 def _step(columns: Matrix, target: Vector, weights: Vector, found: Vector) -> tuple[Vector, Vector]:
-    """Make a Gauss-Newton step, halved until the squares do not grow; return its end and residuals.
+    """Make a Gauss-Newton step, halved until the squares do not grow; return coefficients and residuals.
 
-    It is a linear least squares problem with b >= 0, which finds the active bounds exactly.
+    Each step is a linear least squares problem with b >= 0, which finds the active bounds exactly.
     """
     from scipy.optimize import nnls
 
@@ -87,34 +86,28 @@ def _step(columns: Matrix, target: Vector, weights: Vector, found: Vector) -> tu
 
 _TAIL = 4.0
 _TOLERANCE = 1e-6
-"""Of the scale, in the last step."""
-# Measurements that agree to nine digits have no scatter to tell.
+"""Relative change of the scale at convergence."""
+# Measurements that agree to nine digits show no scatter.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class RobustFit:
-    """Coefficients, shape (k,), their covariance, shape (k, k), and the scatter of n residuals.
-
-    `residual_sd` is relative: 1.4826 times the median of the residuals' absolute values.
-    """
+    """Coefficients, shape (k,), their covariance, shape (k, k), and the scale of n residuals."""
 
     coefficients: Vector
     covariance: Matrix
-    residual_sd: float
+
     log_likelihood: float
     n: int
     scale: float
 
     def pseudo(self, residuals: Vector) -> Vector:
-        """Return what least squares would need for the same coefficients: far-off residuals are small ones.
+        """Return pseudo-residuals, for which least squares give the same coefficients; outliers are shrunk.
 
-        Near its solution an M-estimator is the linear one of these (Huber, 1981, sec. 7.10).
+        Near its solution an M-estimator is linear in them (Huber, 1981, sec. 7.10).
         """
-        scaled: Vector = residuals / self.scale
-        spread = _TAIL + scaled**2
-        influence = (_TAIL + 1) * scaled / spread
-        curvature = (_TAIL + 1) * (_TAIL - scaled**2) / spread**2
+        influence, curvature = _derivatives(residuals / self.scale)
         return np.asarray(self.scale * influence / curvature.mean(), dtype=np.float64)
 
     @property
@@ -131,8 +124,8 @@ class RobustFit:
 
 
 def robust_fit(columns: Matrix, measured: Vector) -> RobustFit:
-    """Fit `measured`, positive, shape (n,), by `columns`, shape (n, k), of full rank, n > k + 2."""
-    # Imported where it is needed: it takes half a second, and most reports predict nothing.
+    """Fit positive values, shape (n,), by columns of full rank, shape (n, k) with n > k + 2."""
+    # An import of half a second, which reports without a prediction avoid.
     from scipy import stats
 
     units = np.linalg.norm(columns / measured[:, None], axis=0)
@@ -143,7 +136,6 @@ def robust_fit(columns: Matrix, measured: Vector) -> RobustFit:
     return RobustFit(
         coefficients=found / units,
         covariance=covariance / np.outer(units, units),
-        residual_sd=1.4826 * float(np.median(np.abs(residuals))),
         log_likelihood=float(stats.t.logpdf(residuals, _TAIL, scale=scale).sum()),
         n=measured.size,
         scale=scale,
@@ -151,10 +143,7 @@ def robust_fit(columns: Matrix, measured: Vector) -> RobustFit:
 
 
 def _likeliest(columns: Matrix, target: Vector) -> tuple[Vector, float]:
-    """Return the coefficients and the scale of the residuals, by expectation and maximization.
-
-    Both are found together: a step of least squares with the weights, then the next weights.
-    """
+    """Return the coefficients and the scale of the residuals, by expectation maximization."""
 
     def weigh(residuals: Vector, weights: Vector | None) -> tuple[Vector, float]:
         if weights is None:
@@ -168,12 +157,17 @@ def _likeliest(columns: Matrix, target: Vector) -> tuple[Vector, float]:
     return fit_logs(columns, target, begin, weigh, _TOLERANCE)
 
 
+def _derivatives(residuals: Vector) -> tuple[Vector, Vector]:
+    """Return the first two derivatives of minus the log likelihood of t at scaled residuals."""
+    spread = _TAIL + residuals**2
+    influence = (_TAIL + 1) * residuals / spread
+    return influence, (_TAIL + 1) * (_TAIL - residuals**2) / spread**2
+
+
 def _covariance(slopes: Matrix, residuals: Vector) -> Matrix:
     """Return the covariance, in units of the scale squared; `residuals` are in units of the scale."""
     n, unknowns = slopes.shape
-    spread = _TAIL + residuals**2
-    influence = (_TAIL + 1) * residuals / spread
-    curvature = (_TAIL + 1) * (_TAIL - residuals**2) / spread**2
+    influence, curvature = _derivatives(residuals)
     mean = float(curvature.mean())
     correction = 1 + unknowns / n * float(curvature.var()) / mean**2
     variance = float((influence**2).sum()) / (n - unknowns)

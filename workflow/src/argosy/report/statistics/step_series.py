@@ -1,10 +1,9 @@
-"""How a run's step times change: for good to faster or slower ones, or towards a level.
+"""Changes in a run's step times: a lasting change to faster or slower steps, or an approach to a limit.
 
-The rule looks for one change of the mean in the log step time, by the likelihood ratio of normal
-values (Hinkley, Biometrika 57, 1970), beyond a penalty. It is made fit for step times in two ways.
-Single outliers count little: values are clipped, which is the biweight-like loss of Fearnhead and
-Rigaill, "Changepoint Detection in the Presence of Outliers", JASA 114, 2019. Neighbouring steps are
-alike: the ratio is taken to the long-run variance, from means of blocks.
+A change point is a change of the mean log step time, found by the likelihood ratio of normal values
+(Hinkley, Biometrika 57, 1970) with a penalty. Values are clipped against outliers (the biweight-like loss
+of Fearnhead and Rigaill, "Changepoint Detection in the Presence of Outliers", JASA 114, 2019). The ratio
+uses the long-run variance from block means, since neighbouring steps are correlated.
 """
 
 from collections.abc import Callable
@@ -14,10 +13,10 @@ from math import exp, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-# A steady state is as long at least, so that a few last steps that are fast are none.
+# Shortest steady state, so that a few fast last steps do not count.
 _SHORTEST_REST = 5
 LEAST_SPREAD = 1e-3
-"""Of log step times: a change by less than one per mille is no matter."""
+"""Smallest spread of log step times; smaller changes are irrelevant."""
 _LEAST_VARIANCE = 0.5
 
 Vector = NDArray[np.float64]
@@ -39,20 +38,20 @@ def change_to_faster(logs: Vector) -> int:
 
 
 def _penalty(steps: int) -> float:
-    """Return the gain, in long-run variances, that chance exceeds in 5 of 100 steady runs at most.
+    """Return the gain, in long-run variances, that at most 5 of 100 steady runs exceed by chance.
 
-    Found by simulation, the same for normal and heavy-tailed noise, noise with an autocorrelation
-    of 0.5, and periodic slow steps; in short series the variance itself is uncertain.
+    It was found by simulation, for normal, heavy-tailed and autocorrelated (0.5) noise, and periodic slow
+    steps. It grows for short series, whose variance is uncertain.
     """
     return 12 + 180 / steps
 
 
 def _clipped(logs: Vector, penalty: float) -> Vector:
-    """Deviations from the steady level in units of their spread.
+    """Return deviations from the steady level, in units of their spread, clipped against outliers.
 
-    They are clipped where a first step alone is enough to be found, with room for a long-run variance
-    above 1. The spread is that of neighbours, which a change does not enlarge, or that of the second
-    half's slow steps, of which the slowest does not count.
+    The bound is high enough for a single first step to be found, even with a long-run variance above 1. The
+    spread is the larger of two: between neighbours, which a change does not enlarge, and of slow steps in
+    the second half, without the slowest.
     """
     steady = np.sort(logs[logs.size // 2 :])
     level = middle(steady)
@@ -65,21 +64,21 @@ def _clipped(logs: Vector, penalty: float) -> Vector:
 
 
 def middle(ordered: Vector) -> float:
-    """Return the median; NumPy's takes 2 to 10 times as long for the few hundred steps of most runs."""
+    """Return the median of sorted values, 2 to 10 times as fast as NumPy for a few hundred steps."""
     return float(ordered[(ordered.size - 1) // 2] + ordered[ordered.size // 2]) / 2
 
 
 def long_run_variance(rest: Vector) -> float:
-    """Return the variance of a mean times its number of dependent values; half at least."""
+    """Return the long-run variance of correlated values; at least 0.5."""
     longest = max(1.0, min(rest.size / 6, 2 * rest.size**0.5))
     return max(_LEAST_VARIANCE, von_neumann_variance(rest, longest))
 
 
 def von_neumann_variance(values: Vector, longest: float) -> float:
-    """Return the variance of a mean times its number of values by neighbours: changes hardly count.
+    """Estimate the long-run variance from differences of neighbouring block means.
 
-    It is the largest over blocks of 1, 2, 4, … values, up to the `longest`, each from the differences of
-    neighbouring blocks' means (von Neumann, Annals of Mathematical Statistics 12, 1941).
+    Level changes hardly affect it. It is the maximum over blocks of 1, 2, 4, … values, up to `longest` (von
+    Neumann, Annals of Mathematical Statistics 12, 1941).
     """
     found, block = 0.0, 1
     while block <= longest and values.size >= 2 * block:
@@ -92,28 +91,28 @@ def von_neumann_variance(values: Vector, longest: float) -> float:
 
 
 LEAST_SLOWDOWN = 1.05
-"""Less is not worth a remark."""
+"""Smallest ratio that is reported."""
 FEWEST_STEPS = 10
-"""Before the change, and after it: fewer may be an evaluation, or a last checkpoint."""
+"""Fewest steps on each side of a slowdown; fewer may be an evaluation or a last checkpoint."""
 CLEAR = 3.5
-"""In standard errors of the difference of both means, by an autoregression: the change was sought."""
+"""Smallest difference of means, in standard errors; high, since the change point was searched for."""
 _MOST_ALIKE = 0.99
 
 
 @dataclass(frozen=True)
 class Slowdown:
-    """From the step `begin` on, counted from 0, steps take `ratio` times as long as before."""
+    """Steps from index `begin` on take `ratio` times as long as before."""
 
     begin: int
     ratio: float
 
 
 def slowdown(step_s: Vector) -> Slowdown | None:
-    """Return where the seconds of steps, of shape (steps,), become longer for good; None where they do not.
+    """Find a lasting slowdown in the seconds of steps, shape (steps,); None if there is none.
 
-    It is the change to faster steps of the run read backwards. What comes after has to be slow to its end:
-    two thirds of it, so that a burst is none. Steps that are very much alike wander by themselves, so both
-    means lie further apart than those of a first-order autoregression do.
+    It is a change to faster steps in reversed order. The last two thirds after the change must be slow, so
+    bursts do not count. Correlated steps drift by chance, so the difference of means must exceed the error
+    of a first-order autoregression.
     """
     logs = np.log(step_s)
     if logs.size < 2 * FEWEST_STEPS:
@@ -131,16 +130,16 @@ def slowdown(step_s: Vector) -> Slowdown | None:
 
 
 def _error(before: Vector, after: Vector) -> float:
-    """Return the standard error of the difference of two means, of a series whose neighbours are alike.
+    """Return the standard error of the difference of two means in a first-order autoregression.
 
-    The coefficient is corrected for its bias in short series (Kendall, Biometrika 41, 1954).
+    Its coefficient is corrected for the bias in short series (Kendall, Biometrika 41, 1954).
     """
     rest = np.concatenate([before - before.mean(), after - after.mean()])
     variance = float(rest @ rest) / rest.size
     if not variance > 0:
         return 0.0
     alike = float(rest[1:] @ rest[:-1]) / rest.size / variance
-    # Twice a single mean's: each part has its own.
+    # Twice the correction of a single mean, since each part has its own mean.
     alike = min(max((alike * rest.size + 2) / (rest.size - 6), 0.0), _MOST_ALIKE)
     return sqrt(variance * (1 + alike) / (1 - alike) * (1 / before.size + 1 / after.size))
 
@@ -148,11 +147,11 @@ def _error(before: Vector, after: Vector) -> float:
 Edges = NDArray[np.int64]
 
 LEAST_AGREEMENT = 0.01
-"""Of the test of the fit's residuals: below it, the steps do not approach a level in this way."""
+"""Smallest p of the test of residuals; below it, the decay is rejected."""
 CLEARLY_WORSE = 9.0
-"""In units of the residuals' variance; an interval of 95 % for one parameter ends there."""
+"""Excess squares, in units of the residuals' variance, at which another curve is rejected."""
 SAME_LEVEL = 0.01
-"""Levels that differ by less are the same."""
+"""Relative difference below which two limits count as equal."""
 
 _SINGLE_STEPS = 64
 _LONG_BLOCKS = 128
@@ -169,7 +168,7 @@ Shape = Callable[[Edges, float], Vector]
 
 @dataclass(frozen=True)
 class Decay:
-    """Steps take `steady_s` seconds in the end; the excess falls to 1/e in `time_constant` steps."""
+    """An exponential decay to `steady_s` seconds; the excess falls to 1/e in `time_constant` steps."""
 
     steady_s: float
     time_constant: float
@@ -193,7 +192,7 @@ class _Steps:
 
     @classmethod
     def of(cls, step_s: Vector) -> "_Steps":
-        """Early steps count by themselves, late ones in blocks: a million takes milliseconds so."""
+        """Keep early steps single and average late ones in blocks, which makes long runs fast."""
         single = np.arange(min(step_s.size, _SINGLE_STEPS))
         longer = np.geomspace(single.size, step_s.size, _LONG_BLOCKS).round()
         edges = np.unique(np.concatenate([single, longer, [step_s.size]]).astype(np.int64))
@@ -202,10 +201,10 @@ class _Steps:
 
 
 def fit_decay(step_s: Vector) -> Decay | None:
-    """Fit steady + excess * exp(-step / time constant) to the seconds of steps, of shape (steps,).
+    """Fit steady + excess * exp(-step / time constant) to the seconds of steps, shape (steps,).
 
-    None where the steps do not go this way, or where they might as well fall as 1 / (1 + step / constant),
-    to another level: that one is slower to reach than a run may be long.
+    None if the fit is rejected, or if a hyperbola, 1 / (1 + step / constant), fits as well with another
+    limit, which it may reach only after the end of the run.
     """
     steps = _Steps.of(step_s)
     exponential = _best(steps, _exponential)
@@ -244,18 +243,18 @@ def _exponential(edges: Edges, constant: float) -> Vector:
 
 
 def _hyperbolic(edges: Edges, constant: float) -> Vector:
-    # A step's value is that in its middle, which is the integral over it but for a hair.
+    # The value at the middle of a step is almost exactly its integral.
     sums = constant * np.log1p(np.maximum(edges - 0.5, -0.5 * constant) / constant)
     return np.asarray(np.diff(sums) / np.diff(edges))
 
 
 def _fit(steps: _Steps, shape: Vector, constant: float) -> _Fit:
-    """Return the least squares of relative deviations for one time constant."""
+    """Fit by least squares of relative deviations, for one time constant."""
     means, counts = steps.means, steps.counts
     least = means.min() / 4
     fitted = means
     for _ in range(_ROUNDS):
-        # Normal equations of two columns, by hand: this is done hundreds of times in a report.
+        # Explicit normal equations of two columns, for speed: hundreds of fits per report.
         weights = counts / (fitted * fitted)
         ones, mixed, shapes = weights.sum(), weights @ shape, weights @ (shape * shape)
         right, right_shape = weights @ means, weights @ (shape * means)
@@ -270,7 +269,7 @@ def _fit(steps: _Steps, shape: Vector, constant: float) -> _Fit:
 
 
 def _clipped_residuals(residuals: Vector) -> Vector:
-    """Single slow steps, such as those that save a checkpoint, say nothing of the rest."""
+    """Clip single slow steps, such as checkpoints."""
     level = middle(np.sort(residuals))
     spread = middle(np.sort(np.abs(residuals[1:] - residuals[:-1]))) / (0.6745 * 2**0.5)
     bound = _CLIPPED_AT * max(spread, 1e-6)
@@ -282,8 +281,8 @@ def _longest(residuals: Vector) -> float:
 
 
 def _agreement(residuals: Vector) -> float:
-    """Return the chance of blocks' means at least as far apart as these, if the fit is right."""
-    # Imported where it is needed: SciPy takes longer to load than most commands take.
+    """Return the p-value of the scatter of block means, if the fit is correct."""
+    # A slow import, which most commands avoid.
     from scipy.special import chdtrc
 
     blocks = min(_TEST_BLOCKS, residuals.size // _LEAST_OF_BLOCK)

@@ -1,6 +1,6 @@
-"""summary.json: every number of the report, once. HTML, CSV and the terminal all say what stands here.
+"""Types of summary.json, the source of all numbers in HTML, CSV and the terminal.
 
-Units are in the names, ratios have none.
+Names contain units; ratios have none.
 """
 
 import json
@@ -44,9 +44,9 @@ SUMMARY_VERSION = 7
 
 @dataclass(frozen=True)
 class QueueWaits:
-    """Of completed runs whose jobs had a queue; medians, since single waits may be a hundred times longer.
+    """Median queue waits of completed runs; a mean would depend on single waits a hundred times longer.
 
-    A site's load decides them, so they are of these hours and have no interval for others.
+    They depend on the site's load in these hours, so they have no interval.
     """
 
     jobs: int
@@ -55,12 +55,12 @@ class QueueWaits:
     shortest_s: float
     longest_s: float
     to_result_s: float
-    """From the submission to the end of the run."""
+    """Median time from submission to the end of the run."""
 
 
 @dataclass(frozen=True)
 class PointSummary:
-    """One size of an experiment. What was not measured there is None (or has no entry)."""
+    """One size of an experiment; values that were not measured are None or absent."""
 
     nodes: Size
     ranks_per_node: Size
@@ -71,12 +71,12 @@ class PointSummary:
     efficiency: RatioEstimate | None
     step_s: float | None
     steps: float | None
-    """Of a rank, in the mean of its runs, warm-up included."""
+    """Mean number of steps of a rank, warm-up included."""
     samples_per_step: float | None
-    """Of a rank, in the mean."""
+    """Mean samples per step of a rank."""
     phases_s_per_step: dict[str, float]
     factors: dict[str, RatioEstimate]
-    """Of the efficiency, by name; empty at the base and without recorded steps."""
+    """Factors of the efficiency by name; empty at the base and without recorded steps."""
     usage: UsageSummary | None
     costs: CostSummary | None
     test_accuracy: Estimate | None
@@ -84,33 +84,29 @@ class PointSummary:
     weights_identical: bool | None
     weights_compared_runs: int
     between_steps: Estimate | None = None
-    """The share of the steady time that is in no step, as validation and checkpoints are."""
+    """Share of the steady time between steps, for example validation and checkpoints."""
     speed_up_is_paired: bool = False
     """Whether the interval is of pairs of runs, since repeats were blocks in time; else it is Welch's."""
     detectable_ratio: float | None = None
-    """By how many times the speed-up has to differ from another, such as the ideal one, to be seen in four
-    of five studies of so many runs that scatter so."""
+    """Smallest ratio of the speed-up to a reference, such as the ideal, with 80 % power to detect it."""
     median_samples_per_s: Estimate | None = None
-    """With an interval by order statistics; None of fewer than 6 runs."""
+    """Median with an interval by order statistics; None for fewer than 6 runs."""
     flops_utilisation: Estimate | None = None
-    """The share of the nodes' peak that the model's own operations take; None where it is not known."""
+    """Share of the nodes' peak that the model's own operations use; None if unknown."""
     queue: QueueWaits | None = None
-    """How long its jobs waited; None where there was no queue, or it is not known."""
+    """Queue waits; None if unknown, or without a queue."""
     no_interval: str | None = None
     """Why its speed-up has no interval although there are several runs."""
     metrics: dict[str, Estimate] = field(default_factory=dict)
-    """What the program recorded besides, by name: the mean over ranks, over the runs."""
+    """Other recorded metrics by name: mean over ranks, then over runs."""
 
 
 @dataclass(frozen=True)
 class ExperimentSummary:
-    """The points of an experiment, smallest first; `base` is the one that others are held against.
-
-    `states` counts all its runs by state, also those that gave no point.
-    """
+    """An experiment: its points, smallest first, relative to `base`; `states` counts all its runs."""
 
     experiment: str
-    """Its name; with a number where its runs are of several setups, each of which is here by itself."""
+    """Its name, with a number if its runs have several setups; each setup has its own entry."""
     asked_experiment: str
     """Its name in config.yaml."""
     setup: Setup
@@ -120,38 +116,38 @@ class ExperimentSummary:
     points: list[PointSummary]
     laws: list[LawSummary]
     no_law: str | None
-    """Why none of them is the best, as a sentence; None also where there was no choice."""
+    """Why no law is chosen, as a sentence; None if one is chosen or there was no choice."""
     prediction: PredictionSummary | None
     no_prediction: str | None
     """Why there is no prediction."""
     stalls: list[StallSummary]
-    """By size, smallest first; empty where the stalls of the experiment were not studied."""
+    """Stalls by size, smallest first; empty if they were not studied."""
     timelines: list[PointTimeline]
-    """By size, smallest first; empty where Horovod wrote none."""
+    """Timelines by size, smallest first; empty if Horovod wrote none."""
     allreduces: list[AllreduceSummary] = field(default_factory=list)
-    """By size and message, smallest first; empty where no allreduces alone were timed."""
+    """Allreduce benchmarks by size and message, smallest first."""
     container_costs: list[ContainerCostSummary] = field(default_factory=list)
-    """By size, smallest first; empty where the same was not measured without a container."""
+    """Container costs by size, smallest first; empty without the same runs outside a container."""
     sizes: list[SizeRuns] = field(default_factory=list)
     """The runs of each planned size, smallest first."""
     advice: Advice | None = None
-    """How many nodes to ask for; None where fewer than two sizes have a throughput."""
+    """Recommended numbers of nodes; None if fewer than two sizes have a throughput."""
     history: History | None = None
-    """None where no earlier report has other runs of it."""
+    """Comparison with earlier reports; None if none has other runs of the experiment."""
     sweep: Annotated[SweptPoint | None, Field(exclude_if=lambda point: point is None)] = None
-    """Only of a combination of a sweep."""
+    """The combination of a sweep, if the experiment is one."""
     unit: Unit = UNIT
-    """What its throughput counts a second, in the plural, wherever a name here speaks of samples."""
+    """Unit of throughput, per second, in the plural; it replaces "samples" in names of fields."""
 
 
 @dataclass(frozen=True)
 class RunSummary:
-    """One run. Log files are relative to the results folder of the site."""
+    """One run; paths of log files are relative to the site's results folder."""
 
     experiment: str
     run_id: str
     counted_as: str | None
-    """The name of the experiment that it counts to, where that has a number."""
+    """Name of its `ExperimentSummary`, if that has a number."""
     nodes: Size
     ranks_per_node: Size
     repeat: int
@@ -160,15 +156,15 @@ class RunSummary:
     throughput_source: str | None
     left_out: str | None
     is_far_off: bool
-    """Far off the other repeats of its point (`statistics.outliers`); it is included."""
+    """Whether it is an outlier among the repeats of its point (`estimates.outliers`); it is included."""
     warm_up_steps: int | None
-    """Of its steps, or of its printed numbers, that are left out as warm-up."""
+    """Number of steps, or printed numbers, excluded as warm-up."""
     is_steady: bool | None
     """Whether a steady state was reached and kept; None without steps and printed numbers."""
     warm_up: str | None
-    """What was found of the warm-up, in words."""
+    """A phrase on the warm-up."""
     warm_up_excess: float | None
-    """How many times as long its counted steps took as the steady state that they approach; mostly 1."""
+    """Time of counted steps relative to the steady state that they approach; usually 1."""
     stragglers: list[Straggler]
     started_unix_s: float | None
     seconds: float | None
@@ -183,42 +179,42 @@ class RunSummary:
     clock_spread_s: float | None
     log_files: list[str]
     between_steps: float | None = None
-    """The share of its steady time that is in no step; None where it is not known."""
+    """Share of its steady time between steps; None if unknown."""
     is_slow: bool = False
-    """One of the slower of two groups of its size (`statistics.few_runs`); it is included."""
+    """Whether it is in the slower of two groups of its size (`statistics.few_runs`); it is included."""
     queue: str | None = None
-    """Of the site's file."""
+    """Queue, as named in site.yaml."""
     waited_s: float | None = None
-    """In the queue; None where there was none, or it is not known."""
+    """Time in the queue; None if unknown, or without a queue."""
     not_finite: list[NotFinite] = field(default_factory=list)
-    """Metrics that it recorded, and losses that it printed, as NaN or infinite; the first in time first."""
+    """Recorded metrics and printed losses that are NaN or infinite, the earliest first."""
     remarks: list[str] = field(default_factory=list)
-    """What its verdict calls doubtful, though it completed; a phrase each."""
+    """Phrases on doubts about a completed run, from its verdict."""
     long_steps: LongSteps | None = None
-    """Few steps that took many times the median, and much of its steady time; they count all the same."""
+    """A few steps that took many medians and much of the steady time; they are included."""
     slower_from: int | None = None
-    """The step from which on its steps take `slower` times as long as before; None where none does."""
+    """Step after which steps take `slower` times as long as before; None without a slowdown."""
     slower: float = 1.0
     restarts: int = 0
-    """How often it began again within its job after the loss of a rank or node."""
+    """Number of restarts within its job after the loss of a rank or node."""
     restarts_lost_s: float | None = None
-    """From the last checkpoints to these new starts; None without any."""
+    """Total time from last checkpoints to restarts; None without restarts."""
     part_nodes: list[int] = field(default_factory=list)
-    """The nodes of each part that counts, where it began again."""
+    """Nodes of each counted part of a restarted run."""
     attempt: str | None = None
-    """The attempt that was measured, `JOB.RESTART`: runs may share a job (`resources.same_allocation`)."""
+    """The measured attempt, `JOB.RESTART`; runs may share a job (`resources.same_allocation`)."""
     unit: Unit = UNIT
-    """As that of its experiment."""
+    """Unit of its experiment."""
 
     @property
     def counts_to(self) -> str:
-        """The name of its `ExperimentSummary`."""
+        """Name of its `ExperimentSummary`."""
         return self.counted_as or self.experiment
 
 
 @dataclass(frozen=True)
 class FailureSummary:
-    """An attempt of a run that came to nothing; `lost_s` is None when nobody noted its end."""
+    """An attempt without a result; `lost_s` is None if its end was not recorded."""
 
     experiment: str
     run_id: str
@@ -230,14 +226,14 @@ class FailureSummary:
     lost_s: float | None
     log_file: str | None
     log_excerpt: str | None = None
-    """The last lines of the log file, made safe to show (`report.excerpts`)."""
+    """Sanitised last lines of the log file (`page.excerpt`)."""
     no_excerpt: str | None = None
-    """Why there is a log file and no excerpt of it."""
+    """Why the log file has no excerpt."""
 
 
 @dataclass(frozen=True)
 class ProblemSummary:
-    """A folder that could not be read; it is in none of the numbers."""
+    """A folder that could not be read; all numbers exclude it."""
 
     experiment: str
     run_id: str
@@ -246,7 +242,7 @@ class ProblemSummary:
 
 @dataclass(frozen=True)
 class MachineSummary:
-    """Hosts that look the same from inside."""
+    """Hosts with the same hardware and software, as seen by the runs."""
 
     hosts: list[str]
     cpu_model: str | None
@@ -254,19 +250,19 @@ class MachineSummary:
     memory_bytes: int | None
     kernel: str | None
     engine: str | None
-    """Of their containers; None without."""
+    """Container engine; None without containers."""
 
 
 @dataclass(frozen=True)
 class ProvenanceSummary:
-    """The same provenance.json of one or more runs."""
+    """A provenance.json that one or more runs share."""
 
     runs: list[str]
     content: dict[str, Any]
 
     @property
     def image_name(self) -> str | None:
-        """Of the runs' container, None without one, or where the file does not tell."""
+        """Name of the runs' image; None without a container, or if it is not recorded."""
         image = self.content.get("image")
         name = image.get("name") if isinstance(image, dict) else None
         return name if isinstance(name, str) else None
@@ -293,7 +289,7 @@ class Summary:
     machines: list[MachineSummary]
     provenance: list[ProvenanceSummary]
     inputs: str | None = None
-    """The digest of all that was asked for, the same at each site that runs the same study."""
+    """Digest of the study's inputs, equal at all sites that run the same study."""
 
     @property
     def points(self) -> list[PointSummary]:
@@ -305,10 +301,10 @@ _ADAPTER = TypeAdapter(Summary)
 
 
 def read_summary(content: Mapping[str, Any]) -> Summary:
-    """Return the summary of a parsed summary.json.
+    """Validate a parsed summary.json.
 
     Raises:
-        ValueError: for one that is damaged; mostly pydantic's ValidationError.
+        ValueError: It is damaged; usually pydantic's ValidationError.
     """
     summary = _ADAPTER.validate_python(content)
     for experiment in summary.experiments:
@@ -327,7 +323,7 @@ def read_summary(content: Mapping[str, Any]) -> Summary:
 
 
 def summary_json(summary: Summary) -> str:
-    """`summary` as indented JSON with a final newline."""
+    """Return the summary as indented JSON with a final newline."""
     return _ADAPTER.dump_json(summary, indent=2).decode() + "\n"
 
 

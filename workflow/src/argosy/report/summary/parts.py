@@ -1,4 +1,4 @@
-"""What topics find of an experiment or a run, as summary.json has it; units are in the names."""
+"""Types of summary.json for the findings of topics; names contain units."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
@@ -32,7 +32,7 @@ RatioEstimate = Annotated[Estimate, AfterValidator(_ratio)]
 
 @dataclass(frozen=True)
 class SizeRuns:
-    """All planned runs of a size: how many in which state, and how many completed ones are `left_out`."""
+    """Planned runs of a size: their number, by state too, and how many completed ones are `left_out`."""
 
     nodes: Size
     ranks_per_node: Size
@@ -44,7 +44,7 @@ class SizeRuns:
 
 @dataclass(frozen=True)
 class SweptPoint:
-    """The combination of a sweep that an experiment is: the swept experiment, and the values by name."""
+    """A combination of a sweep: the swept experiment, and values by name."""
 
     of: str
     values: dict[str, str]
@@ -52,34 +52,34 @@ class SweptPoint:
 
 @dataclass(frozen=True)
 class Advice:
-    """Sizes to ask for, of those measured.
+    """Recommended sizes among the measured ones.
 
-    `fastest` has the highest mean throughput. `for_time` is the smallest size that is not shown to be
-    slower, and is the base or shown to be faster than that; `for_node_hours` the smallest that is not
-    shown to take more node-hours than the cheapest. Sizes without an interval are left out as
-    `not_compared`, unless all are: then means decide, `by_means`.
+    `fastest` has the highest mean throughput. `for_time` is the smallest size that is not significantly
+    slower, and is the base or significantly faster than the base. `for_node_hours` is the smallest size
+    that does not take significantly more node-hours than the cheapest. Sizes without an interval are
+    `not_compared`, unless no size has one; then means decide (`by_means`).
     """
 
     fastest: Point
     for_time: Point
     for_node_hours: Point
     largest_over_for_time: Estimate
-    """The throughput of the largest size that is compared; 1 where both are one."""
+    """Throughput of the largest compared size relative to `for_time`; 1 if they are the same."""
     node_hours: Estimate
-    """Those of `for_time` over those of `for_node_hours`, in steps."""
+    """Node-hours of `for_time` relative to `for_node_hours`, steps only."""
     charged: float | None = None
-    """The same ratio of the means of charged node-hours, of a job of a million samples."""
+    """The same ratio for means of charged node-hours, for a job of a million samples."""
     nearly: Point | None = None
-    """The smallest size that takes hardly longer than `for_time`; None where no smaller one does."""
+    """Smallest size that takes only slightly longer than `for_time`; None if there is no smaller one."""
     nearly_longer: float = 0.0
-    """By which share it takes longer, comparing means."""
+    """Relative increase in time at `nearly`, comparing means."""
     not_compared: list[Point] = field(default_factory=list)
     by_means: bool = False
 
 
 @dataclass(frozen=True)
 class Unread:
-    """Unreadable files, why, and on how many nodes of all runs."""
+    """Telemetry that could not be read, why, and on how many nodes of all runs."""
 
     what: str
     why: str
@@ -88,11 +88,10 @@ class Unread:
 
 @dataclass(frozen=True)
 class UsageSummary:
-    """Means over the runs that could read a quantity, and the most of any run for memory.
+    """Means over the runs with readings, and maxima of memory; None without readings.
 
-    `cpu_busy` and `gpu_busy` are shares; network is that of a node, both ways. Energy is that of the whole
-    job but per sample, which is that of the steady state, of what `energy_of` says. None: no run could
-    read it.
+    `cpu_busy` and `gpu_busy` are shares; network is per node, both directions. Energy covers the whole job;
+    energy per sample covers the steady state and the devices in `energy_of`.
     """
 
     cpu_busy: Estimate | None
@@ -111,10 +110,10 @@ SAMPLES = 1_000_000
 
 @dataclass(frozen=True)
 class Rates:
-    """What the report is told of prices and carbon; None is not known.
+    """Prices, carbon intensity and peak of a site; None if unknown.
 
-    `pue` is the energy of the whole site over that of its computers; `peak_tflops_per_node` is of the
-    precision that one trains in.
+    `pue` is the energy of the whole site divided by the energy of its computers; `peak_tflops_per_node` is
+    for the precision of the training.
     """
 
     price_per_node_hour: float | None = None
@@ -130,13 +129,15 @@ NOT_KNOWN = Rates()
 
 @dataclass(frozen=True)
 class CostSummary:
-    """Of `SAMPLES` samples at a point.
+    """Costs of `SAMPLES` samples at a point; None without readings or rates.
 
-    `hours` and `node_hours` are those of steps in the steady state alone. `charged_node_hours` are those of
-    one job that trains so many: what lies between steps, as validation and checkpoints do, is in them, and
-    `around_s`, the seconds of a job before and after its steady state. Both are None where a run's steps do
-    not tell. `price` is that of the charged node-hours, else of `node_hours`. `energy_kwh` is that of what
-    `energy_of` says, times the site's PUE if that is known. None: it was not read, or there is no rate.
+    Args:
+        hours: Time of steps in the steady state only; `node_hours` likewise.
+        price: Price of the charged node-hours, or of `node_hours` if those are unknown.
+        energy_kwh: Energy of the devices in `energy_of`, times the site's PUE if it is known.
+        charged_node_hours: Node-hours of one job, with validation and checkpoints between steps, and
+            `around_s`. Both are None if the steps of a run are incomplete.
+        around_s: Seconds of a job before and after its steady state.
     """
 
     hours: Estimate
@@ -151,7 +152,7 @@ class CostSummary:
 
 @dataclass(frozen=True)
 class StallSummary:
-    """What a step at one size waits for: shares by part, which add up to 1, or why they are not known."""
+    """Stalls of a step at one size: shares by part, which add up to 1, or why they are unknown."""
 
     nodes: Size
     ranks_per_node: Size
@@ -163,10 +164,10 @@ class StallSummary:
 
 @dataclass(frozen=True)
 class PointTimeline:
-    """Means over the runs of a size, by part: seconds of a step, and shares of rank 0's steps.
+    """Means over the runs of a size, by part: seconds per step, and shares of rank 0's steps.
 
-    Parts overlap each other, as one tensor is negotiated while another is reduced. `refused` says why
-    there are none, as the end of a sentence.
+    Parts overlap: one tensor is negotiated while another is reduced. `refused` is the reason without parts,
+    as the end of a sentence.
     """
 
     nodes: int
@@ -180,7 +181,7 @@ class PointTimeline:
 
 @dataclass(frozen=True)
 class ContainerCostSummary:
-    """By how much a step at one size takes longer than in the experiment `native`, as a share."""
+    """Relative increase in step time at one size, compared with the experiment `native`."""
 
     native: str
     nodes: Size
@@ -188,35 +189,37 @@ class ContainerCostSummary:
     ranks: Size
     cost: Estimate
     is_paired: bool
-    """As of a speed-up."""
+    """Whether the interval is of pairs of runs."""
 
 
 @dataclass(frozen=True)
 class AllreduceSummary:
-    """An allreduce of `bytes` of data on each rank, at one size of an experiment."""
+    """Time of an allreduce of `bytes` on each rank, at one size."""
 
     nodes: int
     ranks_per_node: int
     ranks: int
     bytes: int
     seconds: Estimate
-    """Over runs, each with the mean of its repetitions."""
+    """Mean over runs of the mean over repetitions."""
 
     @property
     def busbw_gb_per_s(self) -> float:
-        """Bus bandwidth in 10^9 bytes/s as nccl-tests defines it: algbw times 2 (n - 1) / n."""
+        """Bus bandwidth in 10^9 bytes/s, as in nccl-tests: algbw times 2 (n - 1) / n."""
         return self.bytes / self.seconds.mean * 2 * (self.ranks - 1) / self.ranks / 1e9
 
 
 @dataclass(frozen=True)
 class LawSummary:
-    """A law fitted to the runs of an experiment, or why it is `refused`.
+    """A law fitted to the runs of an experiment, or why it is `refused`. Sizes are ranks.
 
-    `is_best` is said of the simplest law that the runs do not contradict; where it is not also `is_alone`,
-    they do not tell it from the universal law, or from a cost that grows with the logarithm of the ranks.
-    Estimates have the number of runs; `high` is None where nothing bounds it. `at_one` is the
-    throughput of one rank. Sizes are ranks. `parameters` are the law's own, of one rank; `serial_share` is
-    the share of the smallest measured size's time that is serial, by Amdahl's law and Gustafson's.
+    Args:
+        is_best: Whether it is the chosen law, the simplest that the runs do not contradict.
+        is_alone: False if the runs cannot distinguish it from the universal law, or from a cost that grows
+            with the logarithm of the ranks.
+        at_one_samples_per_s: Throughput of one rank. Estimates count runs; `high` is None if unbounded.
+        parameters: The law's parameters, for one rank.
+        serial_share: Serial share of the smallest measured size's time, by Amdahl's or Gustafson's law.
     """
 
     law: str
@@ -234,7 +237,7 @@ class LawSummary:
 
 @dataclass(frozen=True)
 class NetworkSummary:
-    """A network's latency of a message and its rate, as fitted to allreduces alone."""
+    """Latency and bandwidth of a network, fitted to allreduce benchmarks."""
 
     latency_s: Estimate
     bytes_per_s: Estimate | None
@@ -242,10 +245,10 @@ class NetworkSummary:
 
 @dataclass(frozen=True)
 class PredictedPoint:
-    """A training on `nodes`; hours, node-hours, energy, price and carbon are those of all samples.
+    """A predicted training on `nodes`; hours, node-hours, energy, price and carbon are for all samples.
 
-    `measured_samples_per_s` is None where nothing was measured; `error` is the predicted time of a sample
-    over the measured one, less 1. A law of throughputs knows no `step_s`.
+    `measured_samples_per_s` is None for an unmeasured size; `error` is the predicted time per sample
+    divided by the measured one, minus 1. A law of throughputs gives no `step_s`.
     """
 
     nodes: int
@@ -263,21 +266,26 @@ class PredictedPoint:
 
     @property
     def ranks_per_node(self) -> int:
-        """Return the ranks of each node, the same on all."""
+        """Ranks of each node."""
         return self.ranks // self.nodes
 
 
 @dataclass(frozen=True)
 class PredictionSummary:
-    """Where a number of nodes is None there is none; `nodes_within` also when nobody asked.
+    """Predictions of an experiment, and answers as numbers of nodes; None if no number is an answer.
 
-    `method` is `network`, from the step on one node and allreduces of the experiment `collectives`, or
-    `universal law`, from throughputs alone; of the latter nothing is known of networks.
-    Intervals reach to `interval_nodes`, answers to `farthest_nodes`; rows beyond are there if asked for.
-    `network_factor` is by how much the network is slower in training than alone, `notes` what had to be
-    assumed. `nodes_with_efficiency` is by the best estimate, `nodes_surely_with_efficiency` where the
-    lower end of the interval is. Where the prediction `misses` what was measured at these numbers of
-    nodes, only measured sizes are told.
+    Args:
+        method: `network`, from the step on one node and the allreduces of the experiment `collectives`; or
+            `universal law`, from throughputs alone, without networks.
+        network_factor: Slowdown of the network in training, relative to the benchmark.
+        notes: Sentences on assumptions.
+        interval_nodes: Largest number of nodes with intervals.
+        farthest_nodes: Largest number of nodes in answers; `points` has larger ones on request.
+        nodes_with_efficiency: Answer by the best estimate; `nodes_surely_with_efficiency` by the lower end
+            of the interval.
+        misses: Measured numbers of nodes outside the prediction; then answers use measured sizes only.
+        nodes_within: Fastest number of nodes within `asked_node_hours`; None without this question, too.
+        unit: Unit of the experiment.
     """
 
     method: Literal["network", "universal law"]
@@ -298,12 +306,11 @@ class PredictionSummary:
     asked_node_hours: float | None
     nodes_within: int | None
     unit: Unit = UNIT
-    """As that of the experiment."""
 
 
 @dataclass(frozen=True)
 class HistoryPoint:
-    """The runs of a size in one entry of a history."""
+    """Runs of a size in one entry of a history."""
 
     nodes: Size
     ranks_per_node: Size
@@ -314,28 +321,28 @@ class HistoryPoint:
 
 @dataclass(frozen=True)
 class HistoryEntry:
-    """The runs of an experiment that are of one report and of no earlier one.
+    """Runs of an experiment that are new in one report.
 
-    `commit` is the project's, `image` a name and digest, `machines` are models of processors.
+    `commit` is the project's, `image` is name and digest, `machines` are processor models.
     """
 
     started_unix_s: float | None
-    """When the first of the runs began."""
+    """Start of the first run."""
     commit: str | None
     image: str | None
     machines: list[str]
     points: list[HistoryPoint]
     not_compared: str | None = None
-    """Why the present runs are not held against these."""
+    """Why these runs are not compared with the current ones."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """The present throughput of a size over an earlier one, on the same work and machines.
+    """Current throughput of a size relative to earlier reports, for the same work and machines.
 
-    Against one or two earlier reports it is the ratio to the later, with Welch's interval. Against three
-    or more it is the ratio to their mean; its interval has the scatter between these reports. The
-    intervals of all sizes hold together.
+    With one or two earlier reports it is the ratio to the later one, with Welch's interval. With three or
+    more it is the ratio to their mean, with an interval from the scatter between reports. Intervals of all
+    sizes are simultaneous.
     """
 
     nodes: Size
@@ -343,26 +350,28 @@ class Change:
     ranks: Size
     ratio: Estimate
     reports: int
-    """How many earlier reports it is held against: 1, or 3 and more."""
+    """Number of earlier reports compared: 1, or at least 3."""
 
 
 @dataclass(frozen=True)
 class History:
-    """An experiment in this report and in those before it, the oldest first, the present last."""
+    """An experiment in earlier reports, oldest first, and in this one, last."""
 
     entries: list[HistoryEntry]
     changes: list[Change]
     differences: list[Difference]
-    """Between the present setup (`other`) and that of the last report it is held against (`one`)."""
+    """Differences of the current setup (`other`) from the last compared report's (`one`)."""
 
 
 @dataclass(frozen=True)
 class NotFinite:
-    """A metric of a run, or a loss in its output, that is NaN or infinite.
+    """A recorded metric or printed loss that is NaN or infinite.
 
-    `rank` is the first that has it, of so many `ranks`; `at_s` is in seconds since the job's start, and
-    `step` the last that the rank had begun by then; None: it recorded none. Of what `is_printed`,
-    `value` is the line.
+    Args:
+        value: The value, or the printed line if `is_printed`.
+        rank: The first of the `ranks` (their number) with such a value.
+        at_s: Seconds since the start of the job.
+        step: The last step that the rank had begun; None without recorded steps.
     """
 
     name: str
@@ -376,10 +385,9 @@ class NotFinite:
 
 @dataclass(frozen=True)
 class LongSteps:
-    """The long `steps` of a run's slowest `rank`, how many they are, and the longest of them.
+    """Number of long `steps` of a run's slowest `rank`; the longest is `step`.
 
-    The longest is `step`; it took `seconds`, `times` the median. `samples_per_s` is the run's throughput
-    without long steps.
+    It took `seconds`, `times` the median. `samples_per_s` is the throughput without long steps.
     """
 
     rank: int

@@ -1,4 +1,4 @@
-"""From the tables to every number of the report."""
+"""Compute all numbers of the report from the tables."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +39,7 @@ from argosy.report.topics.answer import advise
 from argosy.report.topics.container_cost import container_costs
 from argosy.report.topics.costs import OutsideSteps, between_steps, cost_summary, flops_utilisation
 from argosy.report.topics.doubts import long_steps, not_finite
-from argosy.report.topics.laws import Refused
+from argosy.report.topics.laws.fits import Refused
 from argosy.report.topics.laws.says import law_summaries
 from argosy.report.topics.losses import RankTimes, point_factors, rank_times
 from argosy.report.topics.phases import StepTime, step_times
@@ -53,7 +53,11 @@ from argosy_common.reading import json_of
 
 
 def summarise(tables_dir: Path, rates: Rates = NOT_KNOWN) -> Summary:
-    """Everything that the report says, from the tables alone. Raises ResultsError."""
+    """Compute the summary of a study from its tables.
+
+    Raises:
+        ResultsError: A table is missing or has another version.
+    """
     with open_study(tables_dir) as tables:
         measured = measurements(tables)
         between = between_steps(tables)
@@ -99,7 +103,7 @@ FROM runs WHERE provenance IS NOT NULL GROUP BY ALL ORDER BY runs
 
 @dataclass(frozen=True)
 class _Analysis:
-    """What was found in the tables, of all experiments; `measured` are their completed runs."""
+    """Findings of all experiments; `measured` are their completed runs."""
 
     measured: Mapping[str, Sequence[Measurement]]
     times: Mapping[tuple[str, Point], StepTime]
@@ -116,20 +120,20 @@ class _Analysis:
     sweeps: Mapping[str, SweptPoint]
 
     def ranks_at(self, experiment: str, point: Point) -> list[RankTimes]:
-        """Return what the ranks did in each run of a point that has a throughput by its steps."""
+        """Return the ranks' times in each run of a point with a throughput from steps."""
         return [self.ranks[key] for key in self._keys(experiment, point) if key in self.ranks]
 
     def usage_at(self, experiment: str, point: Point) -> list[Usage]:
-        """Return what each run of a point used that has a throughput."""
+        """Return the usage of each run of a point with a throughput."""
         return [self.usage[key] for key in self._keys(experiment, point) if key in self.usage]
 
     def between_steps_at(self, experiment: str, point: Point) -> Estimate | None:
-        """Return the share of steady time between steps, of the runs of a point where it is known."""
+        """Return the share of steady time between steps, over the runs of a point with a known share."""
         shares = [one.between for one in self.outside_steps_at(experiment, point) if one]
         return proportion_estimate(shares) if shares else None
 
     def outside_steps_at(self, experiment: str, point: Point) -> list[OutsideSteps | None]:
-        """Return what each run of a point that has a throughput spent outside its steps."""
+        """Return the time outside steps of each run of a point with a throughput."""
         return [self.between_steps.get(key) for key in self._keys(experiment, point)]
 
     def _keys(self, experiment: str, point: Point) -> list[tuple[str, str]]:
@@ -282,7 +286,7 @@ def _factors(
     runs, of_base = found.ranks_at(experiment, scaled.point), found.ranks_at(experiment, base)
     if not (runs and of_base):
         return {}
-    # Both are by repeat, of which none is missing then.
+    # Both are ordered by repeat, and complete.
     paired = scaled.is_paired and len(runs) == len(of_base) == len(scaled.samples_per_s)
     factors = point_factors(runs, of_base, paired=paired)
     if scaled.no_interval:
@@ -328,7 +332,7 @@ def _runs(
 
 
 def _of_warm_up(found: WarmUp | None) -> dict[str, Any]:
-    """Return the fields of a run that its warm-up fills."""
+    """Return the fields of a RunSummary that describe the warm-up."""
     return {
         "warm_up_steps": found.steps if found else None,
         "is_steady": found.is_steady if found else None,
@@ -340,7 +344,7 @@ def _of_warm_up(found: WarmUp | None) -> dict[str, Any]:
 
 
 def _far_off(measured: Iterable[Measurement]) -> set[Run]:
-    """Return the runs whose throughput is far off that of the other repeats of their point."""
+    """Return the runs whose throughput is an outlier among the repeats of their point."""
     return {
         run
         for runs in _repeats(measured)
@@ -359,7 +363,7 @@ def _slow_runs(measured: Iterable[Measurement]) -> set[Run]:
 
 
 def _repeats(measured: Iterable[Measurement]) -> Iterable[Mapping[Run, float]]:
-    """Return the throughputs of the runs of each point, by experiment and run_id."""
+    """Return the throughputs of each point by run."""
     repeats: defaultdict[tuple[str, Point], dict[Run, float]] = defaultdict(dict)
     for run in measured:
         if run.samples_per_s:

@@ -1,7 +1,7 @@
-"""The topics of an experiment, and the order in which the report has them.
+"""Topics of an experiment, and their order in the report.
 
-A topic measures something in the tables, says what is found of it, and may draw it. A module here is one
-topic. What it adds to the report stands in the lists of this file.
+Each module here is a topic: it computes numbers from the tables, describes them in sentences, and may draw
+them. The lists in this file collect the contributions of all topics.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,12 +42,12 @@ from argosy.report.topics.prediction import says as prediction
 
 
 def of_points(tables: StudyTables) -> Mapping[str, Mapping[tuple[str, Point], Any]]:
-    """Return what topics measure by experiment and point, by its field of `PointSummary`."""
+    """Compute the fields of `PointSummary` that topics fill: by field, then experiment and point."""
     return {"queue": queue.queue_waits(tables), "metrics": accuracy.recorded_metrics(tables)}
 
 
 def of_experiments(tables: StudyTables) -> Mapping[str, Mapping[str, Any]]:
-    """Return what topics measure by experiment, by its field of `ExperimentSummary`."""
+    """Compute the fields of `ExperimentSummary` that topics fill: by field, then experiment."""
     return {
         "stalls": stalls.stalls(tables),
         "timelines": timelines.timelines(tables),
@@ -56,7 +56,7 @@ def of_experiments(tables: StudyTables) -> Mapping[str, Mapping[str, Any]]:
 
 
 def to_know(summary: Summary, experiment: ExperimentSummary) -> list[str]:
-    """Return what to know before the numbers are used: failures first, then doubts on completed runs."""
+    """Return the sentences of *What to know*: failures first, then doubts about completed runs."""
     return [
         *runs.failures(summary, experiment),
         *runs.left_out(summary, experiment),
@@ -74,7 +74,7 @@ def to_know(summary: Summary, experiment: ExperimentSummary) -> list[str]:
 
 
 def sentences(experiment: ExperimentSummary) -> list[str]:
-    """Return what was found: of its scaling, container and queue, and of what a step waits for."""
+    """Return the findings on scaling, containers, queues, stalls and timelines."""
     return [
         *scaling.findings(experiment),
         *container_cost.findings(experiment),
@@ -85,7 +85,7 @@ def sentences(experiment: ExperimentSummary) -> list[str]:
 
 
 def drawings(experiment: ExperimentSummary, currency: str | None = None) -> list[Drawing]:
-    """Return what is drawn of an experiment; prices are in `currency`."""
+    """Return all charts of an experiment; prices are in `currency`."""
     return [
         *scaling_chart.drawings(experiment),
         *phases.drawings(experiment),
@@ -98,20 +98,20 @@ def drawings(experiment: ExperimentSummary, currency: str | None = None) -> list
 
 
 def first_pictures(experiment: ExperimentSummary) -> list[Drawing]:
-    """Return the throughput, and where a step's time goes; without phases the efficiency."""
+    """Return the charts of the first screen: throughput, and phases or else efficiency."""
     found = {one.name: one for one in drawings(experiment)}
     names = ("throughput", "phases" if "phases" in found else "efficiency")
     return [found[name] for name in names if name in found]
 
 
 def further_pictures(experiment: ExperimentSummary, currency: str | None) -> list[Drawing]:
-    """Return all other drawings of an experiment; prices are in `currency`."""
+    """Return the charts after the first screen; prices are in `currency`."""
     first = {one.name for one in first_pictures(experiment)}
     return [one for one in drawings(experiment, currency) if one.name not in first]
 
 
 def scaling_table(experiment: ExperimentSummary, currency: str | None = None) -> Table:
-    """Return the proposal table: what each size reached, took and waited for; prices are in `currency`."""
+    """Return the proposal table: scaling, costs and queue waits of each size; prices are in `currency`."""
     points = experiment.points
     of = [point.costs for point in points if point.costs]
     charged = " or as charged" if any(one.charged_node_hours for one in of) else ""
@@ -131,13 +131,13 @@ def scaling_table(experiment: ExperimentSummary, currency: str | None = None) ->
 
 
 def first_tables(experiment: ExperimentSummary, rates: Rates) -> Iterator[Table]:
-    """Yield the tables that the page's charts of scaling link to."""
+    """Yield the table that the charts of scaling link to."""
     if experiment.points and (experiment.base or not experiment.allreduces):
         yield scaling_table(experiment, rates.currency)
 
 
 def further_tables(experiment: ExperimentSummary, rates: Rates) -> Iterator[Table | str]:
-    """Yield the tables after those of losses and laws; a sentence stands for one that cannot be had."""
+    """Yield the tables after losses and laws; a sentence replaces a table that cannot be made."""
     yield from phases.tables(experiment)
     yield from usage.tables(experiment, rates)
     yield from stalls.tables(experiment)
@@ -154,7 +154,7 @@ def paper_tables(experiment: ExperimentSummary) -> list[Table]:
 
 
 def methods(summary: Summary) -> list[str]:
-    """Return how the numbers of a report were made: only methods that applied to this study."""
+    """Describe the methods that this report used."""
     return [
         *runs.methods(summary),
         *slowness.methods(summary),
@@ -187,7 +187,7 @@ _OF_POINTS: Sequence[Callable[[PointSummary], Iterator[Quantity]]] = (
 
 
 def quantities(experiment: ExperimentSummary) -> Iterator[tuple[Size, Quantity]]:
-    """Yield the rows of summary.csv, each with its size, in the experiment's unit."""
+    """Yield the rows of summary.csv with their sizes, named in the experiment's unit."""
     unit, one = experiment.unit, singular(experiment.unit)
     for size, (name, of, value) in _quantities(experiment):
         told = name.replace("samples", unit).replace("_sample", f"_{one}")

@@ -1,4 +1,4 @@
-"""The accuracy that a training reaches, and the other metrics that its program records."""
+"""Test accuracy, and other metrics that programs record."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,10 +47,10 @@ GROUP BY ALL ORDER BY experiment, ranks, nodes
 
 @dataclass(frozen=True)
 class Outcome:
-    """`test_accuracy` over the runs of a point, as a share, the worst of them, and the ranks' agreement.
+    """Test accuracy of a point's runs, as shares, and whether the ranks agree.
 
-    `weights_identical` is True when the ranks of every one of `weights_compared_runs` runs ended with the
-    same weights, and None when no run compared them.
+    `weights_identical` is True if in each of the `weights_compared_runs` runs all ranks ended with the same
+    weights, and None if no run compared them.
     """
 
     test_accuracy: Estimate | None = None
@@ -60,7 +60,7 @@ class Outcome:
 
 
 def outcomes(tables: StudyTables) -> dict[tuple[str, Point], Outcome]:
-    """Outcomes by (experiment, point), from the metrics test_accuracy and weights_identical."""
+    """Return outcomes by experiment and point, from the metrics test_accuracy and weights_identical."""
     return {
         (row["experiment"], Point.of(row)): _outcome(
             row["accuracies"] or [], row["identical"], row["compared_runs"]
@@ -80,7 +80,7 @@ def _outcome(accuracies: Sequence[float], identical: float | None, compared: int
 
 
 def _shares(accuracies: Sequence[float]) -> list[float]:
-    """Return accuracies as shares: programs may count in per cent; what is neither is no accuracy."""
+    """Convert accuracies to shares, from shares or per cent; empty if they are neither."""
     if not accuracies or not 0 <= min(accuracies) <= max(accuracies) <= 100:
         return []
     whole = 1 if max(accuracies) <= 1 else 100
@@ -88,7 +88,7 @@ def _shares(accuracies: Sequence[float]) -> list[float]:
 
 
 ELSEWHERE = ("test_accuracy", "weights_identical")
-"""Those that the report shows in a way of their own."""
+"""Metrics with columns or sentences of their own."""
 
 # The last value that a rank recorded under a name is its final one.
 _METRICS = f"""
@@ -110,8 +110,8 @@ GROUP BY ALL ORDER BY experiment, ranks, nodes, name
 def recorded_metrics(tables: StudyTables) -> Mapping[tuple[str, Point], Mapping[str, Estimate]]:
     """Return the metrics by experiment and point, then by name.
 
-    Of a run it is the mean over the ranks that recorded it, or the most where its name begins with `peak_`
-    or `max_`; the estimate is over the runs.
+    Ranks of a run are averaged, or their maximum is taken if the name begins with `peak_` or `max_`; the
+    estimate is over runs.
     """
     found: defaultdict[tuple[str, Point], dict[str, Estimate]] = defaultdict(dict)
     for row in tables.fetch(_METRICS):
@@ -122,9 +122,9 @@ def recorded_metrics(tables: StudyTables) -> Mapping[tuple[str, Point], Mapping[
 
 
 def findings(experiment: ExperimentSummary) -> list[str]:
-    """Return the sentence that models become less accurate with more nodes; none where that may be chance.
+    """Return a sentence if accuracy falls significantly from the smallest size to the largest.
 
-    It is said where the intervals of the smallest size and the largest do not meet.
+    It is significant if their intervals do not overlap.
     """
     known = [point for point in experiment.points if point.test_accuracy]
     if len(known) < 2 or not _is_below(known[-1], known[0]):
@@ -165,7 +165,7 @@ def accuracy_column(points: Sequence[PointSummary]) -> Column:
 
 
 def tables(experiment: ExperimentSummary, rates: Rates) -> Iterator[Table]:
-    """Yield the accuracies of all sizes, where any is known, and the metrics of those that have some."""
+    """Yield the tables of accuracies and of other metrics, if there are any."""
     points = experiment.points
     if any(one.test_accuracy or one.weights_identical is not None for one in points):
         yield Table(

@@ -23,7 +23,7 @@ ORDER BY experiment, nodes, ranks_per_node, bytes, repeat, run_id
 
 
 def allreduces(tables: StudyTables) -> Mapping[str, list[AllreduceSummary]]:
-    """Return each size's and message's time by experiment, the smallest first; n counts runs."""
+    """Return times by experiment, then by size and message, smallest first; n counts runs."""
     found: defaultdict[tuple[str, Point, int], list[float]] = defaultdict(list)
     for row in tables.fetch(_MEANS_OF_RUNS):
         nodes, width = row["nodes"], row["ranks_per_node"]
@@ -37,7 +37,7 @@ def allreduces(tables: StudyTables) -> Mapping[str, list[AllreduceSummary]]:
 
 
 def sentences(experiment: ExperimentSummary) -> list[str]:
-    """Return what allreduces alone took at each size: the smallest message and the largest."""
+    """Return sentences on the times of the smallest and largest message at each size."""
     by_size: dict[tuple[int, int], list[AllreduceSummary]] = {}
     for one in experiment.allreduces:
         by_size.setdefault((one.ranks, one.nodes), []).append(one)
@@ -59,7 +59,7 @@ def _smallest_and_largest(times: Sequence[AllreduceSummary]) -> list[str]:
 
 
 def tables(experiment: ExperimentSummary) -> Iterator[Table]:
-    """Yield the times by size and message, where any were measured."""
+    """Yield the table of times by size and message, if there are any."""
     found = experiment.allreduces
     if not found:
         return
@@ -83,7 +83,7 @@ def tables(experiment: ExperimentSummary) -> Iterator[Table]:
 
 
 def methods(summary: Summary) -> Iterator[str]:
-    """Yield how allreduces were timed, where they were."""
+    """Describe the timing of allreduces, if there are any."""
     if any(one.allreduces for one in summary.experiments):
         yield (
             "An allreduce takes as long as its slowest rank. Its time is the mean over runs of "

@@ -1,4 +1,4 @@
-"""The answer of an experiment: how far it scales, and how many nodes to ask for."""
+"""The answer of an experiment: how far it scales, and how many nodes to use."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,11 +13,11 @@ from argosy.report.topics.losses import largest_loss
 from argosy.report.topics.scaling import findings
 
 _HARDLY = 0.05
-"""A share of the time that few would pay more nodes for."""
+"""Relative increase in time that is hardly worth more nodes."""
 
 
 def advise(sizes: Sequence[PointSummary]) -> Advice | None:
-    """Return what to ask for of an experiment's sizes, by ranks; None of fewer than two measured ones."""
+    """Recommend some of an experiment's sizes, sorted by ranks; None for fewer than two measured ones."""
     measured = [one for one in sizes if one.throughput_samples_per_s]
     if len(measured) < 2:
         return None
@@ -30,7 +30,7 @@ def advise(sizes: Sequence[PointSummary]) -> Advice | None:
     fastest = max(known, key=_mean)
     cheapest = max(known, key=lambda one: _mean(one) / one.nodes)
     as_fast = [one for one in by_nodes if not _is_more(_faster(fastest, one, base))]
-    # A size whose runs scatter so that it may be as slow as the base is no speed-up.
+    # A size that is not significantly faster than the base is not advised for time.
     for_time = next(one for one in as_fast if one is base or _is_more(_faster(one, base, base)))
     for_node_hours = next(one for one in by_nodes if not _is_more(_node_hours(one, cheapest, base)))
     nearly = next(one for one in by_nodes if _longer(one, for_time) <= _HARDLY)
@@ -71,7 +71,7 @@ def _is_more(ratio: Estimate) -> bool:
 
 
 def _faster(one: PointSummary, other: PointSummary, base: PointSummary) -> Estimate:
-    """Return the throughput of `one` over that of `other`; against the base it is the speed-up."""
+    """Return the throughput of `one` relative to `other`; for the base it is the speed-up."""
     if one is other:
         return Estimate(len(one.runs_samples_per_s), 1.0)
     if other is base and one.speed_up:
@@ -83,12 +83,12 @@ def _faster(one: PointSummary, other: PointSummary, base: PointSummary) -> Estim
 
 
 def _node_hours(one: PointSummary, other: PointSummary, base: PointSummary) -> Estimate:
-    """Return the node-hours of `one` over those of `other`, for as many samples."""
+    """Return the node-hours of `one` relative to `other`, for equal numbers of samples."""
     return scaled(_faster(other, one, base), one.nodes / other.nodes)
 
 
 def _charged(one: PointSummary, other: PointSummary) -> float | None:
-    """Return the charged node-hours of `one` over those of `other`; None where they are not known."""
+    """Return the charged node-hours of `one` relative to `other`; None if unknown."""
     here, there = (each.costs and each.costs.charged_node_hours for each in (one, other))
     return here.mean / there.mean if here and there else None
 
@@ -99,11 +99,11 @@ def _inverse(ratio: Estimate) -> Estimate:
 
 
 ALIKE = 1.05
-"""Node-hours are said to be alike below this ratio."""
+"""Ratio of node-hours below which they count as equal."""
 
 
 def answer(experiment: ExperimentSummary) -> list[str]:
-    """Return how far the experiment scales, of measured sizes alone; of one size its only finding."""
+    """Describe how far the experiment scales, from measured sizes only; of one size its only finding."""
     if experiment.advice:
         return [*_speed(experiment, experiment.advice)]
     found = findings(experiment)
@@ -111,14 +111,14 @@ def answer(experiment: ExperimentSummary) -> list[str]:
 
 
 def advice(experiment: ExperimentSummary) -> list[str]:
-    """Return how many nodes to take; of less than two sizes with a throughput, that nobody can say."""
+    """Recommend numbers of nodes, or a second measurement if only one size has a throughput."""
     if experiment.advice:
         return [*_advice(experiment, experiment.advice)]
     return ["Measure a second size to learn how many nodes to take."] if experiment.base else []
 
 
 def advised(experiment: ExperimentSummary, size: PointSummary) -> list[str]:
-    """Return for what a size is advised: for time, for node-hours, both or nothing."""
+    """Return the purposes that a size is advised for: time, node-hours, both or none."""
     found, point = experiment.advice, Point(size.ranks, size.nodes, size.ranks_per_node)
     if not found:
         return []
@@ -127,7 +127,7 @@ def advised(experiment: ExperimentSummary, size: PointSummary) -> list[str]:
 
 
 def _speed(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
-    """Yield how much faster the largest size that pays is, and what is known of larger ones."""
+    """Yield the speed-up of the size advised for time, and remarks on larger sizes."""
     measured = [one for one in experiment.points if one.throughput_samples_per_s]
     base, largest = measured[0], measured[-1]
     chosen = point_of(experiment, advice.for_time)
@@ -180,10 +180,10 @@ def _no_speed_up(experiment: ExperimentSummary, base: PointSummary, fastest: Poi
 
 
 def _of_larger(experiment: ExperimentSummary, larger: PointSummary, ratio: Estimate) -> str:
-    name = size_names.size(experiment, larger)
+    larger_is = f"{size_names.size(experiment, larger)} {'is' if larger.nodes == 1 else 'are'}"
     if (ratio.mean if ratio.high is None else ratio.high) < 1:
-        return f"{name} are slower than that."
-    return f"{name} are not significantly faster than that."
+        return f"{larger_is} slower than that."
+    return f"{larger_is} not significantly faster than that."
 
 
 def _advice(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
@@ -207,7 +207,7 @@ def _advice(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
     if ratio.low is not None and ratio.low <= 1:
         yield (
             f"{begin} {for_time} if time matters, {for_node_hours} if node-hours do; the difference in "
-            f"node-hours is not significant (ratio  {'; '.join(details)})."
+            f"node-hours is not significant (ratio {'; '.join(details)})."
         )
         return
     yield (
@@ -232,7 +232,7 @@ def _gives(point: PointSummary) -> str:
 
 
 def point_of(experiment: ExperimentSummary, point: Point) -> PointSummary:
-    """Return the measured size of an experiment that is at a point."""
+    """Return an experiment's measurements at a point."""
     return next(
         one for one in experiment.points if Point(one.ranks, one.nodes, one.ranks_per_node) == point
     )

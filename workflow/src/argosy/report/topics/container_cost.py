@@ -1,4 +1,4 @@
-"""What a container costs: the same runs with one and without, compared."""
+"""Cost of a container: the same runs with and without it, compared."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,9 +16,9 @@ from argosy.report.summary.parts import ContainerCostSummary
 def container_costs(
     setups: Mapping[str, NamedSetup], runs: Mapping[str, Sequence[Measurement]]
 ) -> Mapping[str, list[ContainerCostSummary]]:
-    """Return what containers cost by experiment, for each size that was measured with and without.
+    """Return container costs by experiment, for each size measured with and without a container.
 
-    Two experiments are held against each other that differ in nothing but the container.
+    It compares pairs of experiments that differ in the container only.
     """
     return {
         name: [*_costs(other, runs.get(name, ()), runs.get(other, ()))]
@@ -28,7 +28,7 @@ def container_costs(
 
 
 def _without(named: NamedSetup, setups: Mapping[str, NamedSetup]) -> str | None:
-    """Return the experiment that is the same without a container; the first, where there are several."""
+    """Return the first experiment that is the same without a container."""
     for name, other in setups.items():
         differing = [each.what for each in differences(named.setup, other.setup)]
         if differing == ["runtime"]:
@@ -42,7 +42,7 @@ def _costs(
     ours, theirs = _by_point(inside), _by_point(without)
     for point in sorted(ours.keys() & theirs.keys()):
         pairs = pairs_of(theirs[point], ours[point])
-        # A step takes as much longer as throughput is smaller.
+        # The ratio of step times is the inverse ratio of throughputs.
         ratio = (
             paired_ratio_estimate(*pairs)
             if pairs
@@ -69,7 +69,7 @@ _DIGITS = 1
 
 
 def findings(experiment: ExperimentSummary) -> list[str]:
-    """Return a sentence for each size that was measured with a container and without."""
+    """Return a sentence for each size measured with and without a container."""
     return [_sentence(experiment, cost) for cost in experiment.container_costs]
 
 

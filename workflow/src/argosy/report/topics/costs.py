@@ -1,4 +1,4 @@
-"""What a million samples take at a point: hours, energy, money and carbon; and the time between steps."""
+"""Costs of a million samples (hours, energy, money, carbon), and time between steps."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ from argosy.report.table import UNKNOWN, Cell, Column, Quantity, column, estimat
 from argosy.results.tables import Run
 from argosy_common.units import J_PER_KWH
 
-# Throughput is by the slowest rank's seconds, so what it misses is what that rank did between them. Steps
-# of which any is not recorded would seem to lie far apart. Clocks tell no more than a millionth.
+# Throughput uses the slowest rank's steps, so the time between its steps is missing. Unrecorded steps would
+# count as such time, so all must be there. Shares are rounded to the resolution of clocks.
 _QUERY = """
 WITH of_rank AS (
     SELECT experiment, run_id, rank, seconds, is_whole,
@@ -38,10 +38,11 @@ ORDER BY experiment, run_id
 
 @dataclass(frozen=True)
 class OutsideSteps:
-    """`between` is the share of the steady time that is in no step, from 0 to 1.
+    """Time of a run outside its steps.
 
-    `around_s` are the run's seconds before and after its steady time: start, warm-up and end; None of a run
-    that several jobs have done.
+    Args:
+        between: Share of the steady time between steps, from 0 to 1.
+        around_s: Seconds before and after the steady time: start, warm-up, end. None for a continued run.
     """
 
     between: float
@@ -49,11 +50,10 @@ class OutsideSteps:
 
 
 def between_steps(tables: StudyTables) -> Mapping[Run, OutsideSteps]:
-    """Return the time that is in no step, by experiment and run_id.
+    """Return the time outside steps of completed runs.
 
-    The steady time lasts from the begin of the slowest rank's first steady step to the end of its last one,
-    by the clock of its node, in the run's last job; validation and checkpoints are in it and in no step.
-    Completed runs are in it of which all ranks recorded steps, and the slowest rank every one.
+    The steady time is from the start of the slowest rank's first steady step to the end of its last, in the
+    run's last job. Runs are omitted unless all ranks recorded steps, and the slowest rank all of them.
     """
     return {
         (row["experiment"], row["run_id"]): OutsideSteps(row["share"], row["around_s"])
@@ -64,9 +64,9 @@ def between_steps(tables: StudyTables) -> Mapping[Run, OutsideSteps]:
 def flops_utilisation(
     nodes: int, throughput: Estimate, flops_per_sample: Estimate | None, rates: Rates
 ) -> Estimate | None:
-    """Return the share of the nodes' peak that the model's own operations take.
+    """Return the model FLOPs utilisation: operations of the model divided by the nodes' peak.
 
-    Chowdhery et al., "PaLM", arXiv:2204.02311, appendix B. None where either is not known.
+    Chowdhery et al., "PaLM", arXiv:2204.02311, appendix B. None if either is unknown.
     """
     if flops_per_sample is None or rates.peak_tflops_per_node is None:
         return None
@@ -80,9 +80,9 @@ def cost_summary(
     rates: Rates,
     outside: Sequence[OutsideSteps | None] = (),
 ) -> CostSummary:
-    """Return what `SAMPLES` samples take on so many nodes, in the mean of runs with these throughputs.
+    """Return the mean costs of `SAMPLES` samples over runs with these throughputs.
 
-    `outside` is what the same runs spent outside their steps.
+    `outside` has the time outside steps of the same runs.
     """
     hours = total_estimate([SAMPLES / 3600 / rate for rate in runs_samples_per_s])
     node_hours = scaled(hours, nodes)
@@ -105,7 +105,7 @@ def cost_summary(
 def _charged(
     nodes: int, runs_samples_per_s: Sequence[float], outside: Sequence[OutsideSteps | None]
 ) -> tuple[Estimate | None, Estimate | None]:
-    """Return node-hours with all that is charged, and the seconds of a job around its steady state."""
+    """Return charged node-hours, and seconds of a job around its steady state; None if unknown."""
     known = [one for one in outside if one and one.around_s is not None and one.between < 1]
     if not known or len(known) < len(runs_samples_per_s):
         return None, None
@@ -118,7 +118,7 @@ def _charged(
 
 
 def columns(points: Sequence[PointSummary], currency: str | None) -> list[Column]:
-    """Return what a million samples take at each size, in steps and as charged."""
+    """Return the columns of costs of a million samples, in steps and as charged."""
     known = [point.costs for point in points if point.costs]
     of = {one.energy_of for one in known if one.energy_of}
     found = [
@@ -135,7 +135,7 @@ def columns(points: Sequence[PointSummary], currency: str | None) -> list[Column
 
 
 def energy_column(points: Sequence[PointSummary]) -> Column:
-    """Return the energy of a million samples; what it is of stands in the heading where it is one thing."""
+    """Return the column of energy; the heading names the devices if all sizes measured the same ones."""
     of = {point.costs.energy_of for point in points if point.costs and point.costs.energy_of}
 
     def cell(point: PointSummary) -> Cell:
@@ -163,7 +163,7 @@ def priced(experiment: ExperimentSummary) -> list[PointSummary]:
 
 
 def best(points: list[PointSummary]) -> list[PointSummary]:
-    """Return the sizes than which no other is both faster and cheaper, by their means (Pareto's front)."""
+    """Return the sizes on the Pareto front of mean time and price."""
     found: list[PointSummary] = []
     for point in sorted(points, key=lambda one: (_hours(one), _price(one))):
         if not found or _price(point) < _price(found[-1]):
@@ -172,7 +172,7 @@ def best(points: list[PointSummary]) -> list[PointSummary]:
 
 
 def _chart(experiment: ExperimentSummary, currency: str) -> dict[str, Any]:
-    """Return the price over the hours of a million samples, as charged where that is known."""
+    """Return a chart of price over hours for a million samples, as charged if that is known."""
     points = priced(experiment)
     front = best(points)
     rows = [
@@ -205,7 +205,7 @@ def _chart(experiment: ExperimentSummary, currency: str) -> dict[str, Any]:
 
 
 def drawings(experiment: ExperimentSummary, currency: str | None) -> Iterator[Drawing]:
-    """Yield the price over the hours, where two sizes or more have a price."""
+    """Yield the chart of price over hours if at least two sizes have a price."""
     points = priced(experiment)
     if not currency or len(points) < 2:
         return
@@ -220,7 +220,7 @@ def drawings(experiment: ExperimentSummary, currency: str | None) -> Iterator[Dr
 
 
 def _hours(point: PointSummary) -> float:
-    """Return the hours of a job of a million samples; of its steps alone where more is not known."""
+    """Return the mean hours of a job of a million samples; steps only if the rest is unknown."""
     assert point.costs
     charged = point.costs.charged_node_hours
     return charged.mean / point.nodes if charged else point.costs.hours.mean
@@ -241,11 +241,11 @@ def _axis(field: str, title: str) -> dict[str, Any]:
 
 
 MUCH_BETWEEN_STEPS = 0.05
-"""Of the steady time; more than that is worth a remark."""
+"""Share of the steady time between steps above which the report mentions it."""
 
 
 def much_between_steps(experiment: ExperimentSummary) -> list[str]:
-    """Return the sentence that much of the time is in no step, where it is."""
+    """Return a sentence if much of the time is between steps."""
     much = [
         f"{percent(one.between_steps.mean)} with {size(experiment, one)}"
         for one in experiment.points
@@ -261,7 +261,7 @@ def much_between_steps(experiment: ExperimentSummary) -> list[str]:
 
 
 def methods(summary: Summary) -> Iterator[str]:
-    """Yield what costs are of, and by which rates they were calculated."""
+    """Describe the scope of costs, and their rates."""
     if any(one.costs and one.throughput_samples_per_s for one in summary.points):
         units = " or ".join(dict.fromkeys(each.unit for each in summary.experiments if each.points))
         yield (
@@ -274,7 +274,7 @@ def methods(summary: Summary) -> Iterator[str]:
 
 
 def _of_rates(rates: Rates, units: str) -> Iterator[str]:
-    """Yield by what prices, energy and carbon are calculated."""
+    """Describe the rates of prices, energy and carbon."""
     if rates.price_per_node_hour is not None:
         yield f"A node-hour costs {rates.price_per_node_hour} {rates.currency}."
     pue = f", times the site's PUE of {rates.pue}" if rates.pue else ""
@@ -286,7 +286,7 @@ def _of_rates(rates: Rates, units: str) -> Iterator[str]:
 
 
 def shares(point: PointSummary) -> Iterator[Quantity]:
-    """Yield the shares of time between steps and of the nodes' peak, as rows of summary.csv."""
+    """Yield the rows of summary.csv on time between steps and FLOPs utilisation."""
     return known(
         ("between_steps", "1", point.between_steps),
         ("flops_utilisation", "1", point.flops_utilisation),
@@ -294,7 +294,7 @@ def shares(point: PointSummary) -> Iterator[Quantity]:
 
 
 def quantities(point: PointSummary) -> Iterator[Quantity]:
-    """Yield the costs of a million samples, as rows of summary.csv."""
+    """Yield the rows of summary.csv on costs of a million samples."""
     costs = point.costs
     if costs:
         yield from known(

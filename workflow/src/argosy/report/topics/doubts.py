@@ -1,4 +1,4 @@
-"""Doubts on completed runs: values that are not finite, steps that took very long."""
+"""Doubts about completed runs: values that are not finite, and very long steps."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from argosy.results.rows import PRINTED_LOSS
 from argosy.results.tables import Run
 
 DIVERGED = 1e100
-"""A metric beyond it is of a training that diverged, as good as infinite."""
+"""Metrics above it count as infinite: the training diverged."""
 
 _NOT_FINITE = f"""
 WITH odd AS (
@@ -25,7 +25,7 @@ WITH odd AS (
     SELECT * FROM odd
     QUALIFY row_number() OVER (PARTITION BY experiment, run_id, name ORDER BY at_s, rank) = 1
 )
-SELECT first_odd.*, max(steps.step) AS step
+SELECT first_odd.*, name = $printed AS is_printed, max(steps.step) AS step
 FROM first_odd LEFT JOIN steps ON steps.experiment = first_odd.experiment
     AND steps.run_id = first_odd.run_id AND steps.rank = first_odd.rank AND steps.start_s <= first_odd.at_s
 GROUP BY ALL ORDER BY experiment, run_id, at_s, name
@@ -33,29 +33,19 @@ GROUP BY ALL ORDER BY experiment, run_id, at_s, name
 
 
 def not_finite(tables: StudyTables) -> Mapping[Run, list[NotFinite]]:
-    """Return what is not finite by experiment and run_id, the first in time first."""
+    """Return values that are not finite by run, the earliest first."""
     found: defaultdict[Run, list[NotFinite]] = defaultdict(list)
     for row in tables.fetch(_NOT_FINITE, {"printed": PRINTED_LOSS}):
-        found[row["experiment"], row["run_id"]].append(
-            NotFinite(
-                row["name"],
-                row["value"],
-                row["rank"],
-                row["ranks"],
-                row["at_s"],
-                row["step"],
-                row["name"] == PRINTED_LOSS,
-            )
-        )
+        found[row.pop("experiment"), row.pop("run_id")].append(NotFinite(**row))
     return found
 
 
 MUCH = 0.05
-"""Share of the slowest rank's steady time. Long steps below this share change no number."""
+"""Share of the slowest rank's steady time in long steps above which they are reported."""
 FEW = 0.05
-"""Of the steps; more long ones are the program's own."""
+"""Share of long steps above which they count as part of the program."""
 
-# Throughput is by the slowest rank's seconds (measurements.py), with long steps and without.
+# As in measurements.py, throughput uses the slowest rank's seconds.
 _LONG_STEPS = """
 WITH slowest AS (
     SELECT * FROM steady_rank
@@ -73,7 +63,7 @@ ORDER BY experiment, run_id
 
 
 def long_steps(tables: StudyTables) -> Mapping[Run, LongSteps]:
-    """Return the long steps of runs, by experiment and run_id, where few of them took much of the time."""
+    """Return the long steps by run, if a few of them took much of the time."""
     return {
         (row["experiment"], row["run_id"]): LongSteps(
             row["rank"],
@@ -89,7 +79,7 @@ def long_steps(tables: StudyTables) -> Mapping[Run, LongSteps]:
 
 
 def remarks(run: RunSummary) -> list[str]:
-    """Return what is doubtful of a run, a sentence for each of its metrics that are not finite first."""
+    """Return sentences on the doubts about a run, those on values that are not finite first."""
     found = [_not_finite_sentence(one) for one in run.not_finite]
     return [*found, *filter(None, [_remark(run), _long_steps_sentence(run)])]
 
@@ -105,7 +95,7 @@ def _not_finite_sentence(one: NotFinite) -> str:
 
 
 def _long_steps_sentence(run: RunSummary) -> str | None:
-    """Return the sentence on a run's long steps and its throughput without them; None without any."""
+    """Return a sentence on a run's long steps and its throughput without them, if it has any."""
     found = run.long_steps
     if found is None or run.left_out:
         return None
@@ -126,7 +116,7 @@ def _long_steps_sentence(run: RunSummary) -> str | None:
 
 
 def _remark(run: RunSummary) -> str | None:
-    """Return what its verdict calls doubtful."""
+    """Return the doubts in the run's verdict as sentences, or None."""
     return " ".join(f"{each[:1].upper()}{each[1:]}." for each in run.remarks) or None
 
 
@@ -139,7 +129,7 @@ _KINDS: tuple[Callable[[RunSummary], str | None], ...] = (
 
 
 def sentences(summary: Summary, experiment: ExperimentSummary) -> list[str]:
-    """Return a sentence for each doubtful run of an experiment, by kind of doubt; of many runs, of few."""
+    """Return sentences on the doubtful runs of an experiment by kind of doubt, up to a few of each."""
     runs = [run for run in summary.runs if run.counts_to == experiment.experiment]
     found = []
     for kind in _KINDS:

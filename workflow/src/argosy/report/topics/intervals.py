@@ -1,4 +1,4 @@
-"""How means, speed-ups and their intervals were made, for the report's list of methods."""
+"""Methods of means, speed-ups and their intervals, for the report's list of methods."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from argosy.report.summary.models import PointSummary, ProvenanceSummary, Summar
 
 
 def of_means(summary: Summary) -> Iterator[str]:
-    """Yield what n counts, how means were made, and what so few runs may miss."""
+    """Describe n, means, and the slow jobs that few runs may miss."""
     measured = _measured(summary)
     if not measured:
         return
@@ -43,7 +43,7 @@ def of_means(summary: Summary) -> Iterator[str]:
 
 
 def _shared_jobs(summary: Summary) -> int:
-    """Return how many jobs measured several runs, of those runs that asked to share one."""
+    """Count the jobs with several runs, among runs with `resources.same_allocation`."""
     asked = {run for entry in summary.provenance if _asks_to_share(entry) for run in entry.runs}
     jobs = Counter(
         run.attempt.rpartition(".")[0]
@@ -60,7 +60,7 @@ def _asks_to_share(entry: ProvenanceSummary) -> bool:
 
 
 def of_speed_ups(summary: Summary) -> Iterator[str]:
-    """Yield how speed-ups, efficiencies and their intervals were made."""
+    """Describe speed-ups, efficiencies and their intervals."""
     measured = _measured(summary)
     compared = [one.speed_up for one in measured if one.speed_up]
     if len(compared) > 1:
@@ -82,7 +82,7 @@ def of_speed_ups(summary: Summary) -> Iterator[str]:
 
 
 def _of_intervals(scattering: Sequence[PointSummary]) -> Iterator[str]:
-    """Yield what intervals are made by, of sizes that have one which is not a point."""
+    """Describe the intervals of sizes whose runs scatter."""
     paired = sum(one.speed_up_is_paired for one in scattering)
     if paired < len(scattering):
         which = f" of {count(len(scattering) - paired, 'size')}" if paired else ""
@@ -101,7 +101,7 @@ def _of_intervals(scattering: Sequence[PointSummary]) -> Iterator[str]:
 
 
 def of_scaling(summary: Summary) -> Iterator[str]:
-    """Yield what strong and weak scaling are, where the study has such an experiment."""
+    """Define strong and weak scaling, if the study has such experiments."""
     kinds = {one.scaling for one in summary.experiments if one.base}
     if "strong" in kinds:
         yield "Strong scaling: the problem stays the same and is divided among the ranks."
@@ -110,7 +110,7 @@ def of_scaling(summary: Summary) -> Iterator[str]:
 
 
 def of_bases(summary: Summary) -> Iterator[str]:
-    """Yield to which size the others of each experiment are compared."""
+    """Name the base of each experiment."""
     for experiment in summary.experiments:
         base = experiment.base
         if base is not None:

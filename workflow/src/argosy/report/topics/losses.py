@@ -1,21 +1,21 @@
-"""Why efficiency is lost: factors whose product is the efficiency.
+"""Factors of the efficiency, whose product is the efficiency.
 
-The multiplicative model of Rosas, Giménez and Labarta, "Scalability Prediction for Fundamental
-Performance Factors", Supercomputing Frontiers and Innovations 1(2), 2014, as POP's metrics have it,
-for what the step recorder knows of data-parallel training. Of each rank r, over the same steps:
+This is the multiplicative model of POP's metrics (Rosas, Giménez and Labarta, "Scalability Prediction for
+Fundamental Performance Factors", Supercomputing Frontiers and Innovations 1(2), 2014), applied to the step
+records of data-parallel training. For each rank r, over the same steps:
 
-    T_r  all its time                             D_r  waiting for data
-    W_r  its own work, all but communication      U_r = W_r - D_r  useful computation
-    S    samples of all ranks together            R    the number of ranks
+    T_r  total time                               D_r  waiting for data
+    W_r  own work, all except communication       U_r = W_r - D_r  useful computation
+    S    samples of all ranks together            R    number of ranks
 
-A job takes as long as its slowest rank, so its throughput per rank is x = S / (R max T). With the
-means over ranks this is a product in which each denominator is the next numerator:
+A job takes as long as its slowest rank, so its throughput per rank is x = S / (R max T). With means over
+ranks this is a product in which each denominator is the next numerator:
 
     x = S/(R mean U) · mean U/mean W · mean W/max W · max W/max T
         computation    data            load balance   communication
 
-The last three are shares from 0 to 1 and are the parallel efficiency. Each divided by that of the
-base case gives a factor, and the product of the four factors is x / x_base, exactly.
+The product of the last three, shares from 0 to 1, is the parallel efficiency. Each term divided by the
+base's is a factor, and the product of the four factors is exactly x / x_base.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,10 +46,9 @@ DATA = "data"
 
 @dataclass(frozen=True)
 class RankTimes:
-    """What the ranks of a run did over its steps, warm-up left out.
+    """Times of a run's ranks, without warm-up; arrays have the shape (ranks,).
 
-    `phases_s` has the summed seconds of each phase that any rank recorded, and of `other`, in
-    arrays of shape (ranks,); together they are all the time of a rank. `samples` has that shape.
+    `phases_s` has the total seconds of each recorded phase and of `other`; their sum is all time of a rank.
     """
 
     phases_s: Mapping[str, NDArray[np.float64]]
@@ -57,12 +56,12 @@ class RankTimes:
 
 
 def terms(run: RankTimes, recorded: set[str]) -> dict[str, float]:
-    """Return the four terms of the throughput per rank, and that itself as `efficiency`.
+    """Return the four terms of the throughput per rank, and their product as `efficiency`.
 
-    What is not `recorded` counts as useful.
+    Phases that are not `recorded` count as useful.
 
     Raises:
-        ValueError: arrays of different shapes, negative values, no samples or no useful time.
+        ValueError: Shapes differ, values are negative, or there are no samples or no useful time.
     """
     phases_s = _checked(run)
     all_s = phases_s.sum(axis=0)
@@ -96,32 +95,32 @@ def _checked(run: RankTimes) -> NDArray[np.float64]:
 
 
 NAMES = ("load_balance", COMMUNICATION, DATA, "computation", "efficiency")
-"""The last is the product of the others."""
+"""Names of factors; the last is the product of the others."""
 
 
 def point_factors(
     runs: Sequence[RankTimes], base: Sequence[RankTimes], *, paired: bool = False
 ) -> Mapping[str, Estimate]:
-    """Return each factor's geometric mean over all pairs of a run and one of the base; 1: as good as there.
+    """Return each factor's geometric mean over all pairs of a run and a base run; 1 equals the base.
 
-    `paired`: both are in the order of the blocks in which they ran (`blocks`); intervals are of pairs then.
+    * `load_balance`: Mean own work divided by the busiest rank's.
+    * `communication`: Own work of the busiest rank divided by the job's time. The rest is communication or
+      waiting even on this rank.
+    * `data`: Share of own work without waiting for data.
+    * `computation`: Useful seconds per sample in the base divided by those here. It falls if ranks disturb
+      each other or a smaller batch is less efficient. It is above 1 if a smaller share fits caches better.
+    * `efficiency`: Throughput per rank relative to the base, exactly the product of the others.
 
-    `load_balance`: mean own work over that of the rank with the most.
-    `communication`: the most own work of a rank over the job's time. The rest is time in which even
-    the busiest rank communicated or waited.
-    `data`: the part of own work in which a rank did not wait for data.
-    `computation`: useful seconds of a sample in the base over those here. It falls when ranks
-    disturb each other or a smaller batch uses the processor worse; it is above 1 when caches hold
-    more of a smaller share. Any other factor above 1 says that the base was worse in it.
-    `efficiency`: throughput per rank over that of the base. Geometric means multiply as the factors do, so
-    this is the product of the others, exactly.
+    Any factor above 1 was worse in the base. Factors of phases that not all runs recorded are omitted.
+    Communication is then part of the phase that hides it (backward, with Horovod's hooks): it lowers
+    `computation`, and `load_balance` is based on the ranks' ends only. Waiting for data is then part of
+    `computation`.
 
-    What not all of these runs recorded is left out. Communication then lies in the phase that hides
-    it (backward, with Horovod's hooks), so that `computation` falls with it and `load_balance` knows
-    only the differences between the ranks' ends; waiting for data is then part of `computation` too.
+    Args:
+        paired: Whether both are ordered by the same blocks, so that intervals are of pairs.
 
     Raises:
-        ValueError: a run's arrays have different shapes, negative values, no samples or no useful time.
+        ValueError: Shapes differ, values are negative, or there are no samples or no useful time.
     """
     everywhere = set[str].intersection(*(set(run.phases_s) for run in (*runs, *base)))
     recorded = {COMMUNICATION, DATA} & everywhere
@@ -160,9 +159,9 @@ GROUP BY ALL ORDER BY experiment, run_id
 
 
 def rank_times(tables: StudyTables) -> Mapping[tuple[str, str], RankTimes]:
-    """Return the throughput by experiment and run_id, of each completed run with samples and all its ranks.
+    """Return the ranks' times of each completed run with samples and records of all ranks.
 
-    A phase that no rank of a run recorded is not among its phases; what no phase covers is `other`.
+    Phases that no rank recorded are absent; `other` is the time outside all phases.
     """
     return {
         (row["experiment"], row["run_id"]): _times(row)
@@ -180,9 +179,9 @@ def _times(row: Mapping[str, Any]) -> RankTimes:
 
 
 _SMALLER = 0.95
-"""Batches above this share of the base's are taken for as large."""
+"""Ratio of batches to the base's below which they count as smaller."""
 LEAST_LOSS = 0.02
-"""A factor nearer to 1 is not worth a sentence."""
+"""Smallest loss that is reported."""
 _LOSSES = {
     "load_balance": "load imbalance",
     "communication": "communication",
@@ -192,13 +191,13 @@ _LOSSES = {
 
 
 _LOST_ALL = 0.6
-"""The loss of a factor that has the deepest shade."""
+"""Loss that gets the deepest shade."""
 _DEEPEST = 40
-"""Per cent of colour, on which text can still be read."""
+"""Deepest shade, in per cent of colour, on which text is readable."""
 
 
 def tables(experiment: ExperimentSummary) -> Iterator[Table]:
-    """Yield the factors of efficiency of each size, where any are known."""
+    """Yield the table of efficiency factors, if there are any."""
     points = [point for point in experiment.points if point.factors]
     if not points:
         return
@@ -235,12 +234,12 @@ def _factor(name: str, point: PointSummary) -> Cell:
 
 
 def factor_names(experiment: ExperimentSummary) -> list[str]:
-    """Return the factors of efficiency that any point of the experiment has, their product last."""
+    """Return the factors that any point of the experiment has, their product last."""
     return in_order(NAMES, (point.factors for point in experiment.points))
 
 
 def worst_factor(point: PointSummary) -> str | None:
-    """Return the name of a size's smallest factor among those surely below 1; None where none is."""
+    """Return the name of a size's smallest factor significantly below 1, or None."""
     below = {
         name: factor.mean
         for name, factor in point.factors.items()
@@ -251,7 +250,7 @@ def worst_factor(point: PointSummary) -> str | None:
 
 @dataclass(frozen=True)
 class Loss:
-    """The factor by which the largest size loses most of its efficiency, beyond chance."""
+    """The smallest factor of the largest size, significantly below 1."""
 
     name: str
     point: PointSummary
@@ -264,14 +263,13 @@ class Loss:
 
 
 def largest_loss(experiment: ExperimentSummary) -> Loss | None:
-    """Return by what most of the efficiency is lost at the largest size; None where nothing is shown."""
+    """Return the main loss of the largest size; None without a significant one."""
     compared = [one for one in experiment.points if one.speed_up]
     name = worst_factor(compared[-1]) if compared else None
     if name is None:
         return None
-    # The worst of several is chosen, so all of them have to hold together.
+    # The worst of several is selected, so their intervals must be simultaneous.
     worst = together(compared[-1].factors[name], len(compared[-1].factors) - 1)
-    # Beyond chance: the interval says that it is a loss at all.
     if worst.mean > 1 - LEAST_LOSS or worst.high is None or worst.high >= 1:
         return None
     return Loss(name, compared[-1], worst)
@@ -287,7 +285,7 @@ def loss_sentence(experiment: ExperimentSummary, base: PointSummary, loss: Loss)
 
 
 def _smaller_batch(experiment: ExperimentSummary, base: PointSummary, largest: PointSummary) -> str:
-    """Return the sentence that the ranks' batches are smaller than in the base, where they are."""
+    """Return a sentence if the ranks' batches are smaller than in the base."""
     here, there = largest.samples_per_step, base.samples_per_step
     if here is None or there is None or here > _SMALLER * there:
         return ""
@@ -298,7 +296,7 @@ def _smaller_batch(experiment: ExperimentSummary, base: PointSummary, largest: P
 
 
 def methods(summary: Summary) -> Iterator[str]:
-    """Yield what factors of the efficiency are, where there are any."""
+    """Describe the factors of the efficiency, if there are any."""
     if any(one.factors for one in summary.points):
         yield (
             "Factors are geometric means over runs, relative to the base. Their product is "

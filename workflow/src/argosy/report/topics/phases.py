@@ -27,8 +27,8 @@ from argosy.report.table import (
 from argosy.results.tables import PHASES
 
 _COLUMNS = ("step_s", "samples", "steps", *PHASES, OTHER)
-# A phase that is not named took no time; one that no step of a point names stays NULL. Means of
-# means: every rank and every repeat weighs the same.
+# An unnamed phase took no time; a phase that no step of a point names stays NULL. Means of means give every
+# rank and repeat equal weight.
 _MEANS = ", ".join(f"sum({name}) / count(*) AS {name}" for name in _COLUMNS)
 
 _QUERY = f"""
@@ -48,9 +48,9 @@ GROUP BY ALL ORDER BY experiment, ranks, nodes
 
 @dataclass(frozen=True)
 class StepTime:
-    """Mean seconds of a step, and of each phase in it; what no phase covers is `other`.
+    """Mean seconds of a step and of its phases; `other` is outside all phases.
 
-    `samples` are those of a rank's step, `steps` how many a rank made, warm-up included.
+    `samples` counts a rank's samples per step; `steps` a rank's steps, warm-up included.
     """
 
     step_s: float
@@ -60,9 +60,9 @@ class StepTime:
 
 
 def step_times(tables: StudyTables) -> dict[tuple[str, Point], StepTime]:
-    """Step times by (experiment, point): means over steps, then ranks, then repeats.
+    """Return step times by experiment and point: means over steps, then ranks, then repeats.
 
-    Steps before the steady state and runs with missing ranks are left out, as for the throughput.
+    Steps before the steady state and runs with missing ranks are excluded, as for throughput.
     """
     return {
         (row["experiment"], Point.of(row)): StepTime(
@@ -87,7 +87,7 @@ _COLOURS = dict(
 
 
 def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
-    """Yield bars of the sizes that have times of phases."""
+    """Yield the bar chart of phases, if there are any."""
     points = [point for point in experiment.points if point.phases_s_per_step]
     if not points:
         return
@@ -107,7 +107,7 @@ def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
     colours = {name: _COLOURS[name] for name in names}
     told = tooltip(at="size", phase="phase", said="milliseconds per step")
     chart = bars(rows, colours, told, "nodes" if by_nodes else "nodes × ranks per node")
-    # Bars stand on each other before they are told of.
+    # Stacking comes before the tooltip in the specification.
     encoding = chart["encoding"] | ON_EACH_OTHER
     encoding["tooltip"] = encoding.pop("tooltip")
     chart |= {"mark": bar(len(points)), "encoding": encoding}
@@ -116,7 +116,7 @@ def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
 
 
 def tables(experiment: ExperimentSummary) -> Iterator[Table]:
-    """Yield the milliseconds of a step in each phase, where any are known."""
+    """Yield the table of milliseconds per step in each phase, if there are any."""
     points = [point for point in experiment.points if point.phases_s_per_step]
     if not points:
         return
@@ -148,7 +148,7 @@ def _milliseconds(phase: str, point: PointSummary) -> Cell:
 
 
 def methods(summary: Summary) -> Iterator[str]:
-    """Yield how times of phases were averaged, where there are any."""
+    """Describe the means of phases, if there are any."""
     if any(one.phases_s_per_step for one in summary.points):
         yield (
             "Times of phases are means over steps, then ranks, then runs, with equal weights. "
@@ -158,7 +158,7 @@ def methods(summary: Summary) -> Iterator[str]:
 
 
 def quantities(point: PointSummary) -> Iterator[Quantity]:
-    """Yield the time of a step and of its phases, as rows of summary.csv."""
+    """Yield the rows of summary.csv on a step and its phases."""
     runs = len(point.runs_samples_per_s)
     if point.step_s is not None:
         yield "step", "s", Estimate(runs, point.step_s)

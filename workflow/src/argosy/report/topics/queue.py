@@ -1,4 +1,4 @@
-"""Queue waits: how long jobs waited, and the time from submission to result."""
+"""Queue waits, and times from submission to result."""
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
@@ -33,11 +33,11 @@ def queue_waits(tables: StudyTables) -> Mapping[tuple[str, Point], QueueWaits]:
 
 
 _WORTH_A_WORD_S = 60.0
-"""A minute in the queue is nobody's trouble."""
+"""Shortest wait that is reported, in s."""
 
 
 def findings(experiment: ExperimentSummary) -> list[str]:
-    """Return a sentence on the size that waited longest, where that was worth a word."""
+    """Return a sentence on the longest wait, if it is at least a minute."""
     waited = [point for point in experiment.points if point.queue]
     if not waited:
         return []
@@ -49,7 +49,7 @@ def findings(experiment: ExperimentSummary) -> list[str]:
 
 
 def in_words(point: PointSummary) -> str:
-    """Return how long the jobs of a size waited; it has to be known."""
+    """Describe the waits of a size, which must be known."""
     queue = point.queue
     assert queue
     several = (
@@ -65,12 +65,12 @@ def _wait(point: PointSummary) -> float:
 
 
 def columns(points: Sequence[PointSummary]) -> list[Column]:
-    """Return the column of waits; none where no size has any."""
+    """Return the column of waits, if any are known."""
     return _times(points, "Queue wait", lambda waits: waits.waited_s)
 
 
 def columns_to_result(points: Sequence[PointSummary]) -> list[Column]:
-    """Return the column of times from submission to result; none where no size has any."""
+    """Return the column of times from submission to result, if any are known."""
     return _times(points, "Time to result", lambda waits: waits.to_result_s)
 
 

@@ -1,4 +1,4 @@
-"""Single runs: failures, exclusions, warm-up and remarks, in sentences."""
+"""Sentences on single runs: failures, exclusions, warm-up and remarks."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -18,14 +18,14 @@ from argosy.report.topics import doubts, slowness
 from argosy.report.topics.costs import MUCH_BETWEEN_STEPS
 
 CLOCKS_AGREE_S = 1.0
-"""Ranks end a step together to within less than this; what is beyond is their nodes' clocks'."""
+"""Difference of ends of a step, in s, above which nodes' clocks must differ."""
 
 MOST_NAMED = 4
-"""Runs of one cause; of more, their number is said."""
+"""Maximum number of runs listed by name; more are counted."""
 
 
 def left_out(summary: Summary, experiment: ExperimentSummary) -> list[str]:
-    """Completed runs of which no throughput counts, a sentence for each cause."""
+    """Return a sentence for each cause of excluding completed runs."""
     by_cause: dict[str, list[str]] = {}
     for run in summary.runs:
         is_its = run.counts_to == experiment.experiment
@@ -42,7 +42,7 @@ def runs_named(runs: Sequence[str]) -> str:
 
 
 def remarks(run: RunSummary) -> list[str]:
-    """Return what a reader should know of a run's records."""
+    """Return sentences on doubts and oddities of a run."""
     found = (
         (run.unreadable_records, "Records that could not be read: {:,}."),
         (run.duplicate_steps, "Steps recorded twice (the first counts): {:,}."),
@@ -53,7 +53,7 @@ def remarks(run: RunSummary) -> list[str]:
     if run.restarts:
         said.insert(0, _restarts(run))
     if run.counted_as:
-        said.insert(0, f"It counts to {run.counted_as}.")
+        said.insert(0, f"It belongs to {run.counted_as}.")
     if run.is_far_off:
         said.insert(0, "Its throughput is far from the other repeats; it is included.")
     if run.is_slow:
@@ -64,7 +64,7 @@ def remarks(run: RunSummary) -> list[str]:
     elif run.is_steady is False and not run.left_out:
         said.insert(
             0,
-            f"Left out: the first {count(run.warm_up_steps or 0, _counted(run))}; {run.warm_up}.",
+            f"Excluded: the first {count(run.warm_up_steps or 0, _counted(run))}; {run.warm_up}.",
         )
     if run.warm_up_excess is not None and run.warm_up_excess > 1:
         said.insert(
@@ -86,17 +86,17 @@ def remarks(run: RunSummary) -> list[str]:
 
 
 def _restarts(run: RunSummary) -> str:
-    """Return how often it began again, what that took, and on how many nodes."""
+    """Describe a run's restarts, their lost time and their nodes."""
     parts = listed([str(nodes) for nodes in run.part_nodes])
     return (
-        f"It lost a rank or node and began again within its job: {count(run.restarts, 'restart')}, "
-        f"{duration(run.restarts_lost_s or 0.0)} from the last checkpoints to the new starts; nodes of "
-        f"its parts: {parts}."
+        f"It restarted within its job after losing a rank or node: {count(run.restarts, 'restart')}, "
+        f"{duration(run.restarts_lost_s or 0.0)} from the last checkpoints to the restarts; nodes of its "
+        f"parts: {parts}."
     )
 
 
 def _counted(run: RunSummary) -> str:
-    """Return what a run's warm-up is counted in."""
+    """Return the unit of a run's warm-up: print or step."""
     return "print" if run.throughput_source == "printed" else "step"
 
 
@@ -111,7 +111,7 @@ def _straggler(run: RunSummary, slow: Straggler) -> str:
 
 
 def warm_up(summary: Summary) -> str:
-    """Return how much was left out of the runs as warm-up, and by what rule."""
+    """Describe the rule for warm-up, and how much it excluded."""
     runs = [run for run in summary.runs if run.warm_up_steps is not None]
     counted = {_counted(run) for run in runs}
     source = " or ".join(f"{noun}s" for noun in ("step", "print") if noun in counted)
@@ -145,7 +145,7 @@ _ENDED_BADLY = ("failed", "interrupted", "cancelled", "unfinished")
 
 
 def failures(summary: Summary, experiment: ExperimentSummary) -> Iterator[str]:
-    """Yield a sentence for each size with runs that ended without a result: how many, and why."""
+    """Yield a sentence for each size with failed runs, with their number and causes."""
     causes_of = {(one.experiment, one.run_id): one.cause for one in summary.failures}
     for one in experiment.sizes:
         causes = [
@@ -159,7 +159,7 @@ def failures(summary: Summary, experiment: ExperimentSummary) -> Iterator[str]:
 
 
 def not_steady(summary: Summary, experiment: ExperimentSummary) -> Iterator[str]:
-    """Yield a sentence for each reason for which runs count that were not seen to be steady."""
+    """Yield a sentence for each reason why steadiness of counted runs is not confirmed."""
     by_reason: defaultdict[str, list[str]] = defaultdict(list)
     for run in _runs_of(summary, experiment):
         if run.is_steady is False and run.samples_per_s is not None and run.slower_from is None:
@@ -173,7 +173,7 @@ def _runs_of(summary: Summary, experiment: ExperimentSummary) -> list[RunSummary
 
 
 def methods(summary: Summary) -> Iterator[str]:
-    """Yield how the throughputs of runs were made, and which runs have none."""
+    """Describe how throughputs were computed, and which runs are excluded."""
     runs = summary.runs
     by_steps = sum(run.throughput_source == "steps" for run in runs)
     printed = sum(run.throughput_source == "printed" for run in runs)
@@ -218,7 +218,7 @@ def methods(summary: Summary) -> Iterator[str]:
 
 
 def _started(runs: Sequence[RunSummary]) -> str:
-    """Return whether they started as they were submitted, by their times."""
+    """Describe whether runs started in the order of submission."""
     starts: defaultdict[int, list[float | None]] = defaultdict(list)
     for run in runs:
         if run.samples_per_s is not None:

@@ -1,4 +1,4 @@
-"""How far an experiment scales, in sentences and in columns of the proposal table."""
+"""Scaling of an experiment, in sentences and columns of the proposal table."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -25,16 +25,16 @@ from argosy.report.topics.laws.says import Laws, MeasuredSizes, sentence
 from argosy.report.topics.losses import largest_loss, loss_sentence
 
 CLEARLY_ABOVE = 1.05
-"""An efficiency without an interval that is above this is worth a sentence."""
+"""Efficiency without an interval above which a sentence mentions it."""
 
 
 def findings(experiment: ExperimentSummary) -> list[str]:
-    """Return what an experiment showed, a sentence a point, the base case first."""
+    """Return findings on scaling: a sentence per point, the base first, then losses and laws."""
     base = next((one for one in experiment.points if _is_base(experiment, one)), None)
     if base is None or base.throughput_samples_per_s is None:
         if experiment.allreduces:
             return sentences(experiment)
-        return [f"No throughput was measured: of its runs, {states(experiment.states)}."]
+        return [f"No throughput was measured; runs: {states(experiment.states)}."]
     others = [one for one in experiment.points if one.speed_up and one is not base]
     alone = "" if others else " There is no other size to compare it with."
     law = sentence(Laws(experiment.laws, experiment.no_law), measured_sizes(experiment))
@@ -50,7 +50,7 @@ def findings(experiment: ExperimentSummary) -> list[str]:
 
 
 def _unseen(experiment: ExperimentSummary, base: PointSummary, largest: PointSummary) -> str | None:
-    """Return what difference the runs of the largest size would not have shown; None where nobody knows."""
+    """Return a sentence on the detectable difference at the largest size; None if unknown."""
     if largest.detectable_ratio is None:
         return None
     here, there = len(largest.runs_samples_per_s), len(base.runs_samples_per_s)
@@ -67,7 +67,7 @@ def _unseen(experiment: ExperimentSummary, base: PointSummary, largest: PointSum
 
 
 def measured_sizes(experiment: ExperimentSummary) -> MeasuredSizes:
-    """Return the sizes of an experiment, at least one, that have a throughput: `1 to 4 nodes`."""
+    """Return the range of sizes with a throughput, such as `1 to 4 nodes`; there is at least one."""
     measured = [point for point in experiment.points if point.throughput_samples_per_s]
     ranks = sorted(point.ranks for point in measured)
     by_nodes = same_width(experiment)
@@ -116,7 +116,7 @@ def _no_gain(speed_up: Estimate) -> str:
 
 
 def _more_than_ideal(efficiency: Estimate, no_interval: str | None) -> str:
-    """Return the sentence on an efficiency that is surely above 100 %, or clearly where nothing is sure."""
+    """Return a sentence if the efficiency is significantly above 100 %, or clearly without an interval."""
     if no_interval:
         is_above, surely = efficiency.mean > CLEARLY_ABOVE, ""
     else:
@@ -138,7 +138,7 @@ def _spread(speed_up: Estimate, base: PointSummary, no_interval: str | None) -> 
 
 
 def _interval_of(estimate: Estimate, runs: str, no_interval: str | None) -> str:
-    """Return the words for an interval; runs that agree to the last digit do not show that others would."""
+    """Describe an interval, or why there is none."""
     if no_interval:
         return f"{runs}, no interval: {no_interval}"
     if estimate.low is None:
@@ -149,7 +149,7 @@ def _interval_of(estimate: Estimate, runs: str, no_interval: str | None) -> str:
 def columns(
     experiment: ExperimentSummary, marks: Callable[[PointSummary], Sequence[str]]
 ) -> list[Column]:
-    """Return throughput, speed-up and efficiency of each size; `marks` are words on a size."""
+    """Return the columns of throughput, speed-up and efficiency; `marks` returns labels of a size."""
     points, unit = experiment.points, experiment.unit
     nodes, ranks = size_columns(points)
     marked = [

@@ -1,4 +1,4 @@
-"""Charts over the size, in Vega-Lite: throughput, speed-up and efficiency of an experiment."""
+"""Charts of throughput, speed-up and efficiency over the size."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,9 +29,9 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a chart over the size shows: an estimate `of` a point, where there is one.
+    """A quantity for charts over the size: an estimate `of` a point, or None.
 
-    `is_relative`: of one size alone it is 1 by definition.
+    `is_relative`: a single size is 1 by definition and gets no chart.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Quantity:
     is_relative: bool = True
 
     def at(self, point: PointSummary) -> Estimate:
-        """Return the estimate of a point that has one."""
+        """Return the estimate of a point, which must have one."""
         estimate = self.of(point)
         assert estimate
         return estimate
@@ -84,7 +84,7 @@ QUANTITIES = (
 
 
 def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
-    """Yield a chart of each quantity that sizes with a throughput have."""
+    """Yield a chart of each quantity with values."""
     measured = [point for point in experiment.points if point.throughput_samples_per_s]
     for quantity in QUANTITIES:
         points = [point for point in measured if quantity.of(point)]
@@ -95,7 +95,7 @@ def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
 def _drawing(
     experiment: ExperimentSummary, points: Sequence[PointSummary], quantity: Quantity
 ) -> Drawing:
-    """Return a chart of the `points`, which were all measured, the base first."""
+    """Return a chart of measured points, the base first."""
     by_nodes = size_names.same_width(experiment)
     means = [_mean(experiment, point, points[0], quantity) for point in points]
     runs = list(_runs(experiment, points)) if quantity.has_runs else []
@@ -183,7 +183,7 @@ def _curve(experiment: ExperimentSummary, points: Sequence[PointSummary], fitted
 
 
 def _top(means: Rows, curve: Rows) -> float:
-    """Return where the axis ends: a far ideal or a wide interval may leave the chart, the dots may not."""
+    """Return the end of the axis; a distant ideal or a wide interval may leave the chart, means may not."""
     mean = max(float(row["y"]) for row in means)
     highest = max(float(row[key] or 0) for row in means for key in ("y", "high", "ideal"))
     highest = max(highest, *(float(row["y"]) for row in curve), 0.0)
@@ -191,7 +191,7 @@ def _top(means: Rows, curve: Rows) -> float:
 
 
 def _ends(means: Rows, runs: Rows, curve: Rows) -> tuple[float, float]:
-    """Return the ends of a logarithmic axis that holds all that is drawn, for values above 0."""
+    """Return the ends of a logarithmic axis for all positive values."""
     drawn = [float(row[key]) for row in means for key in ("y", "ideal", "low", "high") if row[key]]
     drawn += [float(row["y"]) for row in (*runs, *curve)]
     return min(drawn) / 1.15, 1.15 * max(drawn)
@@ -200,7 +200,7 @@ def _ends(means: Rows, runs: Rows, curve: Rows) -> tuple[float, float]:
 def _text(
     experiment: ExperimentSummary, points: Sequence[PointSummary], quantity: Quantity, fitted: str
 ) -> str:
-    """Return what a chart over the size says: each dot with its interval, and what the lines are."""
+    """Return the alternative text of a chart: each dot with its interval, and the lines."""
     dots = [_dot(experiment, point, quantity) for point in points]
     curve = [f"a curve for the {fitted}"] if fitted else []
     beside = size_names.listed(["a dashed line for the ideal", *curve])

@@ -1,4 +1,4 @@
-"""What was run, where and when, in plain words."""
+"""Setups in words: commands, images, sites, dates, and differences."""
 
 import re
 from collections import defaultdict
@@ -13,13 +13,13 @@ _LONGEST = 200
 
 
 def shown(text: str) -> str:
-    """Return a value of a setup as a sentence may have it: digests and long commands are cut short."""
+    """Shorten digests and long commands for a sentence."""
     text = _DIGEST.sub(r"\1", text)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def mixtures(summary: Summary) -> list[str]:
-    """Return what differs between the setups of each experiment that has several, and their names."""
+    """Return a sentence for each experiment with several setups: their names and differences."""
     by_name: defaultdict[str, list[ExperimentSummary]] = defaultdict(list)
     for experiment in summary.experiments:
         by_name[experiment.asked_experiment].append(experiment)
@@ -56,7 +56,7 @@ def facts(summary: Summary, experiment: ExperimentSummary) -> list[str]:
     completed, planned = experiment.states.get("completed", 0), sum(experiment.states.values())
     runs = [run for run in summary.runs if run.counts_to == experiment.experiment]
     return [
-        "allreduces alone" if is_network else f"{experiment.scaling} scaling",
+        "allreduce benchmark" if is_network else f"{experiment.scaling} scaling",
         *summary.sites,
         f"{completed} of {planned} runs completed",
         *_dates(runs),
@@ -66,14 +66,14 @@ def facts(summary: Summary, experiment: ExperimentSummary) -> list[str]:
 
 
 def footer(summary: Summary) -> str:
-    """Return the dates and the digest of the study, made of digits and plain words alone."""
+    """Return the footer: dates and the study's digest, safe to insert into a style sheet."""
     digest = (summary.inputs or "").removeprefix("sha256:")
     study = [f"study {digest[:_DIGITS]}"] if digest.isalnum() and digest.isascii() else []
     return " · ".join(["Argosy", *_dates(summary.runs), *study])
 
 
 def _dates(runs: Iterable[RunSummary]) -> list[str]:
-    """Return the days on which runs started, first to last, or nothing."""
+    """Return the first and last day of starts as one text, or an empty list."""
     starts = [run.started_unix_s for run in runs if run.started_unix_s is not None]
     days = [moment(one).partition(" ")[0] for one in (min(starts), max(starts))] if starts else []
     if NONE in days or not days:

@@ -1,11 +1,11 @@
 """Slow jobs, runs that slow down, and hosts or ranks that are slow in several runs.
 
-A rank may be slow because its host is, or because it has more to do there, as where shards of data are
-uneven. Only runs that differ in one of the two tell which. So a host is compared with other hosts at the
-same place of the same size on the same day, and a rank with other ranks on the same host. Each comparison
-is Fisher's exact test of slow against not slow, joined over strata (Mantel and Haenszel, Journal of the
-National Cancer Institute 22, 1959) by the exact distribution of the sum; over hosts, and over ranks, the
-levels are Holm's (Scandinavian Journal of Statistics 6(2), 1979).
+A rank may be slow because of its host, or because it has more work, for example from uneven shards of data.
+Only runs that differ in one of the two can distinguish them. So a host is compared with other hosts in the
+same position of the same size on the same day, and a rank with other ranks on the same host. Each
+comparison is Fisher's exact test of slow against not slow, combined over strata (Mantel and Haenszel,
+Journal of the National Cancer Institute 22, 1959) by the exact distribution of the sum. Over hosts, and
+over ranks, levels are Holm's (Scandinavian Journal of Statistics 6(2), 1979).
 """
 
 from collections import Counter, defaultdict
@@ -35,7 +35,7 @@ from argosy.report.summary.models import ExperimentSummary, PointSummary, RunSum
 from argosy_common.errors import some
 
 FALSELY_NAMED = 0.05
-"""The chance that any of all hosts, or of all ranks, is named though all are alike."""
+"""Probability of naming any host, or any rank, although all are alike."""
 FEWEST_RUNS = 2
 
 Name = TypeVar("Name", bound=Hashable)
@@ -46,9 +46,9 @@ class LookedAt:
     """A run whose ranks were compared with each other.
 
     Args:
-        like: what runs have to share to be compared: experiment, size and day.
-        hosts: of each rank.
-        slow: the ranks that were slow.
+        like: Key of comparable runs: experiment, size and day.
+        hosts: Host of each rank.
+        slow: The slow ranks.
     """
 
     like: Hashable
@@ -58,7 +58,7 @@ class LookedAt:
 
 @dataclass(frozen=True)
 class SlowHost:
-    """A host that was slow in `slow_runs` of the `runs` that it took part in, where others were not."""
+    """A host that was slow in `slow_runs` of its `runs`, while others were not."""
 
     host: str
     slow_runs: int
@@ -67,10 +67,10 @@ class SlowHost:
 
 @dataclass(frozen=True)
 class SlowRank:
-    """A rank that was slow in `slow_runs` of the `runs` that had it, on these hosts.
+    """A rank that was slow in `slow_runs` of its `runs`, on these hosts.
 
-    `others_were_not`: whether other ranks on the same hosts were not. Else the runs do not tell whether the
-    rank is slow or its host.
+    `others_were_not`: other ranks on the same hosts were not slow. If False, the cause may be the rank or
+    its host.
     """
 
     rank: int
@@ -81,13 +81,13 @@ class SlowRank:
 
     @property
     def has_more_to_do(self) -> bool:
-        """Whether it is slow wherever it runs; on a single host its cores or its GPU may be the cause."""
+        """Whether it is slow on several hosts; on a single host, cores or a GPU may be the cause."""
         return self.others_were_not and len(self.hosts) > 1
 
 
 @dataclass(frozen=True)
 class _Cell:
-    """A rank, or all ranks of a run on one host, in one run."""
+    """A rank, or all ranks on one host, in one run."""
 
     like: Hashable
     rank: int
@@ -96,7 +96,7 @@ class _Cell:
 
 
 def slow_hosts(runs: Iterable[LookedAt]) -> list[SlowHost]:
-    """Return the hosts that were slow in two runs at least, beyond chance, by name."""
+    """Return the hosts that were significantly slow in at least two runs, by name."""
     cells = [cell for run in runs for cell in _host_cells(run)]
     named = _named(cells, lambda cell: cell.host, lambda cell: (cell.like, cell.rank))
     return [
@@ -107,11 +107,11 @@ def slow_hosts(runs: Iterable[LookedAt]) -> list[SlowHost]:
 
 
 def slow_ranks_again(runs: Sequence[LookedAt], slow_hosts: Collection[str]) -> list[SlowRank]:
-    """Return the ranks that were slow in two runs at least, beyond chance, by number.
+    """Return the ranks that were significantly slow in at least two runs, by number.
 
     Args:
-        runs: of one experiment.
-        slow_hosts: those that explain why the ranks on them are slow.
+        runs: Runs of one experiment.
+        slow_hosts: Hosts that explain the slowness of their ranks.
     """
     cells = [cell for run in runs for cell in _rank_cells(run)]
     certain = _named(cells, lambda cell: cell.rank, lambda cell: (cell.like, cell.host))
@@ -128,7 +128,7 @@ def _rank_cells(run: LookedAt) -> Iterable[_Cell]:
 
 
 def _host_cells(run: LookedAt) -> Iterable[_Cell]:
-    """Yield a cell for each host, at the place of its first rank."""
+    """Yield a cell for each host, with its first rank as position."""
     ranks: defaultdict[str, list[int]] = defaultdict(list)
     for rank, host in enumerate(run.hosts):
         ranks[host].append(rank)
@@ -139,7 +139,7 @@ def _host_cells(run: LookedAt) -> Iterable[_Cell]:
 def _named(
     cells: Sequence[_Cell], name: Callable[[_Cell], Name], stratum: Callable[[_Cell], Hashable]
 ) -> set[Name]:
-    """Return the names whose cells are slow beyond chance among those of their strata."""
+    """Return the names whose cells are significantly slow within their strata."""
     strata: defaultdict[Hashable, list[_Cell]] = defaultdict(list)
     for cell in cells:
         strata[stratum(cell)].append(cell)
@@ -160,7 +160,7 @@ def _named(
 
 @dataclass(frozen=True)
 class _Counts:
-    """Of a stratum: all its cells, how many are slow, and the same of one name."""
+    """Counts of a stratum: its cells and slow cells, in total and for one name."""
 
     cells: int
     slow: int
@@ -169,12 +169,12 @@ class _Counts:
 
     @property
     def can_tell(self) -> bool:
-        """Whether names may matter: there are other names, and slow cells as well as others."""
+        """Whether the stratum is informative: it has other names, slow cells and other cells."""
         return self.its < self.cells and 0 < self.slow < self.cells
 
 
 def _chance_of_as_many(strata: Sequence[_Counts]) -> float:
-    """Return the chance of as many slow cells of one name, if names do not matter within strata."""
+    """Return the p-value of a name's number of slow cells, if names do not matter within strata."""
     distribution = np.ones(1)
     for one in strata:
         distribution = np.convolve(distribution, _hypergeometric(one.cells, one.slow, one.its))
@@ -182,7 +182,7 @@ def _chance_of_as_many(strata: Sequence[_Counts]) -> float:
 
 
 def _hypergeometric(cells: int, slow: int, its: int) -> NDArray[np.float64]:
-    """Return the chances of 0, 1, … `its` slow ones among `its` cells of so many."""
+    """Return the probabilities of 0, 1, … `its` slow cells among `its` of all cells."""
     of_its = np.arange(its + 1)
     others = slow - of_its
     can_be = (others >= 0) & (others <= cells - its) & (of_its <= slow)
@@ -195,10 +195,7 @@ def _log_choose(of: int, some: int | NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def _beyond_chance(runs: Sequence[LookedAt]) -> set[int]:
-    """Return the ranks that are slow in more runs than if all ranks of each run were alike.
-
-    Then a rank is named with a chance of SIGNIFICANCE over the number of ranks.
-    """
+    """Return the ranks that are slow in more runs than expected from SIGNIFICANCE, if all are alike."""
     slow: Counter[int] = Counter(rank for run in runs for rank in run.slow)
     chance = {}
     for rank in slow:
@@ -210,7 +207,7 @@ def _beyond_chance(runs: Sequence[LookedAt]) -> set[int]:
 
 
 def _holm(chance: Mapping[Name, float], present: int) -> list[Name]:
-    """Return the names that are beyond chance together, of so many that could be."""
+    """Return the significant names by Holm's method, among `present` candidates."""
     found = []
     for place, name in enumerate(sorted(chance, key=chance.__getitem__)):
         if chance[name] > FALSELY_NAMED / (present - place):
@@ -227,7 +224,7 @@ def _slow_rank(cells: Sequence[_Cell], rank: int, others_were_not: bool) -> Slow
 
 
 def host_sentences(summary: Summary) -> list[str]:
-    """Return a sentence for each host that was slow where other hosts were not."""
+    """Return a sentence for each slow host."""
     return [
         f"{one.host} was slow in {one.slow_runs} of its {one.runs} runs; other hosts in the same "
         "position were not."
@@ -236,7 +233,7 @@ def host_sentences(summary: Summary) -> list[str]:
 
 
 def rank_sentences(summary: Summary, experiment: ExperimentSummary) -> list[str]:
-    """Return a sentence for the ranks of an experiment that were slow wherever they ran, or as often."""
+    """Return sentences on the slow ranks of an experiment, with equal cases combined."""
     of_experiment = [run for run in summary.runs if run.counts_to == experiment.experiment]
     if not any(run.stragglers for run in of_experiment):
         return []
@@ -273,24 +270,24 @@ def _sentence(ranks: Sequence[SlowRank]) -> str:
     it, has = ("it", "has") if len(ranks) == 1 else ("they", "have")
     times = f"{who} slow in {one.slow_runs} of {one.runs} runs"
     if one.has_more_to_do:
-        return f"{times}, on {len(one.hosts)} hosts: {it} {has} more to do."
+        return f"{times}, on {len(one.hosts)} hosts: {it} {has} more work."
     if one.others_were_not:
         return (
-            f"{times} on {one.hosts[0]}, where other ranks were not: {it} {has} more to do, or slower "
+            f"{times} on {one.hosts[0]}, where other ranks were not: {it} {has} more work, or slower "
             "cores or GPUs."
         )
     return (
-        f"{times}, on {some(one.hosts)}: these runs cannot show whether {it} {has} more to do or "
+        f"{times}, on {some(one.hosts)}: these runs cannot show whether {it} {has} more work or "
         "the host is slow. Measure on other hosts to find out (`exclude`)."
     )
 
 
 ALIKE = 1.02
-"""Sizes that become slower by ratios nearer to each other are compared as if none did."""
+"""Ratio between the slowdowns of sizes below which they count as equal."""
 
 
 def remark(run: RunSummary) -> str:
-    """Return what is said of a run that becomes slower."""
+    """Return the remark on a run that slows down."""
     of = "print" if run.throughput_source == "printed" else "step"
     return (
         f"From {of} {run.slower_from:,} to the end, its {of}s take {number(run.slower)} times as "
@@ -300,7 +297,7 @@ def remark(run: RunSummary) -> str:
 
 
 def sentences(summary: Summary, experiment: ExperimentSummary) -> list[str]:
-    """Return the sentence that sizes of an experiment differ in how far their runs become slower."""
+    """Return a sentence if runs of different sizes slow down differently."""
     measured = [
         run
         for run in summary.runs
@@ -339,7 +336,7 @@ def slow_job_sentences(experiment: ExperimentSummary) -> list[str]:
 
 
 def methods(summary: Summary) -> Iterator[str]:
-    """Yield how slow ranks were found, where there are any."""
+    """Describe the search for slow ranks, if any were found."""
     slow = sum(bool(run.stragglers) for run in summary.runs)
     if slow:
         yield (

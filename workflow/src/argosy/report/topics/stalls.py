@@ -1,8 +1,8 @@
-"""Stalls of a step, by running the same training with less to wait for.
+"""Stalls of a step, from runs of the same training without one cause of waiting.
 
-What a part costs is the time by which a step becomes shorter without it: Mohan, Phanishayee, Raniwala and
-Chidambaram, "Analyzing and Mitigating Data Stalls in DNN Training", VLDB 14(5), 2021, for the data, and
-Sharma et al., "Stash", ICDCS 2023, for interconnect and network.
+The cost of a part is the difference in step time without it: for data, Mohan, Phanishayee, Raniwala and
+Chidambaram, "Analyzing and Mitigating Data Stalls in DNN Training", VLDB 14(5), 2021; for interconnect and
+network, Sharma et al., "Stash", ICDCS 2023.
 """
 
 from collections import defaultdict
@@ -24,9 +24,9 @@ from argosy.report.table import Cell, Table, column, estimate, figure, in_order,
 from argosy.report.topics.losses import LEAST_LOSS
 
 PARTS = ("compute", "interconnect", "network", "data", "preparation", "fetch")
-"""Of a step, in this order. `data` is preparation and fetching where these were not told apart."""
+"""Parts of a step, in order. `data` is the sum of preparation and fetch if they were not separated."""
 _ALIKE = 0.02
-"""Samples of a step may differ by so much: the last batch of an epoch may be a smaller one."""
+"""Tolerated relative difference of mean batches: an epoch's last batch may be small."""
 
 _QUERY = """
 WITH of_run AS (
@@ -45,7 +45,7 @@ ORDER BY base, experiment, ranks, nodes, repeat
 
 @dataclass
 class _Runs:
-    """The runs of a size: seconds and samples of a rank's step, one of each a run."""
+    """Mean seconds and samples of a rank's step in each run of a size."""
 
     step_s: list[float]
     samples: list[float]
@@ -56,7 +56,7 @@ _Sizes = dict[Point, _Runs]
 
 @dataclass(frozen=True)
 class _Set:
-    """Runs of one setup; `data` is None for the experiment as it is."""
+    """Runs of one setup; `data` is None for the experiment itself, else the variant."""
 
     setup: Setup
     data: str | None
@@ -64,10 +64,9 @@ class _Set:
 
 
 def stalls(tables: StudyTables) -> Mapping[str, list[StallSummary]]:
-    """Return the sizes by experiment whose stalls are studied, each of which was measured as it is.
+    """Return the stalls by experiment and measured size.
 
-    A share below 0 is noise: less to wait for did not make the step shorter.
-    Only runs that differ in nothing but their data, and so in their commands, are held against each other.
+    It compares only runs that differ in their data, and therefore their commands. A share below 0 is noise.
     """
     by_base: defaultdict[str, dict[str, _Set]] = defaultdict(dict)
     for row in tables.fetch(_QUERY):
@@ -128,9 +127,9 @@ def _refused(point: Point, why: str) -> StallSummary:
 
 
 def _variants(real: _Set, sets: Mapping[str, _Set]) -> Mapping[str, _Sizes]:
-    """Return the sizes of the runs that differ from the `real` ones in their data alone, by that.
+    """Return the sizes of variants that differ from the `real` runs only in their data, by data.
 
-    A rank alone is an experiment of its own, with the same data as others.
+    A rank alone is a separate experiment, with the same data as others.
     """
     found: defaultdict[str, _Sizes] = defaultdict(dict)
     for each in sets.values():
@@ -140,7 +139,7 @@ def _variants(real: _Set, sets: Mapping[str, _Set]) -> Mapping[str, _Sizes]:
 
 
 def _other_than_data(real: _Set, variant: _Set) -> list[str]:
-    """Return what a variant differs in that it should not; its command goes on where the other ends."""
+    """List the unwanted differences of a variant; its command may append words to the original."""
     words = real.setup.command
     goes_on = variant.setup.command[: len(words)] == words
     return [
@@ -185,7 +184,7 @@ def part_names(experiment: ExperimentSummary) -> list[str]:
 
 
 def findings(experiment: ExperimentSummary) -> list[str]:
-    """Return what a step waits for at the largest size; nothing where the stalls were not studied."""
+    """Return a sentence on the stalls of the largest size, if they were studied."""
     known = [stalls for stalls in experiment.stalls if stalls.shares]
     if not known:
         return []
@@ -202,7 +201,7 @@ def findings(experiment: ExperimentSummary) -> list[str]:
 
 
 def tables(experiment: ExperimentSummary) -> Iterator[Table | str]:
-    """Yield the shares of a step by part, and a sentence on each size that has none."""
+    """Yield the table of shares by part, and a sentence for each size without them."""
     known = [stalls for stalls in experiment.stalls if stalls.shares]
     if known:
         yield Table(
@@ -231,7 +230,7 @@ def _share(name: str, stalls: StallSummary) -> Cell:
 
 
 def step_cell(one: StallSummary | PointTimeline) -> Cell:
-    """Return the time of a step whose parts are known."""
+    """Return the cell of a step's time, which must be known."""
     assert one.step_s
     return figure(one.step_s.mean, number(1000 * one.step_s.mean), " ms")
 
@@ -245,7 +244,7 @@ _CAPTION = "Stalls of a step: how much shorter it is without each part."
 
 
 def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
-    """Yield bars of the sizes whose stalls are known."""
+    """Yield the bar chart of stalls, if any are known."""
     names = part_names(experiment)
     if not names:
         return
@@ -270,7 +269,7 @@ def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
 
 
 def methods(summary: Summary) -> Iterator[str]:
-    """Yield how stalls were measured, where they were."""
+    """Describe the measurement of stalls, if there are any."""
     if any(found.refused is None for one in summary.experiments for found in one.stalls):
         yield (
             "A stall is the difference in step time between two sets of runs that differ in one "

@@ -1,4 +1,4 @@
-"""A table of each sweep: its combinations, the fastest first."""
+"""Tables of sweeps: combinations, the fastest first."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,10 +24,10 @@ WHERE contains(provenance, '"sweep"') GROUP BY ALL ORDER BY ALL
 
 
 def swept_points(tables: StudyTables) -> dict[str, SweptPoint]:
-    """Return the combinations of sweeps, by their experiments, as provenance.json has them."""
+    """Read the combinations of sweeps by experiment from provenance."""
     found = {}
     for row in tables.fetch(_QUERY):
-        # The file may be of another program.
+        # Another program may have written the file.
         with suppress(KeyError, TypeError, AttributeError, ValueError):
             point = json_of(row["provenance"])["experiment"]["sweep"]
             values = {plain(str(name)): plain(str(one)) for name, one in point["values"].items()}
@@ -36,7 +36,7 @@ def swept_points(tables: StudyTables) -> dict[str, SweptPoint]:
 
 
 def tables(summary: Summary) -> Iterator[Table]:
-    """Yield a table of each sweep of which several combinations have runs."""
+    """Yield a table for each sweep with runs of several combinations."""
     sweeps: defaultdict[str, list[ExperimentSummary]] = defaultdict(list)
     for experiment in summary.experiments:
         if experiment.sweep:
@@ -55,7 +55,7 @@ def _table(of: str, experiments: Sequence[ExperimentSummary], name: str) -> Tabl
     metrics = sorted({each for _, point in rows if point for each in point.metrics})
     others = {"experiment", "n", "runs", "accuracy", *(each.lower() for each in metrics)}
     values = [tuple(_values(each).items()) for each in experiments]
-    # Such as those of one combination in a container and without.
+    # For example one combination with and without a container.
     are_alike = len({*values}) < len(values)
     unit = experiments[0].unit
     has_accuracy = any(point and point.test_accuracy for _, point in rows)
@@ -89,7 +89,7 @@ def _table(of: str, experiments: Sequence[ExperimentSummary], name: str) -> Tabl
 
 
 def _at(experiment: ExperimentSummary, size: Size) -> PointSummary | None:
-    """Return the point of a size; None where no run of it completed."""
+    """Return the point of a size; None without a completed run."""
     same = (
         one
         for one in experiment.points

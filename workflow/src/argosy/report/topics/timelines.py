@@ -1,4 +1,4 @@
-"""Horovod timelines, from its timelines: waiting for ranks, queueing, copying, reducing."""
+"""Parts of Horovod's work, from its timelines: waiting for ranks, queueing, copying, reducing."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from argosy.report.topics.stalls import step_cell
 PARTS = ("negotiation", "queue", "copies", "operation", "other")
 """Parts of the gradient exchange, in this order."""
 _EXCHANGES = ("ALLREDUCE", "ADASUM", "REDUCESCATTER")
-"""Operations of steps; broadcasts and gathers are of the begin and the end of a training."""
+"""Operations of steps; broadcasts and gathers occur at the start and end of a training."""
 _WAITS = ("QUEUE", "WAIT_FOR_DATA", "WAIT_FOR_OTHER_TENSOR_DATA")
 _BEGINNINGS = {
     "NEGOTIATE_": "negotiation",
@@ -33,7 +33,7 @@ _BEGINNINGS = {
 }
 
 _ASKED = "SELECT 1 FROM runs WHERE timeline AND state = 'completed' LIMIT 1"
-# A timeline is that of the run's last job; what was done before it began has negative times.
+# A timeline covers the run's last job; steps of earlier jobs have negative times.
 _QUERY = """
 WITH timed AS (
     SELECT experiment, run_id, nodes, ranks_per_node, ranks, repeat
@@ -62,7 +62,7 @@ class _Run:
 
 
 def part_of(activity: str) -> str:
-    """Return the part that an activity of Horovod's counts to, by its name."""
+    """Return the part of an activity, by its name."""
     if activity in _WAITS:
         return "queue"
     found = (part for begin, part in _BEGINNINGS.items() if activity.startswith(begin))
@@ -70,7 +70,7 @@ def part_of(activity: str) -> str:
 
 
 def timelines(tables: StudyTables) -> Mapping[str, list[PointTimeline]]:
-    """Return the timelines of each size of which runs with some are completed, by experiment."""
+    """Return the timelines by experiment, for each size with completed runs that have one."""
     if not tables.fetch(_ASKED):
         return {}
     found: defaultdict[str, defaultdict[Point, list[_Run]]] = defaultdict(lambda: defaultdict(list))
@@ -117,7 +117,7 @@ def part_names(experiment: ExperimentSummary) -> list[str]:
 
 
 def findings(experiment: ExperimentSummary) -> list[str]:
-    """Return what Horovod did at the largest size with a timeline; nothing where none is known."""
+    """Return a sentence on the longest part at the largest size with a timeline, if any."""
     known = [point for point in experiment.timelines if point.shares]
     if not known:
         return []
@@ -135,7 +135,7 @@ def findings(experiment: ExperimentSummary) -> list[str]:
 
 
 def tables(experiment: ExperimentSummary) -> Iterator[Table | str]:
-    """Yield milliseconds and shares of a step by part, and a sentence on each size that has none."""
+    """Yield the table of milliseconds and shares by part, and a sentence for each size without them."""
     known = [point for point in experiment.timelines if point.shares]
     if known:
         yield Table(
@@ -172,7 +172,7 @@ _CAPTION = "What Horovod did with gradients, by its timelines; the parts overlap
 
 
 def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
-    """Yield bars of the sizes whose timelines are known."""
+    """Yield the bar chart of timelines, if any are known."""
     names = part_names(experiment)
     if not names:
         return
@@ -195,7 +195,7 @@ def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
 
 
 def methods(summary: Summary) -> Iterator[str]:
-    """Yield what parts of timelines mean, where there are any."""
+    """Explain the parts of timelines, if there are any."""
     if any(one.timelines for one in summary.experiments):
         yield (
             "Parts of Horovod's timeline, as rank 0 wrote it, overlap and do not add up; the "

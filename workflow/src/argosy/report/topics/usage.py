@@ -18,12 +18,12 @@ from argosy.report.table import Cell, Column, Quantity, Table, column, estimate,
 from argosy_common.units import amount
 
 PROCESSORS, GPUS, BOTH = "processors", "GPUs", "processors and GPUs"
-"""Of what a power is."""
+"""Devices of a power."""
 
 LEAST_COVERED = 0.5
-"""Of the steady state, by the readings of a counter that lie within it; else its power is not known."""
+"""Share of the steady state that a counter's readings must cover; otherwise its power is unknown."""
 
-# Counters begin with 0 in each attempt; a GPU's rows have no processors and the other way round.
+# Counters begin with 0 in each attempt; a row is for a GPU or for a node's processors.
 _QUERY = f"""
 WITH device AS (
     SELECT experiment, run_id, attempt, node, gpu, max(at_s) - min(at_s) AS seconds,
@@ -81,14 +81,14 @@ FROM unread GROUP BY ALL ORDER BY what, why
 
 @dataclass(frozen=True)
 class Usage:
-    """What a run used; None is what was not read everywhere.
+    """Resource usage of a run; None unless all devices were read.
 
-    From the agents' start to their end: `cpu_busy` and `gpu_busy` are shares of all processors and GPUs,
-    `memory_bytes` the most of any node, `gpu_memory_bytes` of any GPU, `network_bytes_per_s` both ways, of
-    a node in the mean, and `cpu_j` and `gpu_j` the energy of processors' packages and of GPUs, in joules.
+    From the agents' start to their end: `cpu_busy` and `gpu_busy` are shares of all processors and GPUs;
+    `memory_bytes` is the maximum over nodes, `gpu_memory_bytes` over GPUs; `network_bytes_per_s` is the
+    mean per node, both directions; `cpu_j` and `gpu_j` are the energy of processor packages and GPUs, in J.
 
-    In the steady state: `power_w` is what all nodes take, `j_per_sample` that over the throughput, and
-    `power_of` says of what: `PROCESSORS`, `GPUS` or `BOTH`. Where there are GPUs, none goes without them.
+    In the steady state: `power_w` is the power of all nodes, `j_per_sample` is power over throughput, and
+    `power_of` names the devices, PROCESSORS, GPUS or BOTH. If there are GPUs, it includes them.
     """
 
     cpu_busy: float | None
@@ -104,16 +104,15 @@ class Usage:
 
 
 def usage(tables: StudyTables) -> Mapping[tuple[str, str], Usage]:
-    """Return usage by experiment and run_id, of each completed run that has telemetry.
+    """Return the usage of each run with telemetry.
 
-    An energy is given only when every node, or every GPU, of the run has it: part of it would look
-    like a better run.
+    Energy is given only if all nodes, or all GPUs, reported it: a partial sum would look better.
     """
     return {(row["experiment"], row["run_id"]): _usage(row) for row in tables.fetch(_QUERY)}
 
 
 def of_widest(runs: Sequence[Usage]) -> list[Usage]:
-    """Return those whose power is of the most: one number is of one kind of thing."""
+    """Return the runs whose power covers the most devices, so that means are of the same devices."""
     for power_of in (BOTH, GPUS, PROCESSORS):
         if found := [run for run in runs if run.power_of == power_of]:
             return found
@@ -121,7 +120,7 @@ def of_widest(runs: Sequence[Usage]) -> list[Usage]:
 
 
 def unread(tables: StudyTables) -> list[Unread]:
-    """Return what telemetry could not read, by what and why."""
+    """Return the missing telemetry, by file and reason."""
     return [Unread(**row) for row in tables.fetch(_UNREAD)]
 
 
@@ -145,7 +144,7 @@ def _usage(row: Mapping[str, Any]) -> Usage:
 
 
 def _power(row: Mapping[str, Any]) -> tuple[float | None, str | None]:
-    """Return the watts of a run's steady state, and of what they are."""
+    """Return the power of a run's steady state, in W, and its devices."""
     has_processors = row["nodes_of_power"] == row["nodes_asked"]
     if not row["gpus_expected"]:
         return (row["cpu_w"], PROCESSORS) if has_processors else (None, None)
@@ -155,7 +154,7 @@ def _power(row: Mapping[str, Any]) -> tuple[float | None, str | None]:
 
 
 def usage_summary(runs: Sequence[Usage]) -> UsageSummary | None:
-    """Return the usage of the runs of a point; None when none of them has telemetry."""
+    """Summarise the usage of a point's runs; None without telemetry."""
     if not runs:
         return None
     return UsageSummary(
@@ -184,7 +183,7 @@ def _mean(runs: Sequence[Usage], of: _Of) -> Estimate | None:
 
 
 def _share(runs: Sequence[Usage], of: _Of) -> Estimate | None:
-    # Counters are read one after the other, so that a little more than all of the time may seem used.
+    # Counters are not read simultaneously, so shares may slightly exceed 1.
     values = [min(value, 1.0) for value in _values(runs, of)]
     return proportion_estimate(values) if values else None
 
@@ -192,17 +191,17 @@ def _share(runs: Sequence[Usage], of: _Of) -> Estimate | None:
 def _rate(runs: Sequence[Usage], of: _Of) -> Estimate | None:
     values = _values(runs, of)
     if not values or min(values) <= 0:
-        # Of what was nothing once there is no proportion.
+        # A value of 0 has no geometric mean.
         return Estimate(len(values), sum(values) / len(values)) if values else None
     return geometric_mean_estimate(values)
 
 
 IDLE = 0.01
-"""Of the time; a program that computes on a GPU keeps it busy for more than that, start-up included."""
+"""Share of busy time below which a GPU counts as unused; programs on GPUs exceed it, start-up included."""
 
 
 def unused_gpus(experiment: ExperimentSummary) -> list[str]:
-    """Return the sentence that the processors may have been measured, where GPUs were asked for."""
+    """Return a sentence if GPUs were requested but seem unused."""
     asked = experiment.setup.resources.get("gpus_per_rank", 0)
     used = [point.usage for point in experiment.points if point.usage]
     if not asked or not used:
@@ -230,7 +229,7 @@ _NOT_READ = "not read"
 
 
 def tables(experiment: ExperimentSummary, rates: Rates) -> Iterator[Table]:
-    """Yield what each size used, where any has telemetry."""
+    """Yield the table of resource usage, if there is telemetry."""
     points = [point for point in experiment.points if point.usage]
     if not points:
         return
@@ -280,7 +279,7 @@ def _joules_per_sample(used: UsageSummary) -> str:
     if used.energy_j_per_sample:
         return f"{_joules(used.energy_j_per_sample)} of {used.energy_of}"
     was_read = used.cpu_energy_j or used.gpu_energy_j
-    return "no readings in half of the steady state" if was_read else _NOT_READ
+    return "readings cover less than half of the steady state" if was_read else _NOT_READ
 
 
 def _carbon(point: PointSummary) -> Cell:
@@ -289,7 +288,7 @@ def _carbon(point: PointSummary) -> Cell:
 
 
 def methods(summary: Summary) -> Iterator[str]:
-    """Yield how telemetry measured, where it did."""
+    """Describe telemetry, if there is any."""
     if any(one.usage for one in summary.points):
         yield (
             "Telemetry measures resource usage from the agents' start to their end. Energy "

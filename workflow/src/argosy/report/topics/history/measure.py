@@ -1,4 +1,4 @@
-"""An experiment over time: runs of earlier reports beside the present ones, and what changed."""
+"""An experiment over time: runs of earlier reports compared with the current ones."""
 
 import math
 from collections import defaultdict
@@ -28,15 +28,15 @@ from argosy.report.summary.models import (
 from argosy.report.summary.parts import Change, History, HistoryEntry, HistoryPoint
 
 FEWEST_REPORTS = 3
-"""From so many earlier reports on, the scatter between them is known."""
+"""Fewest earlier reports from which their scatter is estimated."""
 _SAME_BATCH = 0.02
-"""Samples of a step may differ by so much: the last batch of an epoch may be a smaller one."""
+"""Tolerated relative difference of mean batches: an epoch's last batch may be small."""
 
 _Rate = Annotated[float, Field(ge=1e-30, le=1e30)]
 _Time = Annotated[float, Field(ge=0, le=1e12)]
 _Count = Annotated[int, Field(ge=1, le=1 << 20)]
 _Size = tuple[int, int, int]
-"""Ranks, nodes and ranks on each."""
+"""Ranks, nodes and ranks per node."""
 _Key = tuple[str, str, str | None, float | None]
 
 
@@ -76,7 +76,7 @@ class PastExperiment:
 
 @dataclass(frozen=True)
 class PastSummary:
-    """What a history needs of a summary.json; Argosy's versions agree in it, whatever else they write."""
+    """The fields of summary.json that a history needs, common to all versions of Argosy."""
 
     experiments: list[PastExperiment]
     runs: list[PastRun]
@@ -85,21 +85,21 @@ class PastSummary:
 
 
 Report = PastSummary | Summary
-"""An earlier report, or the present one."""
+"""An earlier report, or the current one."""
 _Experiment = PastExperiment | ExperimentSummary
 _Run = PastRun | RunSummary
 _Earlier = tuple[_Experiment, Sequence[_Run], Report]
-"""An experiment with those of its runs that no other report has, in this one."""
+"""An experiment, its runs that are new in a report, and this report."""
 _ADAPTER = TypeAdapter(PastSummary)
 
 
 def past_summary(content: Mapping[str, Any]) -> PastSummary:
-    """Return what a parsed summary.json tells a history; raises pydantic's ValidationError."""
+    """Validate the fields of a parsed summary.json that a history needs; raises ValidationError."""
     return _ADAPTER.validate_python(content)
 
 
 def measured_keys(runs: Iterable[_Run]) -> set[_Key]:
-    """Return what identifies each run with a throughput: the same attempt is the same measurement."""
+    """Return keys of the runs with a throughput; the same attempt is the same measurement."""
     return {
         (run.experiment, run.run_id, run.attempt, run.started_unix_s)
         for run in runs
@@ -108,7 +108,7 @@ def measured_keys(runs: Iterable[_Run]) -> set[_Key]:
 
 
 def commits(summary: Report) -> dict[tuple[str, str], str]:
-    """Return the project's commit by experiment and run_id, where provenance tells it."""
+    """Return the project's commit by run, if provenance has it."""
     found = {}
     for each in summary.provenance:
         argosy = each.content.get("argosy")
@@ -120,7 +120,7 @@ def commits(summary: Report) -> dict[tuple[str, str], str]:
 
 
 def with_history(summary: Summary, past: Iterable[PastSummary]) -> Summary:
-    """Return the summary with the history of each experiment; `past` are earlier reports, oldest first."""
+    """Add the history of each experiment to a summary; `past` are earlier reports, oldest first."""
     seen = measured_keys(summary.runs)
     earlier: list[_Earlier] = []
     for each in past:
@@ -189,7 +189,7 @@ def _entry(experiment: _Experiment, runs: Sequence[_Run], of: Report) -> History
 def _apart(
     ours: _Experiment, now: HistoryEntry, theirs: _Experiment, then: HistoryEntry
 ) -> str | None:
-    """Return why two measurements say nothing of each other."""
+    """Return why two measurements cannot be compared; None if they can."""
     work = [one.what for one in differences(theirs.setup, ours.setup) if one.is_of_work]
     if work:
         return f"another {' and '.join(work)}"
@@ -236,7 +236,7 @@ def _earlier(
     alike: Iterable[tuple[_Experiment, HistoryEntry]],
     ours: _Experiment,
 ) -> Iterator[HistoryPoint]:
-    """Yield the same size of earlier reports, where a rank's step had as many samples."""
+    """Yield the same size from earlier reports with the same batch per rank."""
     size = point.nodes, point.ranks_per_node
     wanted = _samples_per_step(ours, size)
     for experiment, entry in alike:
@@ -245,7 +245,7 @@ def _earlier(
 
 
 def same_batch(one: float | None, other: float | None) -> bool:
-    """Return whether a rank's steps have as many samples; True where one of both is not known."""
+    """Check that two mean batches are equal; True if one is unknown."""
     return one is None or other is None or abs(one - other) <= _SAME_BATCH * max(one, other)
 
 
@@ -255,10 +255,10 @@ def _samples_per_step(experiment: _Experiment, size: tuple[int, int]) -> float |
 
 
 def _over_reports(point: HistoryPoint, earlier: Sequence[HistoryPoint]) -> Estimate:
-    """Return the throughput over the geometric mean of earlier reports.
+    """Return the throughput relative to the geometric mean of earlier reports.
 
-    The interval is that of one more report, by Student's t on the logarithm: 1 lies outside of it in 5 of
-    100 reports of which nothing has changed.
+    It has a prediction interval for one more report, by Student's t on the logarithm: without a change, 5
+    of 100 reports exclude 1.
     """
     logs = [math.log(one.throughput_samples_per_s.mean) for one in earlier]
     off = math.log(point.throughput_samples_per_s.mean) - fmean(logs)

@@ -1,4 +1,4 @@
-"""An experiment's history in words and as a chart: slower or faster sizes, and what else differs."""
+"""Sentences and chart of an experiment's history: slower or faster sizes, and other differences."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
@@ -18,12 +18,12 @@ _COMMIT = 40
 
 
 def slower(experiment: ExperimentSummary) -> list[str]:
-    """Return a sentence where a size is shown to be slower than before."""
+    """Return a sentence if any size is significantly slower than before."""
     return [*_sentence(experiment, "Slower", is_slower)]
 
 
 def sentences(experiment: ExperimentSummary) -> list[str]:
-    """Return what changed, what else differs, and that nothing is shown to have changed."""
+    """Return sentences on significant changes and other differences, or on their absence."""
     history = experiment.history
     if history is None:
         return []
@@ -44,12 +44,12 @@ def sentences(experiment: ExperimentSummary) -> list[str]:
 
 
 def is_slower(change: Change) -> bool:
-    """Return whether a size is shown to be slower than before."""
+    """Check that a size is significantly slower than before."""
     return change.ratio.high is not None and change.ratio.high < 1
 
 
 def is_faster(change: Change) -> bool:
-    """Return whether a size is shown to be faster than before."""
+    """Check that a size is significantly faster than before."""
     return change.ratio.low is not None and change.ratio.low > 1
 
 
@@ -104,7 +104,7 @@ _CAPTION = "Throughput of earlier reports relative to this report (100 %), 95 % 
 
 
 def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
-    """Yield the history of an experiment, where this report is held against another."""
+    """Yield the chart of an experiment's history if another report is compared."""
     history = experiment.history
     entries = [entry for entry in history.entries if entry.not_compared is None] if history else []
     if len(entries) < 2:
@@ -125,7 +125,7 @@ def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
 
 
 def _chart(rows: Sequence[dict[str, Any]], series: dict[str, str], unit: str) -> dict[str, Any]:
-    """Return throughput over the date of each report's first run."""
+    """Return a chart of throughput over the date of each report's first run."""
     told = tooltip(
         series="size",
         date="first run",
@@ -198,7 +198,7 @@ def _rows(
                     "said": number(point.throughput_samples_per_s.mean),
                     "interval": interval(point.throughput_samples_per_s),
                     "n": over.n,
-                    "commit": (entry.commit or "not noted")[:8],
+                    "commit": (entry.commit or "unknown")[:8],
                     "image": shown(entry.image or "none"),
                 }
 

@@ -1,4 +1,4 @@
-"""Which law a study follows, as far as its runs can tell."""
+"""Choose the scaling law that an experiment follows."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,33 +17,33 @@ LAWS: Mapping[str, tuple[Law, ...]] = {
 }
 
 CONTRADICTED = 0.05
-"""Below this `lack_of_fit_p` the runs contradict a law."""
+"""`lack_of_fit_p` below which the runs contradict a law."""
 
 BARELY = 0.15
-"""Below this `lack_of_fit_p` a law that may as well be the universal one is not named by `FEW_FREE` runs.
+"""`lack_of_fit_p` below which few runs (FEW_FREE) choose no law that may also be the universal one.
 
-Of three sizes with two repeats that follow no law, one study in ten lies near a curve by chance.
+With three sizes and two repeats that follow no law, one study in ten is near a curve by chance.
 """
 
 FEW_FREE = 5
-"""Runs more than sizes, up to which their scatter is known badly."""
+"""Excess of runs over sizes up to which their scatter is poorly known."""
 
 TELLING_FREEDOM = 2
-"""Degrees of freedom of a law's interval, below which it reaches to 0 whatever is true."""
+"""Degrees of freedom below which the interval of a law's parameter always includes 0."""
 
 FEWEST_FREE = 2
-"""Runs more than sizes, from which their scatter is known."""
+"""Smallest excess of runs over sizes from which their scatter is estimated."""
 
 NO_LOSS = 0.95
-"""What is surely above this is no loss: an efficiency, or a share of the throughput."""
+"""Efficiency, or share of the throughput, that counts as no loss if it is significantly higher."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """All laws' fits, the simplest first; the name of the `best`, or why there is none, as a sentence.
+    """Fits of all laws, the simplest first, and the name of the `best`, or a sentence why there is none.
 
-    `is_alone` is False where the runs do not tell the best from the universal law, or from one whose cost
-    grows with the logarithm of the size.
+    `is_alone` is False if the runs cannot distinguish the best law from the universal law, or from a cost
+    that grows with the logarithm of the size.
     """
 
     fits: Mapping[str, Fit | Refused]
@@ -53,16 +53,18 @@ class Choice:
 
 
 def choose(scaling: str, sizes: Sequence[float], rates: Sequence[float | None]) -> Choice:
-    """Fit the laws for `strong` or `weak` scaling to the same runs (see `fit`) and compare them.
+    """Fit the laws for `strong` or `weak` scaling to the same runs (see `fit`) and choose one.
 
-    The best is the simplest.law that misses the sizes' means by no more than repeats scatter (lack of
-    fit, F test; Draper and Smith, "Applied Regression Analysis", sec. 2.1). That this is so may be for
-    want of runs. So the linear law, which says that nothing is lost, is the best only where the efficiency
-    at the largest size is surely above `NO_LOSS`; and Amdahl's and Gustafson's stand alone only where what
-    the universal law has besides, its coherency, surely takes less than the rest of the throughput there.
-    Strong scaling has a rival that is no law, with a cost by the logarithm of the size: Amdahl's law stands
-    alone where that cost surely is as little, and the universal law where the runs contradict the rival.
-    What more is asked of the best is in `_named`.
+    The best is the simplest law whose deviation from the sizes' means is within the scatter of repeats
+    (lack of fit, F test; Draper and Smith, "Applied Regression Analysis", sec. 2.1). Too few runs may hide
+    a deviation, so there are further conditions:
+
+    * The linear law, without loss, requires an efficiency at the largest size significantly above NO_LOSS.
+    * Amdahl's and Gustafson's laws are alone if the coherency of the universal law takes significantly less
+      than 1 - NO_LOSS of the throughput there.
+    * For strong scaling there is a rival curve, with a cost that grows with the logarithm of the size.
+      Amdahl's law is alone if this cost is as small; the universal law if the runs contradict the rival.
+    * `_named` has the conditions on the parameters of the best law.
     """
     fits = {law.name: fit(law, sizes, rates) for law in LAWS[scaling]}
     fitted = {name: found for name, found in fits.items() if isinstance(found, Fit)}
@@ -92,12 +94,12 @@ def choose(scaling: str, sizes: Sequence[float], rates: Sequence[float | None]) 
 
 
 def _named(fits: Mapping[str, Fit | Refused], simplest: Fit, rival: Fit | Refused | None) -> Choice:
-    """Choose the simplest law that is not contradicted, unless chance may have brought it there.
+    """Choose the simplest law that is not contradicted, unless its fit may be due to chance.
 
-    What it has besides the simpler laws surely is not 0, where its interval can tell. By few runs it fits
-    more than barely, or the runs tell it from the universal law.
+    Its last parameter must differ significantly from 0, if its interval can show that. With few runs, it
+    must fit more than barely, or differ from the universal law.
     """
-    name, chance = simplest.law, simplest.goodness.lack_of_fit_p
+    name, chance = simplest.law, simplest.lack_of_fit_p
     parameter, value = list(simplest.parameters.items())[-1]
     has_few = simplest.runs - len(simplest.sizes) <= FEW_FREE
     if value.low <= 0 and (has_few or simplest.fitted.freedom >= TELLING_FREEDOM):
@@ -125,9 +127,9 @@ def _named(fits: Mapping[str, Fit | Refused], simplest: Fit, rival: Fit | Refuse
 
 
 def _takes_little(found: Fit | Refused, last: str, growth: float) -> bool:
-    """Return whether a curve's `last` parameter surely takes little of the throughput at the largest size.
+    """Check that a curve's `last` parameter takes significantly little throughput at the largest size.
 
-    Its cost there is the parameter times the size and this `growth`.
+    Its cost there is the parameter times the size times `growth`.
     """
     if isinstance(found, Refused):
         return False
@@ -137,7 +139,7 @@ def _takes_little(found: Fit | Refused, last: str, growth: float) -> bool:
 
 
 def _is_contradicted(found: Fit) -> bool:
-    chance = found.goodness.lack_of_fit_p
+    chance = found.lack_of_fit_p
     return chance is not None and chance < CONTRADICTED
 
 
@@ -160,9 +162,9 @@ def _no_loss(fits: Mapping[str, Fit | Refused], fitted: Fitted) -> Choice:
 
 
 def _efficiency(fitted: Fitted) -> tuple[float, float]:
-    """Return the interval of the efficiency at the largest size, by the scatter of all sizes' repeats.
+    """Return the interval of the efficiency at the largest size.
 
-    Where repeats share a scatter, by that of the sizes' means.
+    The variance is of repeats at all sizes, or of the sizes' means if repeats share a scatter.
     """
     runs = fitted.runs
     freedom = runs.n - runs.sizes.size

@@ -4,22 +4,22 @@
     Amdahl      X = λ N / (1 + σ (N - 1))                   strong scaling
     Gustafson   X = λ (s + (1 - s) N)                       weak scaling
     USL         X = λ N / (1 + σ (N - 1) + κ N (N - 1))     the universal scalability law
-    logarithmic X = λ N / (1 + σ (N - 1) + c N log2 N)      no law, but as messages along a tree cost
+    logarithmic X = λ N / (1 + σ (N - 1) + c N log2 N)      a rival curve: cost of messages along a tree
 
 Amdahl, "Validity of the single processor approach", AFIPS 1967; Gustafson, "Reevaluating Amdahl's
 law", CACM 31(5), 1988; Gunther, "Guerrilla Capacity Planning", 2007, eq. 4.30, and "A General
 Theory of Computational Scalability Based on Rational Functions", arXiv:0808.1431.
 
-Each is linear in coefficients that are not negative, either X itself (Gustafson) or the time that
-a rank takes for its share, N / X (the others):
+Each is linear in non-negative coefficients: Gustafson's in X, the others in the time of a rank's share,
+N / X:
 
     N / X = parallel + serial N + coherency N (N - 1),   σ = serial / (parallel + serial), …
 
-So 0 <= σ <= 1 and κ >= 0 need no bounds of their own, and to hold a parameter at a value is to ask
-for coefficients in a smaller cone.
+So 0 <= σ <= 1 and κ >= 0 need no explicit bounds, and fixing a parameter restricts the coefficients to a
+smaller cone.
 
-Repeated jobs scatter in proportion to what they measure, so the logarithm has about the same
-variance at every size, and large sizes do not outweigh small ones.
+Repeated jobs scatter in proportion to their throughput, so its logarithm has about the same variance at
+every size, and all sizes get equal weight.
 """
 
 import math
@@ -35,8 +35,10 @@ from argosy.report.statistics.least_squares import Matrix, Vector, first_coeffic
 class Parameter:
     """A parameter of a law's shape, from 0 to `highest`.
 
-    `of` takes it from the coefficients. `cone` gives the edges, as columns, of the cone of all
-    coefficients that have the value: those are `cone(value) @ free` for any `free` >= 0.
+    Args:
+        of: Computes the parameter from the coefficients.
+        cone: Returns the edges, as columns, of the cone of coefficients with a value of the parameter:
+            `cone(value) @ free` for any `free` >= 0.
     """
 
     name: str
@@ -47,9 +49,9 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Law:
-    """A law by its `columns` (one for each coefficient) at an array of sizes.
+    """A law, given by its `columns`, one per coefficient, at an array of sizes.
 
-    `of_throughput` says what is linear in them: the throughput, else the time of a rank's share.
+    `of_throughput`: the throughput is linear in them, else the time of a rank's share.
     """
 
     name: str
@@ -59,7 +61,7 @@ class Law:
 
     @property
     def unknowns(self) -> int:
-        """λ and the parameters of the shape."""
+        """Number of unknowns: λ and the parameters of the shape."""
         return 1 + len(self.parameters)
 
 
@@ -136,8 +138,8 @@ LOGARITHMIC = Law(
     "logarithmic", False, _with_logarithm, (_CONTENTION, _third("cost of a doubling"))
 )
 
-# The peak is at N = sqrt((1 - σ) / κ) = sqrt(parallel / coherency). The share of coherency in both
-# is 0 where there is no peak at all, and 1 where throughput falls from the start.
+# The peak is at N = sqrt((1 - σ) / κ) = sqrt(parallel / coherency). Coherency's share of their sum is 0
+# without a peak, and 1 if throughput falls from the start.
 PEAK = Parameter(
     "coherency's share",
     1.0,
@@ -147,26 +149,28 @@ PEAK = Parameter(
 
 
 def peak_at(share: float) -> float:
-    """Return the size with the highest throughput; one rank at least."""
+    """Return the size with the highest throughput, at least one rank."""
     return max(1.0, math.sqrt((1 - share) / share))
 
 
 _TOLERANCE = 1e-10
-"""Of the squares, in the last step."""
-# The weight of an observation that the curve has to go through (Lawson and Hanson, "Solving Least
-# Squares Problems", 1974, ch. 22): it stays off by 1e-8 of the others' residuals.
+"""Relative change of the squares at convergence."""
+# Weight of a point on the curve (Lawson and Hanson, "Solving Least Squares Problems", 1974, ch. 22); its
+# residual is 1e-8 of the others'.
 _PIN = 1e4
 
 ROUNDING = 1e-18
-"""Squares of rounding: throughputs that agree to nine digits have no spread to tell."""
+"""Squared rounding error of a log throughput; values that agree to nine digits show no scatter."""
 
 
 @dataclass(frozen=True)
 class Runs:
-    """What a fit needs of the runs: for each distinct size their number and mean log throughput.
+    """Runs summarised by distinct size, for fits.
 
-    `within` is the sum of squares of the repeats around these means, in which no curve has a part.
-    `unit` is the throughput of which the logarithms are 0.
+    Args:
+        counts: Number of runs of each size.
+        log_rates: Their mean log throughput, relative to `unit`.
+        within: Sum of squares of the repeats around these means, which no fit changes.
     """
 
     sizes: Vector
@@ -195,7 +199,7 @@ class Curve:
 
 
 def runs_of(sizes: Vector, rates: Vector) -> Runs:
-    """Return the runs by distinct size; `sizes` and positive `rates` have the shape (runs,)."""
+    """Summarise runs by distinct size; `sizes` and positive `rates` have the shape (runs,)."""
     logs = np.log(rates)
     centre = float(logs.mean())
     distinct, place, counts = np.unique(sizes, return_inverse=True, return_counts=True)
@@ -209,8 +213,9 @@ def fit_curve(
 ) -> Curve:
     """Return the law's curve with the least squares of log residuals.
 
-    The coefficients are held to the `cone`, if there is one, or the curve goes `through` a size and
-    its log throughput.
+    Args:
+        cone: Restricts the coefficients.
+        through: A size and a log throughput that the curve must pass through.
     """
     sizes, logs, weights = runs.sizes, runs.log_rates, np.sqrt(runs.counts)
     if through:
@@ -224,7 +229,7 @@ def fit_curve(
 
 
 def log_rates_at(law: Law, coefficients: Vector, sizes: Vector) -> Vector:
-    """Log throughput of a curve, in the unit of its runs."""
+    """Return the log throughput of a curve, in the unit of its runs."""
     with np.errstate(divide="ignore"):
         logs = np.log(law.columns(sizes) @ coefficients)
     return logs if law.of_throughput else np.log(sizes) - logs

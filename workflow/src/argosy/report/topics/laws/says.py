@@ -1,4 +1,4 @@
-"""Scaling laws of an experiment in summary.json, in a sentence, and as a curve."""
+"""Scaling laws of an experiment, for summary.json, in a sentence and as a curve."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,21 +9,12 @@ from argosy.report.runs.measurements import Measurement
 from argosy.report.statistics.estimates import Estimate
 from argosy.report.summary.models import Summary
 from argosy.report.summary.parts import LawSummary
-from argosy.report.topics.laws import (
-    AMDAHL,
-    GUSTAFSON,
-    LINEAR,
-    NO_LOSS,
-    USL,
-    Choice,
-    Fit,
-    Interval,
-    Refused,
-    choose,
-)
+from argosy.report.topics.laws.choice import NO_LOSS, Choice, choose
+from argosy.report.topics.laws.fits import Fit, Interval, Refused
+from argosy.report.topics.laws.formulas import AMDAHL, GUSTAFSON, LINEAR, USL
 
 WIDE = 0.25
-"""An interval of a share that is wider determines none."""
+"""Width of an interval above which a share counts as not determined."""
 
 NAMES = {
     LINEAR.name: "linear",
@@ -35,27 +26,27 @@ NAMES = {
 
 @dataclass(frozen=True)
 class MeasuredSizes:
-    """The sizes that were measured, in words (`1 to 4 nodes`): of others a law's sentence says nothing."""
+    """The range of measured sizes, in words (`1 to 4 nodes`) and ranks, which sentences on laws cover."""
 
     said: str
     fewest_ranks: int
     most_ranks: int
 
     def has(self, ranks: float) -> bool:
-        """Return whether a number of ranks lies among them."""
+        """Check that a number of ranks is within the range."""
         return self.fewest_ranks <= ranks <= self.most_ranks
 
 
 @dataclass(frozen=True)
 class Laws:
-    """All laws for an experiment's kind of scaling, the simplest first, and why none is the best, if so."""
+    """Laws for an experiment's kind of scaling, the simplest first; `undecided` if none is chosen."""
 
     laws: list[LawSummary]
     undecided: str | None
 
 
 def law_summaries(scaling: str, runs: Iterable[Measurement]) -> Laws:
-    """Return the laws fitted to runs; of two sizes, which are no choice, nothing is said."""
+    """Fit the laws to runs; `undecided` is None unless several laws could be fitted."""
     measured = [(run.point.ranks, run.samples_per_s) for run in runs]
     choice = choose(scaling, [size for size, _ in measured], [rate for _, rate in measured])
     fitted = [found for found in choice.fits.values() if isinstance(found, Fit)]
@@ -69,7 +60,7 @@ def law_summaries(scaling: str, runs: Iterable[Measurement]) -> Laws:
 
 
 def sentence(laws: Laws, sizes: MeasuredSizes) -> str | None:
-    """Return what the best law says of the measured `sizes`, or why none is said; None without a choice."""
+    """Describe the best law for the measured `sizes`, or why none is chosen; None without a choice."""
     fitted = [law for law in laws.laws if law.refused is None]
     best = next((law for law in fitted if law.is_best), None)
     if best is None or len(fitted) < 2:
@@ -91,15 +82,15 @@ def _summary(found: Fit, choice: Choice) -> LawSummary:
         at_one_samples_per_s=_estimate(found, found.at_one),
         parameters={name: _estimate(found, one) for name, one in found.parameters.items()},
         peak_ranks=_estimate(found, found.peak) if found.peak else None,
-        residual_sd=found.goodness.residual_sd,
-        r_squared=found.goodness.r_squared,
-        lack_of_fit_p=found.goodness.lack_of_fit_p,
+        residual_sd=found.residual_sd,
+        r_squared=found.r_squared,
+        lack_of_fit_p=found.lack_of_fit_p,
         serial_share=_serial_share(found),
     )
 
 
 def parameter_texts(law: LawSummary) -> list[str]:
-    """Return the parameters of a fitted law in words; of a serial fraction, what sentences say."""
+    """Describe the parameters of a fitted law, a serial fraction as in sentences."""
     if law.serial_share:
         of = "the smallest size's time" if law.law == AMDAHL.name else "the time"
         return [f"serial share of {of}: {_share_text(law.serial_share)}"]
@@ -116,7 +107,7 @@ def _estimate(found: Fit, one: Interval) -> Estimate:
 
 def _linear(_: LawSummary, sizes: MeasuredSizes) -> str:
     return (
-        f"More ranks show no loss from {sizes.said}: the efficiency at the largest is surely "
+        f"More ranks show no loss from {sizes.said}: the efficiency at the largest is significantly "
         f"above {percent(NO_LOSS)}, and the runs do not contradict the linear law."
     )
 
@@ -129,12 +120,12 @@ def _amdahl(law: LawSummary, sizes: MeasuredSizes) -> str:
 
 
 def _serial_share(found: Fit) -> Estimate | None:
-    """Return the serial share of the smallest measured size's time; one rank may not be measured."""
+    """Return the serial share of the smallest measured size's time, which may have several ranks."""
     if "serial fraction" not in found.parameters:
         return None
     serial = _estimate(found, found.parameters["serial fraction"])
     if found.law == GUSTAFSON.name:
-        # As it counts work, the share of a run's time is the same at each size.
+        # By Gustafson's law, the share of a run's time is the same at each size.
         return serial
     ranks = min(found.sizes)
 
@@ -146,8 +137,8 @@ def _serial_share(found: Fit) -> Estimate | None:
 
 
 def _share_text(share: Estimate | None) -> str:
-    """Return a share with its interval, or that so wide an interval determines none."""
-    # A damaged summary may lack it.
+    """Format a share with its interval, or as not determined if the interval is wide."""
+    # A damaged summary may lack the share.
     if share is None:
         return "not known"
     said = percent_interval(share, 1)
@@ -184,7 +175,7 @@ _POINTS = 40
 
 
 def throughput(law: LawSummary, ranks: float) -> float:
-    """Samples/s of a fitted law at a number of ranks, by the formulas of `topics.laws.formulas`."""
+    """Return a fitted law's samples/s at a number of ranks, by the formulas of `laws.formulas`."""
     assert law.at_one_samples_per_s is not None
     at_one = law.at_one_samples_per_s.mean
     parameter = {name: estimate.mean for name, estimate in law.parameters.items()}
@@ -197,22 +188,19 @@ def throughput(law: LawSummary, ranks: float) -> float:
 
 
 def best(laws: Sequence[LawSummary]) -> LawSummary | None:
-    """Return the fitted law that was chosen; None where none was."""
+    """Return the chosen law, or None."""
     return next((law for law in laws if law.is_best and law.refused is None), None)
 
 
 def curve_sizes(smallest: int, largest: int) -> list[float]:
-    """Ranks at which a curve is drawn, in growing steps, the largest measured size last.
-
-    Of larger ones the runs say nothing that a curve without an interval could show.
-    """
+    """Return the ranks at which a curve is drawn, in growing steps, up to the largest measured size."""
     growth = math.log(largest / smallest)
     steps = [smallest * math.exp(growth * place / _POINTS) for place in range(_POINTS)]
     return sorted({*(round(step, 3) for step in steps), float(largest)})
 
 
 def methods(summary: Summary) -> Iterator[str]:
-    """Yield how scaling laws were fitted and chosen, where one was."""
+    """Describe the fit and choice of scaling laws, if one was fitted."""
     if any(law.refused is None for one in summary.experiments for law in one.laws):
         yield (
             "Laws are fitted to single runs by least squares on the logarithm. With enough "

@@ -1,7 +1,6 @@
-"""How many nodes to take: answers to a question, by a calibrated training.
+"""Recommend numbers of nodes, by a calibrated training.
 
-All whole numbers are tried: efficiency is no monotone function of the nodes where algorithms work
-in rounds, and powers of two are better than their neighbours.
+All whole numbers are tried, since efficiency is not monotone: algorithms with rounds favour powers of two.
 """
 
 import math
@@ -19,7 +18,7 @@ from argosy.report.summary.parts import (
     PredictionSummary,
     Rates,
 )
-from argosy.report.topics.laws import Interval, Refused
+from argosy.report.topics.laws.fits import Interval, Refused
 from argosy.report.topics.prediction.inputs import KnownTraining
 from argosy.report.topics.prediction.network import Level
 from argosy.report.topics.prediction.predict import (
@@ -46,27 +45,24 @@ _ROUNDING = 1e-12
 
 def largest_with_efficiency(
     training: Training, efficiency: float, most: int = MOST_NODES
-) -> int | Refused:
-    """Return the largest number of nodes, up to `most`, with this efficiency against one node."""
-    sizes = _sizes(training, most)
-    if isinstance(sizes, Refused):
-        return sizes
-    speeds = _samples_per_node_s(training, sizes)
-    # What is as good as wanted but for rounding is as good.
+) -> int | None:
+    """Return the largest number of nodes, up to `most`, with this efficiency relative to one node."""
+    speeds = _samples_per_node_s(training, most)
+    # Tolerate rounding.
     enough = [
         nodes
-        for nodes, speed in zip(sizes, speeds, strict=True)
-        if speed >= efficiency * speeds[0] * (1 - _ROUNDING)
+        for nodes, speed in speeds.items()
+        if speed >= efficiency * speeds[1] * (1 - _ROUNDING)
     ]
-    return max(enough) if enough else Refused("No number of nodes has this efficiency.")
+    return max(enough, default=None)
 
 
 def largest_surely_with_efficiency(
     training: Training, efficiency: float, scatter: Scatter, likely: int
 ) -> int:
-    """Return the number of nodes, up to the `likely` one, up to which the lower end is at this efficiency.
+    """Return the number of nodes, up to `likely`, to which the efficiency's lower end reaches this value.
 
-    It is sought by halves: with more nodes efficiency falls, but for powers of two beside their neighbours.
+    It is found by bisection, since efficiency falls with nodes, except near powers of two.
     """
     draws = drawn(training, scatter)
     sure, unsure = 1, likely + 1
@@ -85,51 +81,45 @@ def fastest_within(
     samples: float,
     most: int = MOST_NODES,
     measured_s: Mapping[int, float] | None = None,
-) -> int | Refused:
-    """Return the number of nodes, up to `most`, that trains `samples` samples soonest in `node_hours`.
+) -> int | None:
+    """Return the number of nodes, up to `most`, that trains the samples fastest within `node_hours`.
 
-    Where a step was measured, it counts instead of the predicted one.
+    Measured steps (`measured_s`, in s by number of nodes) replace predicted ones.
     """
-    sizes = _sizes(training, most)
-    if isinstance(sizes, Refused):
-        return sizes
-    speeds = dict(zip(sizes, _samples_per_node_s(training, sizes), strict=True))
+    speeds = _samples_per_node_s(training, most)
     for nodes, seconds in (measured_s or {}).items():
         if nodes in speeds:
             speeds[nodes] = samples_per_step(training, nodes) / (seconds * nodes)
-    within = [nodes for nodes in sizes if samples / speeds[nodes] <= node_hours * 3600]
-    if not within:
-        return Refused("No number of nodes trains so many samples in so few node-hours.")
-    return max(within, key=lambda nodes: nodes * speeds[nodes])
+    within = [nodes for nodes, speed in speeds.items() if samples / speed <= node_hours * 3600]
+    return max(within, key=lambda nodes: nodes * speeds[nodes], default=None)
 
 
-def _sizes(training: Training, most: int) -> list[int] | Refused:
+def _samples_per_node_s(training: Training, most: int) -> dict[int, float]:
+    """Return the throughput per node by number of nodes; empty if no size can be predicted."""
     sizes = sizes_with_work(training, range(1, most + 1))
-    if not sizes:
-        return Refused("Even on one node, a step has fewer samples than ranks.")
-    return unknown_networks(training, sizes) or sizes
-
-
-def _samples_per_node_s(training: Training, sizes: Sequence[int]) -> list[float]:
+    if not sizes or unknown_networks(training, sizes):
+        return {}
     step_s = steps(training, sizes, as_fitted(training, len(sizes))).step_s
     samples = np.array([samples_per_step(training, nodes) for nodes in sizes])
-    return [float(speed) for speed in samples / (step_s * np.array(sizes))]
+    return dict(zip(sizes, (samples / (step_s * np.array(sizes))).tolist(), strict=True))
 
 
 FARTHEST = 4
-"""Times the largest number of nodes that was measured, up to which answers go."""
+"""Answers reach up to this many times the largest measured number of nodes."""
 EFFICIENCY = 0.8
 MODEL_ERROR = 0.1
-"""By what the model itself may be off: on networks of known delay and rate it was so by up to 6 %."""
+"""Tolerated relative error of the model; on networks of known latency and bandwidth it was up to 6 %."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is to be predicted: on which `nodes`, and for how many `samples`.
+    """A request for predictions and answers.
 
-    Without `nodes` the rows are powers of two, up to as far as answers go. Asked are the most nodes with an
-    `efficiency` against one node, and, with a budget of `node_hours`, the nodes with which the samples are
-    done soonest.
+    Args:
+        nodes: Rows of the prediction; without any, powers of two up to the largest answer.
+        samples: Number of samples to train.
+        efficiency: Asks for the largest number of nodes with this efficiency relative to one node.
+        node_hours: A budget; asks for the fastest number of nodes within it.
     """
 
     nodes: Sequence[int] = ()
@@ -141,7 +131,7 @@ class Question:
 def prediction_summary(
     found: KnownTraining, question: Question, rates: Rates = NOT_KNOWN
 ) -> PredictionSummary | Refused:
-    """Return the answers to a question."""
+    """Predict the sizes of a question and answer it."""
     farthest = FARTHEST * found.most_nodes
     measured = _measured_efficiencies(found)
     misses = _misses(found)
@@ -180,12 +170,12 @@ def prediction_summary(
 
 
 def powers_up_to(most: int) -> list[int]:
-    """Return the powers of two that are no more than `most`."""
+    """Return the powers of two up to `most`."""
     return [2**power for power in range(most.bit_length())]
 
 
 def _measured_efficiencies(found: KnownTraining) -> dict[int, float]:
-    """Against one node, of each number of nodes that was measured."""
+    """Return the efficiency of each measured number of nodes, relative to one node."""
     rates = {
         nodes: samples_per_step(found.training, nodes) / seconds / nodes
         for nodes, seconds in found.measured_s.items()
@@ -194,7 +184,7 @@ def _measured_efficiencies(found: KnownTraining) -> dict[int, float]:
 
 
 def _misses(found: KnownTraining) -> list[int]:
-    """Return the measured numbers of nodes whose step is outside its interval and the model's error."""
+    """Return the measured numbers of nodes whose step is outside its interval and MODEL_ERROR."""
     sizes = sorted(found.measured_s)
     predictions = predict(found.training, sizes, 1.0, scatter=found.scatter)
     if found.scatter is None or isinstance(predictions, Refused):
@@ -211,17 +201,17 @@ def _misses(found: KnownTraining) -> list[int]:
 def _efficient(
     found: KnownTraining, wanted: float, measured: Mapping[int, float], misses: Sequence[int]
 ) -> tuple[int | None, int | None]:
-    """Up to how many nodes the efficiency is as wanted: by the best estimate, and surely.
+    """Return the largest numbers of nodes with an efficiency: by the best estimate, and by the interval.
 
-    What was measured outranks what is predicted: beyond a size that was measured to be worse there is none,
-    and where the prediction misses, only measured sizes are told. Nothing is sure beyond what was measured.
+    Measurements outrank predictions: answers stop below a measured size with less efficiency, and if the
+    prediction misses, only measured sizes count. The interval ends at the largest measured size.
     """
     farthest = FARTHEST * found.most_nodes
     worse = min((nodes for nodes, one in measured.items() if one < wanted), default=farthest + 1)
     enough = max((nodes for nodes in measured if nodes < worse), default=None)
     if misses:
         return enough, None
-    likely = _nodes(largest_with_efficiency(found.training, wanted, worse - 1))
+    likely = largest_with_efficiency(found.training, wanted, worse - 1)
     if likely is None or (enough is not None and enough > likely):
         likely = enough
     if likely is None or found.scatter is None:
@@ -235,18 +225,14 @@ def _within(found: KnownTraining, question: Question) -> int | None:
         return None
     node_hours, samples = question.node_hours, question.samples
     farthest = FARTHEST * found.most_nodes
-    return _nodes(fastest_within(found.training, node_hours, samples, farthest, found.measured_s))
-
-
-def _nodes(found: int | Refused) -> int | None:
-    return None if isinstance(found, Refused) else found
+    return fastest_within(found.training, node_hours, samples, farthest, found.measured_s)
 
 
 def _network(level: Level | None, measurements: int) -> NetworkSummary | None:
     if level is None:
         return None
     rate = level.bandwidth_bytes_per_s
-    # JSON knows no infinity: where no byte takes time that the measurements show, there is no rate.
+    # JSON has no infinity: without measurable time per byte, there is no rate.
     bounded = math.isfinite(rate.value)
     high = rate.high if math.isfinite(rate.high) else None
     if not math.isfinite(level.latency_s.high):
@@ -283,14 +269,11 @@ def _point(one: Prediction, found: KnownTraining) -> PredictedPoint:
 
 
 def _without_interval(interval: Interval, factor: float = 1.0) -> Estimate:
-    """Return the estimate alone: how far a run to come may be off is not known.
-
-    No size has repeats, or nothing was measured on so many nodes.
-    """
+    """Return the value without an interval: no size has repeats, or the size was not measured."""
     return Estimate(0, interval.value * factor)
 
 
 def estimate(interval: Interval, factor: float = 1.0, n: int = 0) -> Estimate:
-    """Return an interval times a factor, of `n` measurements; without ends where one is not known."""
+    """Return an interval times a factor as the estimate of `n` measurements, if it is bounded."""
     low, value, high = (factor * end for end in (interval.low, interval.value, interval.high))
     return Estimate(n, value, low, high) if math.isfinite(high) else Estimate(n, value)

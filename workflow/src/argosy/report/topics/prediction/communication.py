@@ -1,12 +1,11 @@
-"""Alpha and beta of networks, fitted to allreduces alone, with errors clustered by job.
+"""Fit alpha and beta of networks to allreduce benchmarks, with errors clustered by job.
 
-Times within a job share its nodes and its hour, so they are no independent measurements. The covariance
-is that of clusters with the correction CR2, and the degrees of freedom are Satterthwaite's (Bell and
-McCaffrey, "Bias reduction in standard errors for linear regression with multi-stage samples", Survey
-Methodology 28, 2002), with the working covariance of jobs that have an effect in common (Imbens and
-Kolesar, Review of Economics and Statistics 98, 2016).
+Times within a job share its nodes and hour, so they are not independent. The covariance is clustered, with
+the correction CR2 and Satterthwaite's degrees of freedom (Bell and McCaffrey, "Bias reduction in standard
+errors for linear regression with multi-stage samples", Survey Methodology 28, 2002). The working covariance
+has an effect per job (Imbens and Kolesar, Review of Economics and Statistics 98, 2016).
 
-With n measurements nothing of the size n x n is made: the hat matrix has the rank k of the fit.
+For n measurements no n x n matrix is needed, since the hat matrix has the rank k of the fit.
 """
 
 import math
@@ -18,18 +17,17 @@ from scipy.special import stdtrit
 
 from argosy.report.statistics.estimates import CONFIDENCE
 from argosy.report.statistics.least_squares import Matrix, RobustFit, Vector, robust_fit
-from argosy.report.topics.laws import Interval, Refused
+from argosy.report.topics.laws.fits import Interval, Refused
 from argosy.report.topics.prediction.network import (
     ALGORITHMS,
     Algorithm,
     Communication,
     Level,
-    columns,
     students,
 )
 
 FEWEST_JOBS = 3
-"""Fewer do not tell how jobs differ."""
+"""Fewest jobs from which differences between jobs are estimated."""
 
 _ROUNDING = 1e-9
 
@@ -38,7 +36,7 @@ _ROUNDING = 1e-9
 class Clustered:
     """The covariance of k coefficients, shape (k, k), and the degrees of freedom of each, shape (k,).
 
-    There are none of a coefficient that one job alone tells.
+    A coefficient that depends on a single job has 0 degrees of freedom.
     """
 
     covariance: Matrix
@@ -47,7 +45,7 @@ class Clustered:
 
 @dataclass(frozen=True)
 class _Job:
-    """A job's `slopes`, shape (m, k), as many `weights` of residuals by coefficient, and residuals."""
+    """A job's slopes and its weights of residuals by coefficient, both (m, k), and residuals, (m,)."""
 
     slopes: Matrix
     weights: Matrix
@@ -55,7 +53,7 @@ class _Job:
 
 
 def clustered(slopes: Matrix, residuals: Vector, jobs: Sequence[str]) -> Clustered:
-    """Return the covariance by jobs, from a linear fit's `slopes`, shape (n, k), and residuals, (n,)."""
+    """Return the covariance of a linear fit, clustered by job; slopes have the shape (n, k)."""
     bread: Matrix = np.asarray(np.linalg.inv(slopes.T @ slopes), dtype=np.float64)
     names = np.array(jobs)
     groups = [np.flatnonzero(names == name) for name in dict.fromkeys(jobs)]
@@ -67,9 +65,9 @@ def clustered(slopes: Matrix, residuals: Vector, jobs: Sequence[str]) -> Cluster
 
 
 def _weights(slopes: Matrix, bread: Matrix) -> Matrix:
-    """(1 - slopes bread slopes')^-1/2 slopes bread, by the singular values of slopes bread^1/2.
+    """Return (1 - slopes bread slopes')^-1/2 slopes bread, by the singular values of slopes bread^1/2.
 
-    What the fit took up as a whole counts nothing.
+    Directions that the fit absorbs completely get the weight 0.
     """
     root = np.linalg.cholesky(bread)
     left, taken, right = np.linalg.svd(slopes @ root, full_matrices=False)
@@ -79,7 +77,7 @@ def _weights(slopes: Matrix, bread: Matrix) -> Matrix:
 
 
 def _working(jobs: Sequence[_Job]) -> tuple[float, float]:
-    """Return the variances of the noise that times have of their own and of the effect of their job."""
+    """Return two variances: of the noise of single times, and of the effect of jobs."""
     means = np.array([job.residuals.mean() for job in jobs])
     counts = np.array([job.residuals.size for job in jobs])
     rest = sum(float(((job.residuals - job.residuals.mean()) ** 2).sum()) for job in jobs)
@@ -88,9 +86,9 @@ def _working(jobs: Sequence[_Job]) -> tuple[float, float]:
 
 
 def _freedom(jobs: Sequence[_Job], place: int, bread: Matrix, noise: float, effect: float) -> float:
-    """Return a coefficient's freedom: c_j is what its score of job j takes of all errors, of c_i' V c_j.
+    """Return a coefficient's degrees of freedom, (tr S)² / |S|², with S_ij = c_i' V c_j.
 
-    c_j is the job's weights less what the fit takes of them, slopes bread slopes_j' weights_j.
+    V is the working covariance; c_j has job j's weights, minus slopes bread slopes_j' weights_j.
     """
     columns = [job.weights[:, place] for job in jobs]
     taken = np.array([job.slopes.T @ column for job, column in zip(jobs, columns, strict=True)])
@@ -109,9 +107,9 @@ FEWEST_TIMES = 8
 
 @dataclass(frozen=True)
 class AllreduceTime:
-    """A time of one allreduce, by how many ranks and where: `bytes` of data on each rank.
+    """The time of one allreduce of `bytes` on each rank.
 
-    Times of one `job` are not independent of each other; "" is a job of its own.
+    Times of the same `job` are not independent; "" is a separate job for each time.
     """
 
     bytes: float
@@ -124,12 +122,10 @@ class AllreduceTime:
 def fit_communication(
     times: Sequence[AllreduceTime], algorithms: Mapping[str, Algorithm] = ALGORITHMS
 ) -> Communication | Refused:
-    """Alpha and beta of both networks, from single measurements; repeats are separate ones.
+    """Fit alpha and beta of both networks to single measurements.
 
-    Which of several `algorithms` it is can only be told by several numbers of ranks.
-
-    Each algorithm is fitted by `robust_fit`, so a few measurements that are far off do no harm.
-    The 95 % intervals hold for the chosen algorithm. A time of a single rank is left out.
+    Each algorithm is fitted by `robust_fit`, so a few outliers are harmless. The 95 % intervals are for the
+    chosen algorithm; a choice needs several numbers of ranks. Times of a single rank are ignored.
     """
     known = [time for time in times if time.nodes * time.ranks_per_node > 1]
     refused = _refusal(known, len(algorithms))
@@ -144,11 +140,11 @@ def fit_communication(
     }
     if not fits:
         return Refused("The measurements cannot separate latency from bandwidth for any algorithm.")
-    # AICc of algorithms that send the same differ by rounding; then the first is as good.
+    # AICc of equivalent algorithms differs by rounding; then the first is chosen.
     best = min(fits, key=lambda name: round(fits[name].aicc, 6))
     used = [place for place in range(4) if designs[best][:, place].any()]
     errors = _errors(designs[best][:, used], seconds, fits[best], known)
-    return _communication(best, fits, used, errors, max(time.nodes for time in known))
+    return _communication(best, fits[best], used, errors, max(time.nodes for time in known))
 
 
 def _refusal(times: Sequence[AllreduceTime], algorithms: int) -> Refused | None:
@@ -178,8 +174,8 @@ def _enough(sizes: set[float]) -> bool:
 
 
 def _design(algorithm: Algorithm, times: Sequence[AllreduceTime]) -> Matrix:
-    """Return what each time has of the four coefficients, shape (times, 4)."""
-    rows = [columns(algorithm, time.nodes, time.ranks_per_node) for time in times]
+    """Return the contribution of the four coefficients to each time, shape (times, 4)."""
+    rows = [algorithm(time.nodes, time.ranks_per_node) for time in times]
     data: Matrix = np.array([[1.0, time.bytes, 1.0, time.bytes] for time in times])
     return data * np.array(rows)
 
@@ -191,16 +187,16 @@ def _identified(design: Matrix, seconds: Vector) -> bool:
 
 
 def _linear(design: Matrix, seconds: Vector, fit: RobustFit) -> tuple[Matrix, Vector]:
-    """Return the fit near its solution, on logarithms: slopes and residuals."""
+    """Linearise the fit of logarithms at its solution: return slopes and residuals."""
     fitted = design @ fit.coefficients
     return design / fitted[:, None], fit.pseudo(np.log(seconds / fitted))
 
 
 @dataclass(frozen=True)
 class _Errors:
-    """The covariance of k coefficients, and half of their intervals: infinity where nobody knows.
+    """The covariance of k coefficients, and the half widths of their intervals, infinite if unknown.
 
-    `jobs` are of how many jobs a coefficient is at least, None where all times are of jobs of their own.
+    `jobs` is the smallest number of jobs behind a coefficient; None if each time is a separate job.
     """
 
     covariance: Matrix
@@ -211,7 +207,7 @@ class _Errors:
 def _errors(
     design: Matrix, seconds: Vector, fit: RobustFit, times: Sequence[AllreduceTime]
 ) -> _Errors:
-    """Return the covariance by jobs that times share; fewer than three do not tell how networks differ."""
+    """Return the errors, clustered by job if jobs have several times; intervals need FEWEST_JOBS."""
     alone = students(fit.freedom) * np.sqrt(np.diag(fit.covariance))
     names = np.array([time.job or f"{place}" for place, time in enumerate(times)])
     if np.unique(names).size == names.size:
@@ -223,20 +219,15 @@ def _errors(
     half[sure] = wide * np.sqrt(np.diag(found.covariance)[sure])
     covariance = fit.covariance.copy()
     covariance[np.ix_(sure, ~sure)] = covariance[np.ix_(~sure, sure)] = 0.0
-    # Draws are of a normal that is widened to Student's intervals by one factor for all.
+    # Draws come from a normal distribution, widened to Student's intervals by a common factor.
     wider = np.outer(wide, wide) / students(fit.freedom) ** 2
     covariance[np.ix_(sure, sure)] = found.covariance[np.ix_(sure, sure)] * wider
     return _Errors(covariance, half, int(jobs.min()))
 
 
 def _communication(
-    best: str,
-    fits: Mapping[str, RobustFit],
-    used: Sequence[int],
-    errors: _Errors,
-    most_nodes: int,
+    best: str, fit: RobustFit, used: Sequence[int], errors: _Errors, most_nodes: int
 ) -> Communication:
-    fit = fits[best]
     coefficients, covariance, half = np.zeros(4), np.zeros((4, 4)), np.zeros(4)
     coefficients[used], half[used] = fit.coefficients, errors.half
     covariance[np.ix_(used, used)] = errors.covariance
@@ -251,8 +242,6 @@ def _communication(
         measurements=fit.n,
         jobs=errors.jobs,
         most_nodes=most_nodes,
-        residual_sd=fit.residual_sd,
-        aicc={name: one.aicc for name, one in fits.items()},
         coefficients=coefficients,
         covariance=covariance,
     )

@@ -1,4 +1,4 @@
-"""A training that can be predicted, made of what was measured, and what had to be assumed."""
+"""Build a training for predictions from measurements, and note its assumptions."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,20 +8,13 @@ from statistics import mean
 from argosy.report.runs.measurements import Measurement, Point
 from argosy.report.runs.setups import NamedSetup, Setup, differences
 from argosy.report.runs.study_tables import StudyTables
-from argosy.report.topics.laws import Refused
+from argosy.report.topics.laws.fits import Refused
 from argosy.report.topics.phases import StepTime
-from argosy.report.topics.prediction import (
+from argosy.report.topics.prediction.communication import (
+    FEWEST_JOBS,
     AllreduceTime,
-    Calibration,
-    Communication,
-    Horovod,
-    Scatter,
-    Training,
-    calibrate,
     fit_communication,
-    model_of_phases,
 )
-from argosy.report.topics.prediction.communication import FEWEST_JOBS
 from argosy.report.topics.prediction.measured import (
     LayerTimes,
     Repeats,
@@ -33,16 +26,19 @@ from argosy.report.topics.prediction.measured import (
     scaling_of_batches,
     widest,
 )
-from argosy.report.topics.prediction.network import ALGORITHMS
+from argosy.report.topics.prediction.network import ALGORITHMS, Communication
+from argosy.report.topics.prediction.predict import Scatter
+from argosy.report.topics.prediction.step import Horovod, model_of_phases
+from argosy.report.topics.prediction.training import Training, calibrate
 from argosy.report.topics.usage import Usage, of_widest
 
-# What decides how fast messages go.
+# Properties of a setup that affect the network.
 _OF_NETWORK = ("image", "hardware", "launcher")
 _NETWORK_VARIABLES = tuple(f"variable {name}" for name in ("NCCL_", "GLOO_", "UCX_", "FI_"))
 
 
 def of_other_network(training: Setup, network: NamedSetup) -> Iterator[str]:
-    """Yield a sentence where the allreduces were measured by other means than the training has."""
+    """Yield a sentence for each network property in which allreduces and training differ."""
     for each in differences(training, network.setup):
         if each.what in _OF_NETWORK or each.what.startswith(_NETWORK_VARIABLES):
             yield (
@@ -52,7 +48,7 @@ def of_other_network(training: Setup, network: NamedSetup) -> Iterator[str]:
 
 
 def of_horovod(horovod: Horovod) -> Iterator[str]:
-    """Yield what differs from Horovod's defaults."""
+    """Yield a sentence if Horovod's settings differ from the defaults."""
     if horovod != Horovod():
         yield (
             f"Horovod's cycle time is {1000 * horovod.cycle_s:g} ms and its fusion threshold "
@@ -61,7 +57,7 @@ def of_horovod(horovod: Horovod) -> Iterator[str]:
 
 
 def of_gradients(layers: LayerTimes, step: StepTime) -> Iterator[str]:
-    """Yield whether it is known when gradients are ready."""
+    """Yield sentences on missing times of gradients and of the backward phase."""
     if not layers.are_timed:
         yield "The ready times of gradients were not measured; they are estimated from bytes."
     if not step.phases_s.get("backward"):
@@ -69,7 +65,7 @@ def of_gradients(layers: LayerTimes, step: StepTime) -> Iterator[str]:
 
 
 def of_ranks(spread: float | None) -> str:
-    """Return by how much ranks differ in a step."""
+    """Describe the spread of ranks within a step."""
     if spread is None:
         return (
             "No steps of two or more ranks have the phase `communication`, so the slowest rank "
@@ -82,7 +78,7 @@ def of_ranks(spread: float | None) -> str:
 
 
 def of_two_nodes(are_measured: bool, by_chance: float) -> Iterator[str]:
-    """Yield what two nodes tell of the network in training."""
+    """Yield a sentence if steps on two nodes cannot calibrate the network."""
     if not are_measured:
         yield (
             "Nothing was measured on two nodes, so the network is assumed to be as fast as in "
@@ -95,13 +91,13 @@ def of_two_nodes(are_measured: bool, by_chance: float) -> Iterator[str]:
         )
 
 
-# What Horovod does over Gloo, where the measurements cannot tell.
+# Horovod's algorithm over Gloo, assumed if the measurements cannot identify one.
 _ASSUMED = {"ring": ALGORITHMS["ring"]}
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What all experiments tell: times of allreduces and layers, steps, throughputs, how ranks differ."""
+    """Measurements of all experiments that predictions use."""
 
     setups: Mapping[str, NamedSetup]
     allreduces: Mapping[str, list[AllreduceTime]]
@@ -115,31 +111,27 @@ class Measured:
 
 @dataclass(frozen=True)
 class KnownTraining:
-    """A calibrated training, and what it rests on.
+    """A calibrated training, and its data.
 
-    `collectives` is the experiment whose allreduces tell of the network, `measured_s` the mean step by
-    number of nodes, all with as many ranks a node. `power_w` is what a node takes while it trains, None
-    where that was not read. `notes` say what had to be assumed, as sentences. `scatter` is None where no
-    size has repeats.
+    Args:
+        collectives: The experiment whose allreduces characterise the network.
+        measured_s: Mean step by number of nodes, in s, all with the same ranks per node.
+        power_w: Power of a node during training; None if it was not measured.
+        notes: Assumptions, as sentences.
+        scatter: None if no size has repeats.
     """
 
     collectives: str
     communication: Communication
-    calibration: Calibration
-    base: Point
+    training: Training
     measured_s: Mapping[int, float]
     power_w: float | None
     notes: tuple[str, ...]
     scatter: Scatter | None
 
     @property
-    def training(self) -> Training:
-        """The corrected one."""
-        return self.calibration.training
-
-    @property
     def most_nodes(self) -> int:
-        """The largest number of nodes on which steps or allreduces were timed."""
+        """The largest number of nodes with timed steps or allreduces."""
         return max(self.communication.most_nodes, *self.measured_s)
 
 
@@ -149,7 +141,7 @@ def everything(
     steps: Mapping[tuple[str, Point], StepTime],
     used: Mapping[tuple[str, str], Usage],
 ) -> Measured:
-    """Return what is in the tables, besides what was read of them already."""
+    """Read all measurements for predictions; some were read before."""
     return Measured(
         tables.setups,
         allreduce_times(tables),
@@ -167,7 +159,7 @@ def known_training(
 ) -> KnownTraining | Refused:
     """Return the training of `experiment`, with the network of the experiment `collectives`.
 
-    Without `collectives` it is the only experiment that measured allreduces.
+    `collectives` may be None if only one experiment measured allreduces.
     """
     if refused := _other_exchange(found, experiment):
         return refused
@@ -208,11 +200,11 @@ def known_training(
     )
     power_w = _power_w(found, experiment, base)
     scatter = repeats.scatter(base)
-    return KnownTraining(name, communication, corrected, base, measured_s, power_w, notes, scatter)
+    return KnownTraining(name, communication, corrected, measured_s, power_w, notes, scatter)
 
 
 def _other_exchange(found: Measured, experiment: str) -> Refused | None:
-    """Return why gradients are not exchanged as predictions know it."""
+    """Return why the model of the gradient exchange does not apply; None if it does."""
     if experiment in found.allreduces:
         return Refused("It measures allreduces and trains nothing.")
     if found.setups[experiment].setup.launcher == "torch":
@@ -287,13 +279,13 @@ def _training(
 
 
 def _asked(found: Measured, experiment: str) -> Scaling:
-    """Return what scale.kind says."""
+    """Return scale.kind of the experiment."""
     kinds = {run.scaling for run in found.runs if run.experiment == experiment}
     return "weak" if kinds == {"weak"} else "strong"
 
 
 def _power_w(found: Measured, experiment: str, point: Point) -> float | None:
-    """Return what a node takes, in the mean of the runs that could read it of the most."""
+    """Return the mean power of a node, over the runs that measured the most devices."""
     runs = [run.run_id for run in found.runs if (run.experiment, run.point) == (experiment, point)]
     used = [found.usage[experiment, run] for run in runs if (experiment, run) in found.usage]
     powers = [one.power_w for one in of_widest(used) if one.power_w is not None]

@@ -1,4 +1,4 @@
-"""What a prediction takes from the tables: layers, settings, allreduces, batches, how ranks differ."""
+"""Read the inputs of predictions from the tables: layers, settings, allreduces, batches, spreads."""
 
 import math
 from collections import defaultdict
@@ -10,11 +10,13 @@ from typing import Literal
 from argosy.report.runs.measurements import Measurement, Point
 from argosy.report.runs.study_tables import StudyTables
 from argosy.report.statistics.estimates import ratio_estimate
-from argosy.report.topics.laws import Refused
+from argosy.report.topics.laws.fits import Refused
 from argosy.report.topics.phases import StepTime
-from argosy.report.topics.prediction import AllreduceTime, Horovod, Layer, Scatter, split_layers
+from argosy.report.topics.prediction.communication import AllreduceTime
+from argosy.report.topics.prediction.predict import Scatter
+from argosy.report.topics.prediction.step import Horovod, Layer, split_layers
 
-# Repeats are told the same; should they not be, as after a change that is half done, the last counts.
+# Repeats have the same settings; after an incomplete change, the last run counts.
 _SETTINGS = """
 SELECT experiment, nodes, ranks_per_node, ranks, horovod_cycle_s, horovod_fusion_bytes
 FROM runs WHERE state = 'completed' ORDER BY started_unix_s
@@ -22,7 +24,7 @@ FROM runs WHERE state = 'completed' ORDER BY started_unix_s
 
 
 def horovod_settings(tables: StudyTables) -> Mapping[tuple[str, Point], Horovod]:
-    """Cycle time and fusion threshold by (experiment, point), with Horovod's defaults."""
+    """Return cycle time and fusion threshold by experiment and point, or Horovod's defaults."""
     default = Horovod()
     found = {}
     for row in tables.fetch(_SETTINGS):
@@ -35,8 +37,8 @@ def horovod_settings(tables: StudyTables) -> Mapping[tuple[str, Point], Horovod]
     return found
 
 
-# A layer that is ready when the one before it is takes no time of its own. Medians, because a rank that
-# was interrupted once would otherwise count more than the others together.
+# A layer that is ready together with the previous one takes no time. Medians are robust against a rank that
+# was interrupted once.
 _LAYERS = """
 SELECT experiment, runs.ranks, nodes, ranks_per_node, min(place) AS place, layers.name,
     max(bytes) AS bytes,
@@ -49,9 +51,9 @@ GROUP BY ALL ORDER BY experiment, runs.ranks, nodes, ready_s, place, layers.name
 
 @dataclass(frozen=True)
 class LayerTimes:
-    """Layers in the order of back-propagation; `are_timed`: when each was ready is measured.
+    """Layers in the order of back-propagation; `are_timed`: ready times were measured.
 
-    Otherwise their times are in proportion to their bytes, and add up to a second.
+    Otherwise times are proportional to bytes and add up to 1 s.
     """
 
     layers: Sequence[Layer]
@@ -59,7 +61,7 @@ class LayerTimes:
 
 
 def layer_times(tables: StudyTables) -> Mapping[tuple[str, Point], LayerTimes]:
-    """Return what was recorded of layers, by (experiment, point)."""
+    """Return the recorded layers by experiment and point."""
     rows: dict[tuple[str, Point], list[tuple[str, float, float | None]]] = {}
     for row in tables.fetch(_LAYERS):
         point = Point.of(row)
@@ -77,9 +79,9 @@ def _layer_times(rows: Sequence[tuple[str, float, float | None]]) -> LayerTimes:
     return LayerTimes(layers, True)
 
 
-# Of trainings that may be predicted, from sizes by which they are: one node and two. What all ranks have in
-# common in a step is in its mean. Where a rank waits for others without the phase `communication`, all take
-# as long, which tells nothing.
+# Only trainings with recorded layers, on the sizes of the calibration: one and two nodes. Common effects of
+# a step are in its mean. Without the phase `communication`, waiting makes all ranks equally long, so such
+# steps are not used.
 _SPREADS = """
 WITH looked_at AS (
     SELECT experiment, run_id, any_value(first) AS first, any_value(nodes) AS nodes,
@@ -102,10 +104,9 @@ ORDER BY experiment, ranks, nodes
 
 
 def rank_spreads(tables: StudyTables) -> dict[tuple[str, Point], float]:
-    """Return the standard deviation of the logarithm of ranks' own work around its mean in a step.
+    """Return the standard deviation of ranks' log own work around a step's mean, by experiment and point.
 
-    By (experiment, point), of several ranks on one node or two, in the steady state, where layers were
-    recorded and every rank's steps say what was communication.
+    It covers steady steps of several ranks on one or two nodes, with recorded layers and communication.
     """
     return {(row["experiment"], Point.of(row)): row["spread"] for row in tables.fetch(_SPREADS)}
 
@@ -113,7 +114,7 @@ def rank_spreads(tables: StudyTables) -> dict[tuple[str, Point], float]:
 def widest(
     spreads: Mapping[tuple[str, Point], float], experiment: str, base: Point
 ) -> float | None:
-    """Return the spread of the most ranks, with as many a node as the base; None where nothing tells."""
+    """Return the spread at the most ranks, with the base's ranks per node; None if unknown."""
     known = {
         point: spread
         for (of, point), spread in spreads.items()
@@ -136,7 +137,7 @@ class Repeats:
         runs: Sequence[Measurement],
         steps: Mapping[tuple[str, Point], StepTime],
     ) -> "Repeats":
-        """Take the runs that have a throughput."""
+        """Collect the runs of an experiment that have a throughput."""
         rates: dict[Point, list[float]] = {}
         for run in runs:
             if run.experiment == experiment and run.samples_per_s:
@@ -144,7 +145,7 @@ class Repeats:
         return cls(rates, {point: step for (of, point), step in steps.items() if of == experiment})
 
     def step_s(self, point: Point) -> float:
-        """Return the geometric mean of the runs' steps in seconds, as throughput has it."""
+        """Return the geometric mean of the runs' steps in seconds, consistent with throughput."""
         steps_s = self.steps_s(point)
         return geometric_mean(steps_s) if steps_s else self.steps[point].step_s
 
@@ -156,9 +157,9 @@ class Repeats:
         return [samples / rate for rate in self.rates.get(point, ())]
 
     def by_chance(self, base: Point) -> float:
-        """Return how far off log(steps on one node / on two) may be: Welch's interval.
+        """Return the half width of Welch's interval of log(step on one node / on two nodes).
 
-        Infinity where the runs do not tell how they scatter, as a single one does not.
+        It is infinite if the scatter of runs is unknown.
         """
         alone, both = (self.rates.get(point, ()) for point in (base, two_nodes(base)))
         if not (alone and both):
@@ -167,7 +168,7 @@ class Repeats:
         return math.inf if ratio.high is None else math.log(ratio.high / ratio.mean)
 
     def scatter(self, base: Point) -> Scatter | None:
-        """Return how runs scatter, by those of all sizes; None where no size has two."""
+        """Return the scatter of runs, over all sizes; None if no size has two runs."""
         calibrated = (base, two_nodes(base))
         known = {point.nodes: self.steps_s(point) for point in calibrated}
         others = [rates for point, rates in self.rates.items() if point not in calibrated]
@@ -175,13 +176,13 @@ class Repeats:
 
 
 def two_nodes(base: Point) -> Point:
-    """Return two nodes with as many ranks each as one."""
+    """Return the point of two nodes with the base's ranks per node."""
     return Point(2 * base.ranks_per_node, 2, base.ranks_per_node)
 
 
 Scaling = Literal["strong", "weak"]
 
-# An epoch's last batch may be small, and a batch is divided into whole samples.
+# Tolerances: an epoch's last batch may be small, and a batch is divided into whole samples.
 _ALIKE = 0.1
 _WHOLE = 1.0
 
@@ -189,11 +190,11 @@ _WHOLE = 1.0
 def scaling_of_batches(
     samples: Mapping[Point, float], base: Point, asked: Scaling
 ) -> Scaling | Refused:
-    """`weak` where a rank's `samples` of a step are the same at every size, `strong` where divided.
+    """Return `weak` if a rank's batch is the same at all sizes, `strong` if it is divided.
 
-    What was `asked` of the study decides nothing where steps of several numbers of ranks tell: a fixed
-    number of samples that is divided among ranks may still come in batches of one size. Of one number of
-    ranks a `weak` study is believed, since its batches are of one size; a `strong` one may be either.
+    If several numbers of ranks were measured, steps decide, not the requested kind: a fixed number of
+    samples may be divided among ranks in batches of one size. With one number of ranks, the kind `weak` is
+    used, and `strong` is ambiguous.
     """
     of_base = samples[base]
     others = {point: one for point, one in samples.items() if one and point.ranks != base.ranks}
@@ -219,7 +220,7 @@ _UNTOLD = Refused(
     "on more ranks or is divided; include 2 in the list scale.nodes and run it."
 )
 
-# Of a time that a rank did not record it is not known whether that rank was the slowest.
+# All ranks must have recorded an allreduce, since any of them may be the slowest.
 _ALLREDUCES = """
 SELECT experiment, bytes, nodes, ranks_per_node, collectives.seconds, run_id AS job
 FROM collectives JOIN runs USING (experiment, run_id)
@@ -229,7 +230,7 @@ ORDER BY experiment, runs.ranks, nodes, repeat, bytes, repetition
 
 
 def allreduce_times(tables: StudyTables) -> Mapping[str, list[AllreduceTime]]:
-    """Single measurements, of the slowest rank, by experiment."""
+    """Return single measurements of the slowest rank, by experiment."""
     found: defaultdict[str, list[AllreduceTime]] = defaultdict(list)
     for row in tables.fetch(_ALLREDUCES):
         found[row.pop("experiment")].append(AllreduceTime(**row))

@@ -1,7 +1,7 @@
-"""Networks of a machine, the algorithms of an allreduce, and how long one takes.
+"""Networks of a machine, algorithms of an allreduce, and its time.
 
 An allreduce of n bytes takes rounds · alpha + share · n · beta, where alpha is the latency of a
-message in seconds and beta the seconds of a byte (Thakur, Rabenseifner and Gropp, "Optimization of
+message in seconds and beta the seconds per byte (Thakur, Rabenseifner and Gropp, "Optimization of
 Collective Communication Operations in MPICH", IJHPCA 19(1), 2005, sec. 3 and 4; Chan, Heimlich,
 Purkayastha and van de Geijn, "Collective communication: theory, practice, and experience", CCPE 19,
 2007). Over p participants:
@@ -9,10 +9,10 @@ Purkayastha and van de Geijn, "Collective communication: theory, practice, and e
     ring        2 (p - 1) rounds      2 (p - 1) / p bytes for each
     halving     2 log p               2 (p - 1) / p      Rabenseifner: recursive halving, doubling
 
-Halving wants a power of two: other ranks give their data to a neighbour first and get
-the result last, two messages of n bytes. The time to add numbers up is part of beta.
+Halving needs a power of two: other ranks first send their data to a neighbour, and receive the result
+last, two messages of n bytes. The time to add numbers is part of beta.
 
-Ranks of a node share its link to other nodes, and beta between nodes is that of a whole node.
+Ranks of a node share its link to other nodes, so beta between nodes is for a whole node.
 """
 
 import math
@@ -25,57 +25,45 @@ from scipy.special import ndtri, stdtrit
 
 from argosy.report.statistics.estimates import CONFIDENCE
 from argosy.report.statistics.least_squares import Matrix, Vector
-from argosy.report.topics.laws import Interval
+from argosy.report.topics.laws.fits import Interval
+
+Algorithm = Callable[[int, int], Vector]
+"""Traffic of an allreduce by nodes and ranks per node, shape (4,), as multiples of the coefficients.
+
+It has sequential messages and sequential bytes per byte of data, within a node, then between nodes.
+"""
+
+_Traffic = tuple[float, float]
+"""Sequential messages, and sequential bytes per byte of data."""
 
 
-@dataclass(frozen=True)
-class Traffic:
-    """Messages one after another, and bytes sent one after another for each byte of data."""
-
-    rounds: float
-    share: float
+def _ring(participants: int) -> _Traffic:
+    return 2 * (participants - 1), 2 * (participants - 1) / participants
 
 
-@dataclass(frozen=True)
-class Traffics:
-    """What an allreduce sends within the nodes, and between them."""
-
-    within_node: Traffic
-    between_nodes: Traffic
-
-
-Algorithm = Callable[[int, int], Traffics]
-
-_NOTHING = Traffic(0.0, 0.0)
-
-
-def _ring(participants: int) -> Traffic:
-    return Traffic(2 * (participants - 1), 2 * (participants - 1) / participants)
-
-
-def _halving(participants: int) -> Traffic:
+def _halving(participants: int) -> _Traffic:
     rounds = math.frexp(participants)[1] - 1
     extra = 0 if participants == 1 << rounds else 2
-    return Traffic(2 * rounds + extra, 2 * (1 - 2.0**-rounds) + extra)
+    return 2 * rounds + extra, 2 * (1 - 2.0**-rounds) + extra
 
 
-def ring(nodes: int, ranks_per_node: int) -> Traffics:
-    """Return one ring over all ranks, node by node: in each round one message leaves each node."""
+def ring(nodes: int, ranks_per_node: int) -> Vector:
+    """Return the traffic of one ring over all ranks; in each round, one message leaves each node."""
     around = _ring(nodes * ranks_per_node)
-    return Traffics(around, _NOTHING) if nodes == 1 else Traffics(_NOTHING, around)
+    return np.array([*around, 0.0, 0.0] if nodes == 1 else [0.0, 0.0, *around])
 
 
-def hierarchical(nodes: int, ranks_per_node: int) -> Traffics:
-    """Reduce-scatter within nodes, allreduce between nodes, allgather within nodes; all as rings."""
-    return Traffics(_ring(ranks_per_node), _ring(nodes))
+def hierarchical(nodes: int, ranks_per_node: int) -> Vector:
+    """Return the traffic of rings: reduce-scatter in nodes, allreduce between them, allgather in nodes."""
+    return np.array([*_ring(ranks_per_node), *_ring(nodes)])
 
 
-def halving(nodes: int, ranks_per_node: int) -> Traffics:
-    """Recursive halving, neighbours first, so that each rank sends its share of a node's data."""
-    return Traffics(_halving(ranks_per_node), _halving(nodes))
+def halving(nodes: int, ranks_per_node: int) -> Vector:
+    """Return the traffic of recursive halving, neighbours first, so ranks send shares of a node's data."""
+    return np.array([*_halving(ranks_per_node), *_halving(nodes)])
 
 
-# With one rank a node `hierarchical` is `ring`: of equals the first is chosen.
+# With one rank per node, `hierarchical` equals `ring`, and the first is chosen.
 ALGORITHMS: Mapping[str, Algorithm] = {
     "ring": ring,
     "hierarchical": hierarchical,
@@ -85,7 +73,7 @@ ALGORITHMS: Mapping[str, Algorithm] = {
 
 @dataclass(frozen=True)
 class Lines:
-    """Times of allreduces as lines over their bytes, one for each of many steps.
+    """Times of allreduces as linear functions of bytes, one for each of many steps.
 
     A cycle's negotiation takes `negotiation_share` of the latency.
     """
@@ -97,7 +85,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class Level:
-    """A network's latency of a message, alpha, and its time for a byte, beta."""
+    """A network's latency per message, alpha, and time per byte, beta."""
 
     latency_s: Interval
     s_per_byte: Interval
@@ -111,13 +99,16 @@ class Level:
 
 @dataclass(frozen=True)
 class Communication:
-    """The algorithm with the least AICc and its networks; one that was not measured is None.
+    """The algorithm with the smallest AICc, and its networks, None if not measured.
 
-    `jobs` is of how many jobs the times of each network are at least, None where each is one of its own;
-    a network of fewer than three has no intervals, and `covariance` does not know how it differs from job
-    to job. `most_nodes` is the largest number of nodes over which allreduces were timed. `aicc` is by
-    algorithm. `coefficients` are alpha and beta within a node, then between nodes, with their
-    `covariance`; both are 0 for what was not measured.
+    Args:
+        jobs: Smallest number of jobs behind a network's times; None if each time is a separate job. With
+            fewer than three jobs a network has no intervals, and `covariance` excludes differences
+            between jobs.
+        most_nodes: Largest number of nodes with timed allreduces.
+
+        coefficients: alpha and beta within a node, then between nodes; 0 if not measured, also in
+            `covariance`.
     """
 
     algorithm: str
@@ -126,34 +117,37 @@ class Communication:
     measurements: int
     jobs: int | None
     most_nodes: int
-    residual_sd: float
-    aicc: Mapping[str, float]
+
     coefficients: Vector
     covariance: Matrix
 
     def lines(self, nodes: Sequence[int], ranks_per_node: int, rows: Matrix) -> Lines:
-        """Allreduces over all ranks of each of so many `nodes`, by the row of coefficients at its place.
+        """Return allreduces over all ranks of each number of nodes, with coefficients per step.
 
-        `rows` have the shape (steps, 4). Horovod negotiates by an allreduce of a few bytes, which takes
-        half of the latency: Gloo sends when the receiver has said that it waits, so each message takes
-        two ways; of a few bytes one segment alone goes around, and all but the first receiver have said
-        so before it comes.
+        Horovod negotiates by an allreduce of a few bytes, which takes half of the latency. Gloo sends when
+        the receiver has announced that it waits, so a message needs two trips. A few bytes are one segment,
+        and all receivers but the first have announced themselves before it arrives.
 
-        Raises ValueError for networks that were not measured.
+        Args:
+            nodes: Number of nodes of each step.
+            rows: Coefficients of each step, shape (steps, 4).
+
+        Raises:
+            ValueError: A network was not measured.
         """
         sizes, places = np.unique(np.array(nodes), return_inverse=True)
         for size in sizes.tolist():
             if not self.knows(size, ranks_per_node):
                 raise ValueError(f"no allreduce tells of {size} x {ranks_per_node} ranks' networks")
         algorithm = ALGORITHMS[self.algorithm]
-        sent = np.array([columns(algorithm, size, ranks_per_node) for size in sizes.tolist()])
+        sent = np.array([algorithm(size, ranks_per_node) for size in sizes.tolist()])
         terms = rows * sent[places]
         return Lines(terms[:, 0::2].sum(axis=1), terms[:, 1::2].sum(axis=1))
 
     def drawn(self, chances: Matrix) -> Matrix:
-        """Coefficients as uncertain as the fit's, by its joint normal, at chances of shape (count, 4).
+        """Draw coefficients from the fit's joint normal, widened to Student's intervals.
 
-        The normal is widened to Student's intervals.
+        `chances` are uniform numbers from 0 to 1, of shape (count, 4).
         """
         values, vectors = np.linalg.eigh(_correlation(self.covariance))
         root = vectors * np.sqrt(np.clip(values, 0, None))
@@ -168,26 +162,19 @@ class Communication:
         return self.measurements - int(np.count_nonzero(np.diag(self.covariance)))
 
     def knows(self, nodes: int, ranks_per_node: int) -> bool:
-        """Return whether the networks that so many ranks use were measured."""
+        """Check that all networks that these ranks use were measured."""
         unknown = [self.within_node is None] * 2 + [self.between_nodes is None] * 2
-        used = columns(ALGORITHMS[self.algorithm], nodes, ranks_per_node) > 0
+        used = ALGORITHMS[self.algorithm](nodes, ranks_per_node) > 0
         return not bool((used & np.array(unknown)).any())
 
 
-def columns(algorithm: Algorithm, nodes: int, ranks_per_node: int) -> Vector:
-    """Return what an allreduce of one byte has of the four coefficients, shape (4,)."""
-    sent = algorithm(nodes, ranks_per_node)
-    within, between = sent.within_node, sent.between_nodes
-    return np.array([within.rounds, within.share, between.rounds, between.share])
-
-
 def students(freedom: int) -> float:
-    """Return half the width of a 95 % interval in standard errors."""
+    """Return the half width of a 95 % interval, in standard errors."""
     return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
 
 
 def _correlation(covariance: Matrix) -> Matrix:
-    """Latencies and seconds of a byte differ by powers of ten, so the covariance is no base."""
+    """Return the correlation matrix; the covariance of alpha and beta is ill-conditioned."""
     deviations = np.sqrt(np.diag(covariance))
     units: Vector = np.where(deviations > 0, deviations, 1.0)
     correlation: Matrix = covariance / np.outer(units, units)

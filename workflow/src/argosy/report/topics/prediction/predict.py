@@ -1,8 +1,8 @@
-"""Step time, throughput and cost on numbers of nodes that were not measured, with their intervals.
+"""Predict step time, throughput and cost on unmeasured numbers of nodes, with intervals.
 
-Each draw is calibrated afresh. It has coefficients of the communication, mean steps on one node and on two
-that are as uncertain as their runs are few, and from these its own factors of work and network. All runs
-scatter by one standard deviation, which is drawn as well, so that each error by itself is Student's t.
+Each draw has its own calibration: random coefficients of the communication, and random mean steps on one
+and two nodes, whose uncertainty depends on the number of runs, give its factors of work and network. All
+runs share one standard deviation, which is drawn too, so each error follows Student's t.
 """
 
 import math
@@ -14,7 +14,7 @@ from scipy.special import gammaincinv, ndtri
 
 from argosy.report.statistics.estimates import CONFIDENCE
 from argosy.report.statistics.least_squares import Matrix, Vector
-from argosy.report.topics.laws import Interval, Refused
+from argosy.report.topics.laws.fits import Interval, Refused
 from argosy.report.topics.prediction.training import (
     SLOWEST,
     Training,
@@ -29,14 +29,14 @@ from argosy_common.units import J_PER_KWH
 
 DRAWS = 512
 EXPOSED_SD = 0.03
-"""Standard deviation of the model's own error in the communication that a step waits for, on the logarithm.
+"""Standard deviation of the model's error in exposed communication, on the logarithm.
 
-Steps that wait for little else were predicted within 6 % on networks of known delay and rate
+Steps of mostly communication were predicted within 6 % on networks of known latency and bandwidth
 (benchmarks/README.md)."""
 OWN_SD = 0.0025
-"""As `EXPOSED_SD`, of the rest of a step on several nodes: simulated ranks were off by 1 or 2 per mille."""
+"""The same for the rest of a step on several nodes: simulated ranks were off by 1 or 2 per mille."""
 SEED = 1
-# Two runs may scatter so much that nothing is known: by e^50 is as good as by any factor.
+# Largest error on the logarithm; e^50 is as good as any factor.
 _FARTHEST = 50.0
 _LEAST_OWN = 1e-6
 _MOST_TRIES = 12
@@ -45,10 +45,10 @@ _EXACT = 1e-4
 
 @dataclass(frozen=True)
 class Scatter:
-    """How runs scatter: the standard deviation of the logarithm of a run's step, by `freedom` degrees.
+    """Scatter of runs: the standard deviation of a run's log step, with `freedom` degrees of freedom.
 
-    `steps_s` are the geometric means of the runs' steps, and `runs` their number, by number of nodes, for
-    one node and, where it was measured, for two.
+    `steps_s` are geometric means of the runs' steps, and `runs` their number, by number of nodes: one, and
+    two if measured.
     """
 
     sd: float
@@ -60,9 +60,9 @@ class Scatter:
     def of(
         cls, steps_s: Mapping[int, Sequence[float]], others: Sequence[Sequence[float]] = ()
     ) -> "Scatter | None":
-        """Return the means of the steps of runs by number of nodes, and of `others`, each of one size.
+        """Pool the scatter of runs by number of nodes, and of `others`, a sequence for each further size.
 
-        None where no size has two runs.
+        None if no size has two runs.
         """
         logs = {nodes: np.log(runs) for nodes, runs in steps_s.items() if runs}
         sizes = [*logs.values(), *(np.log(runs) for runs in others if runs)]
@@ -80,11 +80,10 @@ class Scatter:
 
 @dataclass(frozen=True)
 class Draws:
-    """The estimate, then groups of DRAWS draws.
+    """The estimate, followed by groups of DRAWS draws; intervals cover all groups, as any may be true.
 
-    `to_come` is by how many times a run to come takes longer, and `of_model` the model's own error on
-    several nodes, in standard deviations. Which of several groups is true is not known: an interval reaches
-    over those of all.
+    `to_come` is a future run's time relative to the mean; `of_model` is the model's error on several nodes,
+    in standard deviations.
     """
 
     unknowns: Unknowns
@@ -93,13 +92,12 @@ class Draws:
 
 
 def drawn(training: Training, scatter: Scatter | None) -> Draws:
-    """Return the draws of a calibrated training; without a `scatter`, of its communication alone.
+    """Draw from a calibrated training; without a `scatter`, only its communication varies.
 
-    Where chance explains that two nodes take longer than expected, the network may be as fast as alone: a
-    group of draws has it so. Draws are Sobol's points, whose percentiles are half as uneven as those of
-    independent ones.
+    If chance can explain a slow step on two nodes, the network may be as fast as in the benchmark: a second
+    group of draws assumes so. Sobol points halve the error of percentiles.
     """
-    # Imported where it is needed: it takes half a second, and most reports predict nothing.
+    # An import of half a second, which reports without a prediction avoid.
     from scipy.stats import qmc
 
     of_network = training.communication.coefficients.size
@@ -127,7 +125,7 @@ def drawn(training: Training, scatter: Scatter | None) -> Draws:
 
 
 def _errors(scatter: Scatter, chances: Matrix) -> Matrix:
-    """Return draws of logarithms: the means of one and of two nodes, and a run; shape (draws, 3)."""
+    """Draw log errors of the mean on one node, the mean on two nodes, and a run; shape (draws, 3)."""
     variances = 2 * gammaincinv(scatter.freedom / 2, chances[:, 0]) / scatter.freedom
     runs = np.array([scatter.runs.get(1, 1), scatter.runs.get(2, 1), 1])
     sd = scatter.sd / np.sqrt(np.maximum(variances, np.finfo(float).tiny))
@@ -143,7 +141,7 @@ def _calibrated(
 ) -> list[Unknowns]:
     """Calibrate each draw by its own steps, as `calibrate` does by the measured ones.
 
-    Where two nodes take longer than the draw's network explains, it is slower in training than alone.
+    If two nodes take longer than the draw's network explains, its network is slower in training.
     """
     ones = np.ones(len(coefficients))
     one_s = scatter.steps_s[1] * _exp(errors[:, 0])
@@ -167,10 +165,9 @@ def _calibrated(
 
 
 def _root(function: Callable[[Vector], Vector], low: Vector, high: Vector) -> Vector:
-    """Return where a function that grows is 0, for each draw; the nearer end where it is so at neither.
+    """Return the zero of an increasing function for each draw, or the nearer end without a zero.
 
-    By false position, each end that stays counts half (the Illinois algorithm, Dowell and Jarratt, BIT 11,
-    1971).
+    It uses the Illinois variant of false position (Dowell and Jarratt, BIT 11, 1971).
     """
     below, above = function(low), function(high)
     ended = np.where(below >= 0, low, np.where(above <= 0, high, np.nan))
@@ -197,7 +194,7 @@ _HOUR_S = 3600.0
 
 @dataclass(frozen=True)
 class NodeUse:
-    """What a node takes while it trains; None where nothing is known."""
+    """Power, price and carbon intensity of a node during training; None if unknown."""
 
     power_w: float | None = None
     price_per_hour: float | None = None
@@ -206,12 +203,11 @@ class NodeUse:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A training on `nodes`; what takes, costs or emits is for all of its samples.
+    """A predicted training on `nodes`; times, costs and emissions are for all its samples.
 
-    `efficiency` is the throughput over the base's, over how many times the nodes there are. Where it is
-    known how runs scatter, the 95 % interval of the efficiency is that of runs in the mean, and the others
-    are those of a run to come; else all tell how uncertain the fit of the communication is, and nothing
-    else.
+    `efficiency` is throughput per node relative to the base. If the scatter of runs is known, its 95 %
+    interval is for the mean of runs, and the other intervals are for a future run. Otherwise all intervals
+    contain only the uncertainty of the communication's fit.
     """
 
     nodes: int
@@ -235,10 +231,10 @@ def predict(
     node_use: NodeUse | None = None,
     scatter: Scatter | None = None,
 ) -> list[Prediction] | Refused:
-    """Return a training of `samples` samples on each number of `nodes`, smallest first, which is the base.
+    """Predict a training of `samples` samples on each number of nodes, smallest first, which is the base.
 
-    Numbers of nodes at which a rank would have less than a sample in a step are left out. `scatter` is of
-    the runs by which the training was calibrated.
+    Numbers of nodes with less than one sample per rank and step are omitted. `scatter` is of the runs that
+    calibrated the training.
     """
     sizes = sizes_with_work(training, nodes)
     if not sizes:
@@ -254,7 +250,7 @@ def predict(
 
 
 def least_efficiency(training: Training, nodes: int, draws: Draws) -> float:
-    """Return the lower end of the interval of the efficiency against one node."""
+    """Return the lower end of the interval of the efficiency relative to one node."""
     one, several = (_times(training, size, draws) for size in (1, nodes))
     efficiency = one.node_s_per_sample(training) / several.node_s_per_sample(training)
     return _interval(efficiency).low
@@ -262,7 +258,7 @@ def least_efficiency(training: Training, nodes: int, draws: Draws) -> float:
 
 @dataclass(frozen=True)
 class _Times:
-    """Steps by the fit's values, then by each draw, of runs in the mean; `to_come` are those of a run."""
+    """Mean steps by the estimate, then by each draw; `to_come` is a run's time relative to the mean."""
 
     nodes: int
     step_s: Vector
@@ -275,7 +271,7 @@ class _Times:
 
 def _times(training: Training, nodes: int, draws: Draws) -> _Times:
     found = steps_at(training, nodes, draws.unknowns)
-    # One node's step is as measured; on more the model may be off.
+    # One node's step is measured; others have the model's error.
     error = draws.of_model * (nodes > 1)
     exposed_s = found.exposed_s * np.exp(EXPOSED_SD * error)
     own_s = (found.step_s - found.exposed_s) * np.exp(OWN_SD * error)
@@ -315,17 +311,20 @@ def _times_known(values: Vector, factor: float | None) -> Interval | None:
 
 
 def _interval(values: Vector) -> Interval:
-    """Return the values, the estimate first; it may lie beside draws that are cut off at no latency."""
+    """Return the interval of draws; `values` begins with the estimate.
+
+    The estimate may be outside the draws, which are cut off at a latency of 0.
+    """
     value, groups = float(values[0]), values[1:].reshape(-1, DRAWS)
     low, high = ends_over(groups[0], groups[-1])
     return Interval(value, min(value, low), max(value, high))
 
 
 def ends_over(group: Vector, other: Vector) -> tuple[float, float]:
-    """Return the ends of the least interval that reaches over both groups of draws, of which one is true.
+    """Return the smallest interval that covers CONFIDENCE of each of two groups of draws.
 
-    Each tail of the `group` is half of what it may leave out. The `other` leaves out as much in all: where
-    an end lies beyond its own already, its other end may leave out the rest.
+    It excludes equal tails of the `group`. For the `other`, only the sum of both tails counts: if one end
+    excludes less, the other end may exclude more.
     """
     left_out = 1 - CONFIDENCE
     low, high = _quantile(group, left_out / 2), _quantile(group, 1 - left_out / 2)

@@ -1,7 +1,7 @@
-"""The answers to a question, by the network where it was measured, else by throughputs alone.
+"""Answer questions by the network if it was measured, else by extrapolating throughputs.
 
-The law (Gunther, arXiv:0808.1431) is fitted to the ranks of all runs. Of the laws here it alone has a loss
-that may grow faster than the ranks, so its intervals are the widest.
+The extrapolation fits the universal law (Gunther, arXiv:0808.1431) to the ranks of all runs. It is the only
+law whose loss may grow faster than the ranks, so its intervals are the widest.
 """
 
 import math
@@ -17,7 +17,9 @@ from argosy.report.runs.setups import NamedSetup
 from argosy.report.runs.study_tables import open_study
 from argosy.report.statistics.estimates import CONFIDENCE
 from argosy.report.summary.parts import NOT_KNOWN, PredictedPoint, PredictionSummary, Rates
-from argosy.report.topics.laws import CONTRADICTED, USL, Fit, Interval, Refused, fit
+from argosy.report.topics.laws.choice import CONTRADICTED
+from argosy.report.topics.laws.fits import Fit, Interval, Refused, fit
+from argosy.report.topics.laws.formulas import USL
 from argosy.report.topics.phases import step_times
 from argosy.report.topics.prediction.answers import (
     Question,
@@ -31,15 +33,17 @@ from argosy.results import ResultsError
 
 FEWEST_SIZES = 4
 FARTHEST = 2
-"""Times the largest number of ranks that was measured."""
+"""Extrapolations reach up to this many times the largest measured number of ranks."""
 
 
 @dataclass(frozen=True)
 class Extrapolation:
     """The fitted law.
 
-    `means` are the geometric means of throughputs in samples/s, by measured number of ranks;
-    `ranks_per_node` is the largest that was measured, and `measured` are the numbers of nodes with it.
+    Args:
+        ranks_per_node: The largest measured number.
+        means: Geometric means of throughputs, in samples/s, by measured number of ranks.
+        measured: Numbers of nodes that were measured with `ranks_per_node`.
     """
 
     fit: Fit
@@ -53,7 +57,7 @@ class Extrapolation:
         return max(1, max(self.means) // self.ranks_per_node)
 
     def samples_per_s(self, ranks: int) -> Interval:
-        """Return the throughput of so many ranks, with the interval of a run to come."""
+        """Return the throughput of a number of ranks, with the interval of a future run."""
         curve, fitted = self.fit.at(ranks), self.fit.fitted
         run = float(stdtrit(fitted.freedom, (1 + CONFIDENCE) / 2)) * math.sqrt(fitted.variance)
         below = math.hypot(_log_ratio(curve.value, curve.low), run)
@@ -61,9 +65,9 @@ class Extrapolation:
         return _around(curve.value, below, above)
 
     def efficiency(self, ranks: int) -> Interval:
-        """Return the efficiency of so many ranks against the smallest measured size.
+        """Return the efficiency of a number of ranks relative to the smallest measured size.
 
-        The ends of both throughputs are taken at their worst, so that the interval is rather too wide.
+        The interval combines the worst ends of both throughputs, so it is conservative.
         """
         base = min(self.means)
         here, there = self.fit.at(ranks), self.fit.at(base)
@@ -73,7 +77,7 @@ class Extrapolation:
 
 
 def extrapolation(runs: Sequence[Measurement]) -> Extrapolation | Refused:
-    """Return the law fitted to the runs of one experiment, or why nothing is said of other sizes."""
+    """Fit the law to the runs of one experiment, or return why it cannot be extrapolated."""
     known = [(run.point, run.samples_per_s) for run in runs if run.samples_per_s]
     rates: dict[int, list[float]] = {}
     for point, rate in known:
@@ -87,7 +91,7 @@ def extrapolation(runs: Sequence[Measurement]) -> Extrapolation | Refused:
     found = fit(USL, [point.ranks for point, _ in known], [rate for _, rate in known])
     if isinstance(found, Refused):
         return found
-    chance = found.goodness.lack_of_fit_p
+    chance = found.lack_of_fit_p
     if chance is not None and chance < CONTRADICTED:
         return Refused("Its runs contradict the universal law, which the extrapolation needs.")
     if found.is_exact:
@@ -101,7 +105,7 @@ def extrapolation(runs: Sequence[Measurement]) -> Extrapolation | Refused:
 
 
 def _around(value: float, below: float, above: float) -> Interval:
-    """Return the interval that reaches so far on the logarithm; e^500 is as good as unbounded."""
+    """Return the interval with these distances on the logarithm; beyond e^500 it is unbounded."""
     high = math.inf if above > 500 else value * math.exp(above)
     return Interval(value, value * math.exp(-below), high)
 
@@ -116,9 +120,9 @@ _HOUR_S = 3600.0
 def extrapolation_summary(
     found: Extrapolation, question: Question, rates: Rates = NOT_KNOWN
 ) -> PredictionSummary:
-    """Return the answers to a question; of more than twice the measured size nothing is said.
+    """Answer a question, for up to FARTHEST times the measured size.
 
-    The nodes that are answered are measured ones, powers of two, and those that were asked for.
+    Rows are measured sizes, powers of two, and requested sizes.
     """
     farthest = FARTHEST * found.most_nodes
     efficient, soonest = _answers(found, question, farthest)
@@ -155,7 +159,7 @@ def extrapolation_summary(
 def _answers(
     found: Extrapolation, question: Question, farthest: int
 ) -> tuple[int | None, int | None]:
-    """Return the most nodes with the efficiency, and those that are soonest within the node-hours.
+    """Return the largest number of nodes with the efficiency, and the fastest within the node-hours.
 
     All numbers of nodes are tried, by the best estimate.
     """
@@ -190,7 +194,7 @@ def _point(found: Extrapolation, nodes: int, samples: float, rates: Rates) -> Pr
     ranks = nodes * found.ranks_per_node
     rate = found.samples_per_s(ranks)
     measured = found.means[ranks] if nodes in found.measured else None
-    # What is paid is the less the faster the samples go, so the ends change places.
+    # Higher throughput means fewer hours, so the ends are swapped.
     hours = Interval(*(_hours(samples, one) for one in (rate.value, rate.high, rate.low)))
     price = rates.price_per_node_hour
     return PredictedPoint(
@@ -220,9 +224,10 @@ def predicted(
     rates: Rates = NOT_KNOWN,
     collectives: str | None = None,
 ) -> PredictionSummary:
-    """Return the answers for one experiment, by the network of the experiment `collectives`.
+    """Answer a question on one experiment, by the network of the experiment `collectives`.
 
-    Raises ResultsError where there is no answer, with what to do, and for what cannot be read.
+    Raises:
+        ResultsError: There is no answer, or a table cannot be read.
     """
     with open_study(tables_dir) as tables:
         for asked in filter(None, (experiment, collectives)):
@@ -253,10 +258,7 @@ def prediction_of(
     rates: Rates = NOT_KNOWN,
     collectives: str | None = None,
 ) -> PredictionSummary | Refused:
-    """Return the answers for one experiment, or why there are none.
-
-    They are by the network where it was measured, else by throughputs alone.
-    """
+    """Answer a question on one experiment, by the network if it was measured, else by throughputs."""
     asked = question or Question()
     known = known_training(found, experiment, collectives)
     answers = known if isinstance(known, Refused) else prediction_summary(known, asked, rates)

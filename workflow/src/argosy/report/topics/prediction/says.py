@@ -1,4 +1,4 @@
-"""A prediction in words and as a chart."""
+"""Sentences, table and chart of a prediction."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -14,12 +14,12 @@ from argosy.report.table import Column, Quantity, Table, column, estimate, known
 
 
 def sentences(found: PredictionSummary) -> list[str]:
-    """Return the answers, what they rest on, and what had to be assumed."""
+    """Return the answers, their grounds and assumptions."""
     return [*answers(found), *grounds(found)]
 
 
 def answers(found: PredictionSummary) -> list[str]:
-    """Return how many nodes to take."""
+    """Return sentences on the numbers of nodes that answer the questions."""
     said = _efficiency(found)
     if found.asked_node_hours is None:
         return said
@@ -66,7 +66,7 @@ def _efficiency(found: PredictionSummary) -> list[str]:
 
 
 def grounds(found: PredictionSummary) -> list[str]:
-    """Return what the prediction rests on, and what it cannot know."""
+    """Return sentences on the grounds and limits of the prediction."""
     if found.method == "universal law":
         return found.notes
     networks = (("within a node", found.within_node), ("between nodes", found.between_nodes))
@@ -113,14 +113,14 @@ COLOURS = {PREDICTED: BLUE, MEASURED: VERMILION}
 
 
 def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
-    """Yield the prediction of an experiment, where there is one."""
+    """Yield the chart of an experiment's prediction, if there is one."""
     if found := experiment.prediction:
         chart = finished(_chart(found))
         yield Drawing("prediction", "prediction", _CAPTION, _text(found), chart, dict(COLOURS))
 
 
 def _text(found: PredictionSummary) -> str:
-    """Return what the chart says, for a reader who does not see it."""
+    """Return the alternative text of the chart."""
     compared = [
         f"{count(point.nodes, 'node')} {number(point.samples_per_s.mean)} {found.unit}/s predicted, "
         f"{number(point.measured_samples_per_s)} measured"
@@ -137,7 +137,7 @@ def _text(found: PredictionSummary) -> str:
 
 
 def _chart(found: PredictionSummary) -> dict[str, Any]:
-    """Return the throughput over the nodes, both on logarithmic axes."""
+    """Return a chart of throughput over nodes, with logarithmic axes."""
     unit = found.unit
     nodes = [point.nodes for point in found.points]
     area = {"type": "area", "opacity": 0.2}
@@ -208,7 +208,7 @@ def _row(point: PredictedPoint) -> dict[str, Any]:
 
 
 def tables(experiment: ExperimentSummary) -> Iterator[Table | str]:
-    """Yield the table of an experiment's prediction, or why there is none."""
+    """Yield the table of an experiment's prediction, or a sentence why there is none."""
     if experiment.prediction:
         yield table(experiment.experiment, experiment.prediction, None)
     elif experiment.points:
@@ -216,7 +216,7 @@ def tables(experiment: ExperimentSummary) -> Iterator[Table | str]:
 
 
 def table(experiment: str, found: PredictionSummary, currency: str | None) -> Table:
-    """Return a row for each number of nodes, with prices in `currency`."""
+    """Return the table of a prediction, with a row for each number of nodes and prices in `currency`."""
     points = found.points
     is_by_network = found.method == "network"
     how = (
@@ -271,7 +271,7 @@ def _error_in_percent(point: PredictedPoint) -> str:
 
 
 def _costs(points: Sequence[PredictedPoint], currency: str | None) -> Iterator[Column]:
-    """Yield columns of energy, price and carbon for the terminal, those that are known."""
+    """Yield the known columns among energy, price and carbon, for the terminal."""
     for heading, costs in (
         ("kWh", [point.energy_kwh for point in points]),
         (currency or "price", [point.price for point in points]),
@@ -282,7 +282,7 @@ def _costs(points: Sequence[PredictedPoint], currency: str | None) -> Iterator[C
 
 
 def methods(summary: Summary) -> Iterator[str]:
-    """Yield from what sizes were predicted, by each method that was used."""
+    """Describe each method of prediction that was used."""
     used = {one.prediction.method for one in summary.experiments if one.prediction}
     if "network" in used:
         yield (

@@ -1,18 +1,19 @@
-"""One step of synchronous training, in which gradients are sent while others are computed.
+"""Model of a step of synchronous training, in which communication overlaps the backward pass.
 
-The gradient of each layer is ready when its part of the backward pass is over, and is sent from
-then on: wait-free back-propagation (Shi, Wang, Chu and Li, "A DAG Model of Synchronous Stochastic
-Gradient Descent in Distributed Deep Learning", arXiv:1805.03812; Shi, Chu and Li, "MG-WFBP:
-Efficient Data Communication for Distributed Synchronous SGD Algorithms", INFOCOM 2019). Horovod
-works in cycles. Each begins when a gradient is ready and the cycle time has gone by since the last one
-began, and not before that one's allreduces are over (Argosy's Horovod; as released, it has cycles without
-gradients, too, so the first one waits for half the cycle time on average). It first finds out which
-gradients are ready on all ranks, by an allreduce of a bit for each (`CrossRankBitwiseAnd` of Horovod's
-controller); then it fuses them in order up to the threshold, and carries out one allreduce after another
-(Sergeev and Del Balso, arXiv:1802.05799; Horovod's documentation, "Tensor Fusion"). The optimizer's
-update waits for the last gradient.
+The gradient of each layer is sent as soon as its part of the backward pass ends: wait-free back-propagation
+(Shi, Wang, Chu and Li, "A DAG Model of Synchronous Stochastic Gradient Descent in Distributed Deep
+Learning", arXiv:1805.03812; Shi, Chu and Li, "MG-WFBP: Efficient Data Communication for Distributed
+Synchronous SGD Algorithms", INFOCOM 2019).
 
-The rules are those of `a single step`, for arrays of steps that go cycle by cycle together.
+Horovod works in cycles. A cycle begins when a gradient is ready, the cycle time has passed since the last
+cycle began, and the last cycle's allreduces are over. This is Argosy's Horovod; stock Horovod also has
+cycles without gradients, so the first gradient waits for half the cycle time on average. A cycle negotiates
+which gradients are ready on all ranks, by an allreduce of one bit per gradient (`CrossRankBitwiseAnd` of
+Horovod's controller). Then it fuses them in order up to the threshold, and runs one allreduce after another
+(Sergeev and Del Balso, arXiv:1802.05799; Horovod's documentation, "Tensor Fusion"). The optimizer's update
+waits for the last gradient.
+
+The functions compute arrays of steps, cycle by cycle.
 """
 
 from bisect import bisect_right
@@ -31,7 +32,7 @@ BEFORE_FORWARD = ("data", "h2d", "other")
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer's gradient, of `parameters_bytes`, is ready after `backward_s` of its own."""
+    """A layer: the size of its gradient, and the time of its part of the backward pass."""
 
     name: str
     parameters_bytes: float
@@ -42,8 +43,8 @@ class Layer:
 class Model:
     """A rank's own work in a step of `samples` samples, without communication.
 
-    `layers` are in the order of back-propagation, the last layer of the model first. `data_s` is
-    all that comes before the forward pass.
+    `layers` are in the order of back-propagation, the model's last layer first. `data_s` is the time before
+    the forward pass.
     """
 
     layers: tuple[Layer, ...]
@@ -54,20 +55,22 @@ class Model:
 
     @property
     def backward_s(self) -> float:
-        """Of all layers."""
+        """Time of the backward pass of all layers."""
         return sum(layer.backward_s for layer in self.layers)
 
     @property
     def own_s(self) -> float:
-        """The step without communication."""
+        """Time of the step without communication."""
         return self.data_s + self.forward_s + self.backward_s + self.update_s
 
 
 def split_layers(parameters_bytes: Mapping[str, float], backward_s: float) -> tuple[Layer, ...]:
-    """Layers by name, in the order of back-propagation, when only the whole pass was measured.
+    """Split a measured backward pass among layers in proportion to their parameters.
 
-    Each takes the part of the time that it has of the parameters, a plausible split for dense
-    layers. Raises ValueError when there are no parameters.
+    This is plausible for dense layers. `parameters_bytes` is in the order of back-propagation.
+
+    Raises:
+        ValueError: There are no parameters.
     """
     return split_by(parameters_bytes, backward_s, list(parameters_bytes.values()))
 
@@ -75,9 +78,10 @@ def split_layers(parameters_bytes: Mapping[str, float], backward_s: float) -> tu
 def split_by(
     parameters_bytes: Mapping[str, float], backward_s: float, weights: Sequence[float]
 ) -> tuple[Layer, ...]:
-    """Split as `split_layers` does, by the `weights` of the layers, for instance their operations.
+    """Split a measured backward pass among layers in proportion to `weights`, such as their operations.
 
-    Raises ValueError when the weights are not one for each layer or do not add up to more than 0.
+    Raises:
+        ValueError: There is not one weight per layer, one is negative, or their sum is 0.
     """
     whole = sum(weights)
     if whole <= 0 or min(weights) < 0:
@@ -89,10 +93,12 @@ def split_by(
 def model_of_phases(
     layers: Sequence[Layer], phases_s: Mapping[str, float], samples: float
 ) -> Model:
-    """Return the model of measured mean `phases_s` (see `topics.phases`), for instance at one node.
+    """Return the model with measured mean phases (`topics.phases`), for instance of one node.
 
-    The times of the layers are scaled to the phase `backward`. The phase `communication` is left
-    out: it is what a prediction is about. Raises ValueError when the layers take no time.
+    Times of layers are scaled to the phase `backward`; the phase `communication` is ignored.
+
+    Raises:
+        ValueError: The layers take no time.
     """
     weights = [layer.backward_s for layer in layers]
     sizes = {layer.name: layer.parameters_bytes for layer in layers}
@@ -106,7 +112,7 @@ def model_of_phases(
 
 
 def with_samples(model: Model, samples: float) -> Model:
-    """Return the model with other samples a step: all but the update takes time in proportion."""
+    """Change the samples per step; all times except the update's change in proportion."""
     if samples == model.samples:
         return model
     slower = slowed(model, samples / model.samples)
@@ -114,7 +120,7 @@ def with_samples(model: Model, samples: float) -> Model:
 
 
 def slowed(model: Model, factor: float) -> Model:
-    """Return the model with all of its own work `factor` times as long."""
+    """Multiply the time of all own work of a model by a factor."""
     if factor == 1:
         return model
     layers = [
@@ -130,7 +136,7 @@ def slowed(model: Model, factor: float) -> Model:
     )
 
 
-# A gradient that is ready with the cycle's begin, but for rounding, is in it.
+# Share of the cycle time within which a gradient counts as ready at the start of a cycle.
 ROUNDING = 1e-9
 
 
@@ -144,9 +150,9 @@ class Horovod:
 
 @dataclass(frozen=True)
 class Gradients:
-    """When each gradient is ready, in seconds of the backward pass, and the bytes up to each.
+    """Gradients of layers with parameters: ready times, in seconds of the backward pass, and sizes.
 
-    Layers without parameters have none. Bytes begin with 0 before the first.
+    `bytes_before` has the total bytes before each gradient, and the sum.
     """
 
     names: tuple[str, ...]
@@ -178,8 +184,10 @@ def exposed_seconds(
 ) -> Vector:
     """Return seconds from the end of the backward pass to the end of the last allreduce, for each step.
 
-    In a step all gradients, and the backward pass, take `slower` times as long as they say, shape (steps,),
-    and its allreduces are those of `lines`.
+    Args:
+        backward_s: Time of the backward pass.
+        slower: Factor of the backward pass and ready times in each step, shape (steps,).
+        lines: Times of allreduces in each step.
     """
     if not gradients.ready_s:
         return np.zeros_like(slower)
@@ -188,7 +196,7 @@ def exposed_seconds(
 
 
 def _ends(gradients: Gradients, slower: Vector, lines: Lines, horovod: Horovod) -> Vector:
-    """Return when the last allreduce of each step is over, in seconds of the backward pass."""
+    """Return the end of the last allreduce of each step, in seconds from the start of the backward pass."""
     ready_s, bytes_before = np.array(gradients.ready_s), np.array(gradients.bytes_before)
     negotiation_s = lines.negotiation_share * lines.latency_s
     following = _following(gradients, horovod)
@@ -212,7 +220,7 @@ def _ends(gradients: Gradients, slower: Vector, lines: Lines, horovod: Horovod) 
 
 
 def _following(gradients: Gradients, horovod: Horovod) -> _Places:
-    """Return, for each gradient, the first that no longer fits into a message that begins with it."""
+    """Return, for each gradient, the first later one that does not fit into the same message."""
     sums, threshold = gradients.bytes_before, horovod.fusion_threshold_bytes
     found = [
         max(bisect_right(sums, sums[place] + threshold) - 1, place + 1)
@@ -222,7 +230,7 @@ def _following(gradients: Gradients, horovod: Horovod) -> _Places:
 
 
 def _messages(first: _Places, after: _Places, following: _Places) -> Vector:
-    """Into how many messages the gradients from `first` to `after` go."""
+    """Count the messages of the gradients from `first` to `after`, exclusive."""
     count = np.zeros(first.size)
     place = first
     while (place < after).any():

@@ -1,4 +1,4 @@
-"""A training on any number of nodes, corrected by its measured steps on one and two nodes."""
+"""Model of a training on any number of nodes, calibrated by measured steps on one and two nodes."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from argosy.report.statistics.least_squares import Matrix, Vector
-from argosy.report.topics.laws import Refused
+from argosy.report.topics.laws.fits import Refused
 from argosy.report.topics.prediction.network import Communication, Lines
 from argosy.report.topics.prediction.step import (
     Horovod,
@@ -20,18 +20,22 @@ from argosy.report.topics.prediction.step import (
     with_samples,
 )
 
-# Beyond these ends nothing is left of the integrand; the steps are a fifth of its least width.
+# The integrand vanishes beyond these ends; the steps are a fifth of its smallest width.
 _NORMAL = np.linspace(-12.0, 20.0, 641)
 
 
 def slowest_of(ranks: int, spread: float) -> float:
-    """Return the expected largest of independent lognormal draws with mean 1, one for each rank.
+    """Return the expected maximum of one lognormal draw with mean 1 per rank.
 
-    `spread` is the standard deviation of the logarithm of a rank's time from step to step, up to 3.
-    It is the integral of exp(spread z - spread² / 2) over the density of the largest of normal
-    draws, p phi(z) Phi(z)^(p-1) (David and Nagaraja, "Order Statistics", 2003, eq. 2.1.6), by the
-    trapezoidal rule, which has converged to rounding for so smooth a function. Raises ValueError
-    for less than one rank or a negative spread.
+    It is the integral of exp(spread z - spread² / 2) over the density of the largest of p normal draws,
+    p phi(z) Phi(z)^(p-1) (David and Nagaraja, "Order Statistics", 2003, eq. 2.1.6), by the trapezoidal
+    rule, which is exact to rounding for such a smooth function.
+
+    Args:
+        spread: Standard deviation of a rank's log time between steps, up to 3.
+
+    Raises:
+        ValueError: There is less than one rank, or the spread is negative.
     """
     if ranks < 1 or spread < 0:
         raise ValueError("the slowest is found among 1 rank or more, with a spread of 0 or more")
@@ -45,11 +49,11 @@ def slowest_of(ranks: int, spread: float) -> float:
 
 @dataclass(frozen=True)
 class Training:
-    """A model on a machine. `scaling` is `strong` or `weak`.
+    """A model on a machine.
 
-    Weak scaling gives each rank the model's samples of a step, strong scaling those of one node's
-    ranks to all ranks. `spread` is that of `slowest_of`. An allreduce of several nodes takes
-    `network_factor` times what the communication's fit says.
+    With weak scaling each rank has the model's samples per step; with strong scaling all ranks share the
+    samples of one node's ranks. For `spread` see `slowest_of`. An allreduce between nodes takes
+    `network_factor` times as long as fitted.
     """
 
     model: Model
@@ -63,11 +67,12 @@ class Training:
 
 @dataclass(frozen=True)
 class Unknowns:
-    """What a prediction does not know, a value for each of many steps.
+    """Uncertain quantities of a prediction, with a value for each of many steps.
 
-    `coefficients` are those of the communication, shape (steps, 4); all of a rank's own work takes `own`
-    times as long as the training says, and an allreduce of several nodes `network` times as long as the
-    coefficients say.
+    Args:
+        coefficients: Coefficients of the communication, shape (steps, 4).
+        own: Factor of a rank's own work.
+        network: Factor of allreduces between nodes.
     """
 
     coefficients: Matrix
@@ -77,33 +82,33 @@ class Unknowns:
 
 @dataclass(frozen=True)
 class Steps:
-    """Seconds of each of many steps, and those that communication adds to the own work."""
+    """Seconds of each of many steps, and of the communication that adds to the own work."""
 
     step_s: Vector
     exposed_s: Vector
 
 
 def sizes_with_work(training: Training, nodes: Sequence[int]) -> list[int]:
-    """Distinct numbers of nodes, smallest first, on which every rank has a sample in a step."""
+    """Return the distinct numbers of nodes, smallest first, with at least one sample per rank and step."""
     return [size for size in sorted(set(nodes)) if size >= 1 and _samples(training, size) >= 1]
 
 
 def unknown_networks(training: Training, sizes: Sequence[int]) -> Refused | None:
-    """Return why there is no prediction, where a network is used that was not measured."""
+    """Return why there is no prediction if a required network was not measured, else None."""
     if all(training.communication.knows(size, training.ranks_per_node) for size in sizes):
         return None
     return Refused("The ranks' network within a node, or between nodes, was not measured.")
 
 
 def model_at(training: Training, nodes: int) -> Model:
-    """Return the slowest rank's own work on so many nodes."""
+    """Return the slowest rank's own work on a number of nodes."""
     model = with_samples(training.model, _samples(training, nodes))
     slow = slowest_of(nodes * training.ranks_per_node, training.spread)
     return slowed(model, slow)
 
 
 def as_fitted(training: Training, count: int = 1) -> Unknowns:
-    """Return what the fit and the calibration say, for `count` steps."""
+    """Return the estimates of the fit and the calibration, for `count` steps."""
     return Unknowns(
         np.tile(training.communication.coefficients, (count, 1)),
         np.ones(count),
@@ -112,17 +117,17 @@ def as_fitted(training: Training, count: int = 1) -> Unknowns:
 
 
 def step_s(training: Training, nodes: int) -> float:
-    """Return seconds of a step by the fit's values, without intervals."""
+    """Return the estimated seconds of a step."""
     return float(steps_at(training, nodes, as_fitted(training)).step_s[0])
 
 
 def steps_at(training: Training, nodes: int, unknowns: Unknowns) -> Steps:
-    """Return a step on so many nodes, for each row of what is not known."""
+    """Return a step on a number of nodes for each row of `unknowns`."""
     return steps(training, [nodes] * unknowns.own.size, unknowns)
 
 
 def steps(training: Training, nodes: Sequence[int], unknowns: Unknowns) -> Steps:
-    """Return the step on each of so many `nodes`, with the row of what is not known at the same place."""
+    """Return a step on each of `nodes`, with the same row of `unknowns`."""
     own_s, slower = (unknowns.own * column for column in _work(training, nodes))
     found = training.communication.lines(nodes, training.ranks_per_node, unknowns.coefficients)
     several = np.array(nodes) > 1
@@ -132,7 +137,7 @@ def steps(training: Training, nodes: Sequence[int], unknowns: Unknowns) -> Steps
     exposed_s = exposed_seconds(
         gradients_of(model), model.backward_s, slower, lines, training.horovod
     )
-    # A single rank has nobody to wait for, no cycle either.
+    # A single rank waits neither for others nor for a cycle.
     if training.ranks_per_node == 1:
         exposed_s = np.where(several, exposed_s, 0.0)
     return Steps(own_s + exposed_s, exposed_s)
@@ -144,9 +149,9 @@ def samples_per_step(training: Training, nodes: int) -> float:
 
 
 def _work(training: Training, nodes: Sequence[int]) -> tuple[Vector, Vector]:
-    """Return, for each of `nodes`, the slowest rank's own seconds and how much slower gradients come.
+    """Return the slowest rank's own seconds, and the factor of its backward pass, for each of `nodes`.
 
-    As `model_at`, without the layers of each.
+    This is `model_at` without the layers.
     """
     sizes, places = np.unique(np.array(nodes), return_inverse=True)
     model = training.model
@@ -163,31 +168,21 @@ def _samples(training: Training, nodes: int) -> float:
 
 
 SLOWEST = 10.0
-"""No network is taken to be so many times as slow in training as alone."""
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """The corrected training, and how far it is from what was measured.
-
-    `residuals` are relative, predicted over measured less 1, by number of nodes.
-    """
-
-    training: Training
-    residuals: Mapping[int, float]
+"""Largest factor of a network in training, relative to the benchmark."""
 
 
 def calibrate(
     training: Training, measured_s: Mapping[int, float], by_chance: float = 0.0
-) -> Calibration | Refused:
-    """Correct a training by mean step times of single nodes and, if there, of two.
+) -> Training | Refused:
+    """Calibrate a training by mean step times on one node and, if measured, on two.
 
-    With one node the prediction then equals the measurement. If two nodes take longer than expected by
-    more than chance, the allreduces of several nodes take longer by the factor that explains it:
-    the ratio of the steps on one and two nodes may be off by a factor of exp(`by_chance`), infinity
-    where nobody knows. Allreduces do not take less: training shares the network and the processors, and
-    a short step says rather that the times of the layers are wrong. What was measured on more nodes is
-    compared and changes nothing.
+    The prediction then equals the measurement on one node. If two nodes take significantly longer than
+    predicted, allreduces between nodes get the factor that explains it. They never get faster: training
+    shares network and processors, and a short step rather means wrong times of layers.
+
+    Args:
+        measured_s: Mean step in s, by number of nodes.
+        by_chance: Half width of the interval of log(step on one node / on two); infinite if unknown.
     """
     if 1 not in measured_s:
         return Refused("A calibration needs the step time of one node.")
@@ -200,32 +195,27 @@ def calibrate(
         return Refused("One node's communication alone takes longer than its measured step.")
     factor = _own_factor(training, measured_s[1])
     corrected = _exactly(_with_own(training, factor), measured_s[1])
-    if 2 in measured_s:
-        corrected = _with_network(corrected, measured_s[2], by_chance)
-    residuals = {
-        nodes: step_s(corrected, nodes) / seconds - 1 for nodes, seconds in measured_s.items()
-    }
-    return Calibration(corrected, residuals)
+    return _with_network(corrected, measured_s[2], by_chance) if 2 in measured_s else corrected
 
 
 def _own_factor(training: Training, measured_s: float) -> float:
-    """Return the factor of the own work at which one node's step is as measured, but for a cycle."""
+    """Return the factor of own work that reproduces one node's measured step, up to a cycle."""
 
-    # Imported where it is needed: a report of one point does without, and starts a fifth faster.
+    # A slow import that a report of one point avoids.
     from scipy.optimize import brentq
 
     def too_long(factor: float) -> float:
         return step_s(_with_own(training, factor), 1) - measured_s
 
     highest = measured_s / model_at(training, 1).own_s
-    # Without communication that is the answer, but for rounding.
+    # Without communication this is exact, up to rounding.
     return float(brentq(too_long, 0.0, highest)) if too_long(highest) > 0 else highest
 
 
 def _exactly(training: Training, measured_s: float) -> Training:
-    """Take up the rest, a part of a cycle, in the forward pass, which shifts all that follows.
+    """Add the remaining difference, a part of a cycle, to the forward pass.
 
-    The last allreduce waits for a cycle, so the step grows with the own work by leaps.
+    The last allreduce waits for a cycle, so the step is a discontinuous function of the own work.
     """
     rest = measured_s - step_s(training, 1)
     slow = model_at(training, 1).own_s / training.model.own_s
@@ -234,7 +224,7 @@ def _exactly(training: Training, measured_s: float) -> Training:
 
 
 def _with_network(training: Training, measured_s: float, by_chance: float) -> Training:
-    """Return what no factor up to SLOWEST explains is no reason to change anything: the residuals tell."""
+    """Set the network factor that explains a significantly slow step on two nodes, up to SLOWEST."""
 
     from scipy.optimize import brentq
 
