@@ -9,8 +9,11 @@ from reports import reported
 from rich.console import Console
 from study_files import completed, plan, write_json
 
+from argosy.report import write_report
+from argosy.report.kept_reports import read_report
 from argosy.report.outputs.terminal import print_summary
 from argosy.report.topics import sweep
+from argosy.results import collect
 
 
 def note(path: Path, point: object) -> None:
