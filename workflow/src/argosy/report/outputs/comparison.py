@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from argosy.report.numbers import UNIT, count, duration, number, percent
+from argosy.report.runs.scaling import LOST, is_much_lost, without_interval
 from argosy.report.runs.setups import Difference, differences
 from argosy.report.statistics.estimates import Estimate, ratio_estimate
 from argosy.report.statistics.few_runs import detectable_ratio
@@ -40,6 +41,8 @@ class ComparedPoint:
     """Of a rank."""
     unit: str = UNIT
     """What its throughput counts a second."""
+    has_lost_runs: bool = False
+    """Whether the ratio has no interval, since so many runs were lost at one of the sites."""
 
     @property
     def per_unit(self) -> "PerUnit":
@@ -129,6 +132,10 @@ def _compared(name: str, summaries: Mapping[str, Summary], reference: str) -> Co
     }
     refused = {site for site, found in apart.items() if any(one.is_of_work for one in found)}
     base = measured.get(reference, {})
+    lost = {
+        site: {(one.nodes, one.ranks_per_node) for one in each.sizes if is_much_lost(one.states)}
+        for site, each in of_site.items()
+    }
     sizes = sorted({size for points in measured.values() for size in points})
     return ComparedExperiment(
         experiment=name,
@@ -136,7 +143,12 @@ def _compared(name: str, summaries: Mapping[str, Summary], reference: str) -> Co
         sites=[site for site in of_site if measured[site]],
         points=[
             replace(
-                _compared_point(site, points[size], None if site in refused else base.get(size)),
+                _compared_point(
+                    site,
+                    points[size],
+                    None if site in refused else base.get(size),
+                    has_lost_runs=size in lost[site] | lost.get(reference, set()),
+                ),
                 resources=of_site[site].setup.resources,
                 unit=of_site[site].unit,
             )
@@ -176,12 +188,15 @@ def _measured(experiment: ExperimentSummary) -> dict[Size, PointSummary]:
 
 
 def _compared_point(
-    site: str, point: PointSummary, reference: PointSummary | None
+    site: str, point: PointSummary, reference: PointSummary | None, *, has_lost_runs: bool
 ) -> ComparedPoint:
     if reference is None or reference is point or not _same_batch(point, reference):
         return ComparedPoint(site, point, None)
     runs = point.runs_samples_per_s, reference.runs_samples_per_s
-    return ComparedPoint(site, point, ratio_estimate(*runs), detectable_ratio(*runs))
+    ratio = ratio_estimate(*runs)
+    if has_lost_runs:
+        return ComparedPoint(site, point, without_interval(ratio), has_lost_runs=True)
+    return ComparedPoint(site, point, ratio, detectable_ratio(*runs))
 
 
 def _same_batch(point: PointSummary, reference: PointSummary) -> bool:
@@ -239,6 +254,8 @@ def _finding(experiment: ComparedExperiment, site: str, reference: str) -> str:
     assert largest.ratio
     ratio, nodes = largest.ratio, largest.point.nodes
     within = "no interval: a site has one run, or all agree to the last digit"
+    if largest.has_lost_runs:
+        within = f"no interval: {LOST}"
     if ratio.low is not None and ratio.high is not None:
         within = f"{ratio.low:.2f} to {ratio.high:.2f}"
     width = largest.point.ranks_per_node

@@ -192,7 +192,9 @@ _POOLED = ("steps", "metrics", "printed", "collectives", "layers", "timeline", "
 
 _RUNS = """
 CREATE TEMP VIEW runs AS
-SELECT found.* REPLACE (coalesce(setup_name, experiment) AS experiment), experiment AS asked_experiment
+SELECT found.* REPLACE (coalesce(setup_name, experiment) AS experiment), experiment AS asked_experiment,
+    avg(CASE WHEN state = 'completed' THEN 0 WHEN state NOT IN ('pending', 'unfinished') THEN 1 END)
+        OVER (PARTITION BY coalesce(setup_name, experiment), nodes, ranks_per_node) AS lost
 FROM memory.main.runs AS found LEFT JOIN name_of_run USING (experiment, run_id)
 """
 _RENAMED = """
@@ -206,7 +208,8 @@ FROM {source} AS found LEFT JOIN name_of_run USING (experiment, run_id)
 class StudyTables:
     """What `open_study` gives: a connection in which an experiment is a setup's name (see `NamedSetup`).
 
-    Queries find the tables of `results.tables.COLUMNS`, with a column `asked_experiment` in `runs`, and the
+    Queries find the tables of `results.tables.COLUMNS`, in `runs` with the columns `asked_experiment` and
+    `lost` (of the runs of its size that ended, the share without a result), and the
     table `steady_rank`: what each rank did in its run's steady state (`SteadyStates.rank_sums`).
     """
 

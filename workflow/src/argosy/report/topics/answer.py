@@ -30,8 +30,9 @@ def advise(sizes: Sequence[PointSummary]) -> Advice | None:
     fastest = max(known, key=_mean)
     cheapest = max(known, key=lambda one: _mean(one) / one.nodes)
     as_fast = [one for one in by_nodes if not _is_more(_faster(fastest, one, base))]
-    # A size whose runs scatter so that it may be as slow as the base is no speed-up.
-    for_time = next(one for one in as_fast if one is base or _is_more(_faster(one, base, base)))
+    # A size whose runs scatter so that it may be as slow as the base is no speed-up, and hides no other.
+    faster = (one for one in as_fast if one is not base and _is_more(_faster(one, base, base)))
+    for_time = next(faster, base)
     for_node_hours = next(one for one in by_nodes if not _is_more(_node_hours(one, cheapest, base)))
     nearly = next(one for one in by_nodes if _longer(one, for_time) <= _HARDLY)
     return Advice(
@@ -207,7 +208,7 @@ def _advice(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
     if ratio.low is not None and ratio.low <= 1:
         yield (
             f"{begin} {for_time} if time matters, {for_node_hours} if node-hours do; the difference in "
-            f"node-hours is not significant (ratio  {'; '.join(details)})."
+            f"node-hours is not significant (ratio {'; '.join(details)})."
         )
         return
     yield (
