@@ -145,19 +145,22 @@ def compare(
     if len(sites) < 2:
         raise ArgosyError("argosy compare: only one site is given", "give two or more")
     summaries: dict[str, Summary] = {}
+    given: set[tuple[Path, str]] = set()
     for site in sites:
-        name, summary = _reported(site)
-        if name in summaries:
+        name, report, summary = _reported(site)
+        if report in given:
             raise ArgosyError(
                 f"{site}: the results of {name} are already given", "name another site"
             )
-        summaries[name] = summary
+        given.add(report)
+        # Other projects may have a site of this name.
+        summaries[f"{name} ({site})" if name in summaries else name] = summary
     write_comparison(summaries, output)
     print(plain(str(output)))
 
 
-def _reported(site: str) -> "tuple[str, Summary]":
-    """Return the name for a comparison, and the report, of a site or of `SITE@WORD`."""
+def _reported(site: str) -> "tuple[str, tuple[Path, str], Summary]":
+    """Return the name for a comparison, which report it is, and the report, of a site or `SITE@WORD`."""
     from argosy.cli.site_names import results_of
     from argosy.report.kept_reports import read_report, report_called
 
@@ -169,7 +172,7 @@ def _reported(site: str) -> "tuple[str, Summary]":
         folder, word = results_of(site), ""
         _, summary = read_report(folder)
     there = ", ".join(summary.sites) or folder.name
-    return (f"{there}@{word}" if word else there), summary
+    return (f"{there}@{word}" if word else there), (folder.resolve(), word), summary
 
 
 def bundle(

@@ -244,7 +244,7 @@ def _some_names(runs: Sequence[Failed]) -> str:
 
 
 def _cause_and_log(cause: str, run_dir: Path) -> tuple[str, Path | None]:
-    """Return the cause without the log that it names, so that runs have it in common, and the log to read."""
+    """Return the cause without the log that it names, as runs have it in common, and the log to read."""
     short, see, name = cause.rpartition("; see ")
     named = run_dir / name
     if see and name.startswith("logs/") and _has_content(named, RunFolder(run_dir).site):

@@ -34,7 +34,7 @@ def advise(sizes: Sequence[PointSummary]) -> Advice | None:
     faster = (one for one in as_fast if one is not base and _is_more(_faster(one, base, base)))
     for_time = next(faster, base)
     for_node_hours = next(one for one in by_nodes if not _is_more(_node_hours(one, cheapest, base)))
-    nearly = next(one for one in by_nodes if _longer(one, for_time) <= _HARDLY)
+    nearly = next(one for one in by_nodes if 0 <= _longer(one, for_time) <= _HARDLY)
     return Advice(
         fastest=_point(fastest),
         for_time=_point(for_time),
