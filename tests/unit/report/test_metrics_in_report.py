@@ -55,7 +55,8 @@ def test_a_run_that_diverged_has_no_final_value(tmp_path: Path, last: float | st
     [experiment] = json.loads(files.json.read_text())["experiments"]
     loss = experiment["points"][0]["metrics"]["loss"]
     assert (loss["n"], loss["mean"]) == (2, pytest.approx(0.45))
-    assert "nodes2-ranks1-repeat3: Loss is" in files.html.read_text()
+    html = files.html.read_text()
+    assert "nodes2-ranks1-repeat3: Loss is" in html and "<small>of 2 of 3 runs</small>" in html
 
 
 def test_utilisation_is_of_what_the_nodes_could_compute(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from argosy.cli.commands import CostsOption, SiteArgument
 from argosy.cli.output import say, show
-from argosy_common.errors import ArgosyError, plain
+from argosy_common.errors import ArgosyError, plain, some
 
 if TYPE_CHECKING:
     from argosy.report.summary.models import Summary
@@ -24,11 +24,22 @@ def tables(
 ) -> None:
     """Bring the Parquet tables of a site's results up to date; only new runs are read."""
     from argosy.cli.site_names import results_of
+    from argosy.monitor.sites import run_folders
     from argosy.results import collect
+    from argosy.terminal import plural
     from argosy_common.files import read_paths
 
     folder = results_of(site)
-    collect(folder, folder / "tables", read_paths(runs) if runs else None, say)
+    asked = read_paths(runs) if runs else None
+    collect(folder, folder / "tables", asked, say)
+    if asked is not None:
+        planned = {path.absolute() for path in asked}
+        others = sum(path.absolute() not in planned for path in run_folders(folder))
+        if others:
+            say(
+                f"left out: {plural(others, 'earlier run')} of this site that the study does not plan; "
+                f"to include all: argosy report {folder}"
+            )
 
 
 def report(
@@ -103,8 +114,12 @@ def figures(
 
     folder = results_of(site)
     _, found = read_report(folder)
-    for file in write_paper(found, output or folder / "figures"):
+    target = output or folder / "figures"
+    written = write_paper(found, target)
+    for file in written:
         print(plain(str(file)))
+    if old := sorted(each.name for each in target.iterdir() if each not in written):
+        say(plain(f"{target}: not of this report, and left there: {some(old)}"))
 
 
 def badge(

@@ -248,7 +248,9 @@ def metric_cell(name: str, point: PointSummary) -> Cell:
     interval = ""
     if found.low is not None and found.high is not None:
         interval = f"{of_metric(name, found.low)} to {of_metric(name, found.high)}"
-    return Cell(of_metric(name, found.mean), found.mean, found, interval)
+    runs = len(point.runs_samples_per_s)
+    below = f"of {found.n} of {runs} runs" if found.n < runs else ""
+    return Cell(of_metric(name, found.mean), found.mean, found, interval, below=below)
 
 
 def accuracies(point: PointSummary) -> Iterator[Quantity]:
