@@ -78,6 +78,22 @@ def test_ratios_between_sites(tmp_path: Path, lost: int) -> None:
         assert found.points[1].ratio and found.points[1].ratio.low
 
 
+def test_the_same_runs_are_no_second_measurement(tmp_path: Path) -> None:
+    """As in a copied study, or in an earlier report to which repeats of some sizes were added."""
+    measure(tmp_path / "site")
+    before = reported(tmp_path / "site")
+    for nodes in SIZES[:2]:
+        again = plan(tmp_path / "site", "digits", nodes, 1, 1)
+        again.execute("900.0", started=STARTED + 900 * DAY)
+        again.steps("900.0", step_s=(0.01 + 0.1 / nodes) * 0.999, steps=30, samples=64 // nodes)
+    for now in (before, reported(tmp_path / "site")):
+        [found] = compare({"before": before, "now": now}).experiments
+        assert [one.ratio and one.ratio.low for one in found.points if one.site == "now"] == [
+            None
+        ] * 4
+        assert "no interval: both have some of the same runs" in findings(found, "before")[0]
+
+
 @pytest.mark.parametrize("losing", ["neither", "before", "now"])
 def test_changes_since_earlier_reports(tmp_path: Path, losing: str) -> None:
     measure(tmp_path / "site", 100, lost=losing == "before")

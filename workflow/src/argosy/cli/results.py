@@ -169,7 +169,7 @@ def compare(
             )
         given.add(report)
         # Other projects may have a site of this name.
-        summaries[f"{name} ({site})" if name in summaries else name] = summary
+        summaries[f"{name} ({report[0]})" if name in summaries else name] = summary
     write_comparison(summaries, output)
     print(plain(str(output)))
 

@@ -4,7 +4,8 @@ An experiment's name does not say what was run. A ratio is given only where the 
 else differed is said.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from argosy.report.numbers import UNIT, count, duration, number, percent
@@ -21,6 +22,7 @@ from argosy.report.topics.setups import shown
 Size = tuple[int, int]
 """Nodes, and ranks on each."""
 
+SAME_RUNS = "both have some of the same runs"
 _SAME_ACCURACY = 1e-6
 """Accuracies that differ by less are the same: single precision knows no more digits."""
 
@@ -41,8 +43,8 @@ class ComparedPoint:
     """Of a rank."""
     unit: str = UNIT
     """What its throughput counts a second."""
-    has_lost_runs: bool = False
-    """Whether the ratio has no interval, since so many runs were lost at one of the sites."""
+    no_interval: str | None = None
+    """Why the ratio has no interval although there are several runs."""
 
     @property
     def per_unit(self) -> "PerUnit":
@@ -136,6 +138,13 @@ def _compared(name: str, summaries: Mapping[str, Summary], reference: str) -> Co
         site: {(one.nodes, one.ranks_per_node) for one in each.sizes if is_much_lost(one.states)}
         for site, each in of_site.items()
     }
+    runs = {site: _measured_runs(summaries[site], each) for site, each in of_site.items()}
+
+    def no_interval(site: str, size: Size) -> str | None:
+        if runs[site][size] & runs.get(reference, {}).get(size, set()):
+            return SAME_RUNS
+        return LOST if size in lost[site] | lost.get(reference, set()) else None
+
     sizes = sorted({size for points in measured.values() for size in points})
     return ComparedExperiment(
         experiment=name,
@@ -147,7 +156,7 @@ def _compared(name: str, summaries: Mapping[str, Summary], reference: str) -> Co
                     site,
                     points[size],
                     None if site in refused else base.get(size),
-                    has_lost_runs=size in lost[site] | lost.get(reference, set()),
+                    no_interval(site, size),
                 ),
                 resources=of_site[site].setup.resources,
                 unit=of_site[site].unit,
@@ -187,15 +196,25 @@ def _measured(experiment: ExperimentSummary) -> dict[Size, PointSummary]:
     }
 
 
+def _measured_runs(summary: Summary, experiment: ExperimentSummary) -> dict[Size, set[Hashable]]:
+    """Return what identifies the runs of each size: copied results, or a later report, may have them too."""
+    found: defaultdict[Size, set[Hashable]] = defaultdict(set)
+    for run in summary.runs:
+        if run.counts_to == experiment.experiment and run.samples_per_s is not None:
+            key = (run.run_id, run.attempt, run.started_unix_s, run.samples_per_s)
+            found[run.nodes, run.ranks_per_node].add(key)
+    return found
+
+
 def _compared_point(
-    site: str, point: PointSummary, reference: PointSummary | None, *, has_lost_runs: bool
+    site: str, point: PointSummary, reference: PointSummary | None, no_interval: str | None
 ) -> ComparedPoint:
     if reference is None or reference is point or not _same_batch(point, reference):
         return ComparedPoint(site, point, None)
     runs = point.runs_samples_per_s, reference.runs_samples_per_s
     ratio = ratio_estimate(*runs)
-    if has_lost_runs:
-        return ComparedPoint(site, point, without_interval(ratio), has_lost_runs=True)
+    if no_interval:
+        return ComparedPoint(site, point, without_interval(ratio), no_interval=no_interval)
     return ComparedPoint(site, point, ratio, detectable_ratio(*runs))
 
 
@@ -254,8 +273,8 @@ def _finding(experiment: ComparedExperiment, site: str, reference: str) -> str:
     assert largest.ratio
     ratio, nodes = largest.ratio, largest.point.nodes
     within = "no interval: a site has one run, or all agree to the last digit"
-    if largest.has_lost_runs:
-        within = f"no interval: {LOST}"
+    if largest.no_interval:
+        within = f"no interval: {largest.no_interval}"
     if ratio.low is not None and ratio.high is not None:
         within = f"{ratio.low:.2f} to {ratio.high:.2f}"
     width = largest.point.ranks_per_node
