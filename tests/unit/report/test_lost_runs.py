@@ -81,12 +81,12 @@ def test_ratios_between_sites(tmp_path: Path, lost: int) -> None:
 def test_the_same_runs_are_no_second_measurement(tmp_path: Path) -> None:
     """As in a copied study, or in an earlier report to which repeats of some sizes were added."""
     measure(tmp_path / "site")
-    before = reported(tmp_path / "site")
+    before, copied = reported(tmp_path / "site"), reported(tmp_path / "site")
     for nodes in SIZES[:2]:
         again = plan(tmp_path / "site", "digits", nodes, 1, 1)
         again.execute("900.0", started=STARTED + 900 * DAY)
         again.steps("900.0", step_s=(0.01 + 0.1 / nodes) * 0.999, steps=30, samples=64 // nodes)
-    for now in (before, reported(tmp_path / "site")):
+    for now in (copied, reported(tmp_path / "site")):
         [found] = compare({"before": before, "now": now}).experiments
         assert [one.ratio and one.ratio.low for one in found.points if one.site == "now"] == [
             None

@@ -87,7 +87,9 @@ def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
     assert "there is no report yet\nhint: run: argosy report" in refused.stderr
     subprocess.run([*command, "report", results], check=True, capture_output=True)
     (results / "figures").mkdir()
-    (results / "figures/renamed-scaling.tex").write_text("% Of an experiment that has another name now.")
+    (results / "figures/renamed-scaling.tex").write_text(
+        "% Of an experiment that has another name now."
+    )
     done = subprocess.run([*command, "figures", results], capture_output=True, text=True)
     assert done.returncode == 0
     files = [Path(line) for line in done.stdout.splitlines()]

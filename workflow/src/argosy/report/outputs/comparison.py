@@ -197,7 +197,7 @@ def _measured(experiment: ExperimentSummary) -> dict[Size, PointSummary]:
 
 
 def _measured_runs(summary: Summary, experiment: ExperimentSummary) -> dict[Size, set[Hashable]]:
-    """Return what identifies the runs of each size: copied results, or a later report, may have them too."""
+    """Return what identifies the runs of each size: copied results or a later report may have them too."""
     found: defaultdict[Size, set[Hashable]] = defaultdict(set)
     for run in summary.runs:
         if run.counts_to == experiment.experiment and run.samples_per_s is not None:
