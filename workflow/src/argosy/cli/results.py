@@ -111,6 +111,7 @@ def figures(
     from argosy.cli.site_names import results_of
     from argosy.report.kept_reports import read_report
     from argosy.report.outputs.paper import write_paper
+    from argosy_common.reading import entries
 
     folder = results_of(site)
     _, found = read_report(folder)
@@ -118,7 +119,8 @@ def figures(
     written = write_paper(found, target)
     for file in written:
         print(plain(str(file)))
-    if old := sorted(each.name for each in target.iterdir() if each not in written):
+    names = {file.name for file in written}
+    if old := sorted(each.name for each in entries(target, target) if each.name not in names):
         say(plain(f"{target}: not of this report, and left there: {some(old)}"))
 
 
