@@ -50,8 +50,11 @@ def _covered(runs: int, lost: int, at: int, chance: np.random.Generator) -> Iter
         rates = np.sort(nodes * np.exp(SCATTER * chance.standard_normal(runs)))
         kept = rates[lost if nodes == at else 0 :]
         point = Point(nodes, nodes, 1)
-        of_sizes += [Measurement("e", f"{rate}", "weak", point, rate) for rate in kept.tolist()]
-    found = scaling(of_sizes, {Point(at, at, 1): lost / runs})
+        share = lost / runs if nodes == at else 0.0
+        of_sizes += [
+            Measurement("e", f"{rate}", "weak", point, rate, lost=share) for rate in kept.tolist()
+        ]
+    found = scaling(of_sizes)
     for one, truth in ((found[at - 1].throughput, at), (found[1].speed_up, 2)):
         known = one.low is not None and one.high is not None
         yield one.low <= truth <= one.high if known else None

@@ -54,20 +54,21 @@ def test_runs_with_one_cause_share_a_line(fake: FakeStudy) -> None:
     assert others.endswith(" and 19 more")
 
 
-def test_a_log_is_named_once_and_does_not_tell_causes_apart() -> None:
-    failed = [
-        Failed(
-            f"digits/run{number}",
-            f"no match; see logs/{number}.0/ranks/rank-0.log",
-            log=Path(f"results/a/digits/run{number}/logs/{number}.0/ranks/rank-0.log"),
-        )
-        for number in (1, 2)
-    ]
-    last = [*describe(failed, Path("results/cluster/report.html"))][-2:]
-    assert last == [
-        "  digits/run1: no match; see results/a/digits/run1/logs/1.0/ranks/rank-0.log",
-        "    the same for digits/run2",
-    ]
+def test_a_log_is_named_once_and_does_not_tell_causes_apart(fake: FakeStudy) -> None:
+    """Each run's cause names a log of its own attempt; one that is empty tells less than the node's."""
+    runs = [fake.plan(repeat=repeat) for repeat in (1, 2, 3)]
+    for number, run in enumerate(runs, 1):
+        fake.submitted(run, str(number), scheduler="local")
+        starts(run, f"{number}.0")
+        cause = f"no match; see logs/{number}.0/ranks/rank-0.log"
+        run.execute(f"{number}.0", "failed", failure={**FAILURE, "rank": None, "cause": cause})
+    (runs[2].path / "logs/3.0/ranks/rank-0.log").write_text("")
+    failed = failed_runs(fake.site, [run.path for run in runs])
+    first, others = [*describe(failed, Path("results/cluster/report.html"))][-2:]
+    log = f"{runs[0].path}/logs/1.0/ranks/rank-0.log"
+    assert first == f"  digits/nodes1-ranks1-repeat1: node 0 (host0): no match; see {log}"
+    assert others.startswith("    the same for digits/nodes1-ranks1-repeat2, digits/nodes1-")
+    assert failed[2].log == runs[2].path / "logs/3.0/node-0.log"
 
 
 def test_of_many_causes_some_are_listed() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -162,6 +163,15 @@ def test_a_plan_of_another_kind_is_one_line_of_the_table(
     view = fake.only()
     assert view.state is RunState.UNREADABLE
     assert view.note.startswith(note)
+
+
+@pytest.mark.parametrize("copy", ["digits/nodes1-ranks1-repeat9", "other/nodes1-ranks1-repeat1"])
+def test_a_copied_folder_is_no_run(fake: FakeStudy, copy: str) -> None:
+    shutil.copytree(fake.plan().path, fake.site / copy)
+    views = fake.look()
+    assert views[copy].state is RunState.UNREADABLE
+    assert "belongs to run digits/nodes1-ranks1-repeat1, but its folder is" in views[copy].note
+    assert views["digits/nodes1-ranks1-repeat1"].state is RunState.PLANNED
 
 
 def test_a_plan_that_is_cut_off_is_one_line_of_the_table(fake: FakeStudy) -> None:

@@ -50,6 +50,24 @@ def test_not_a_number_is_no_accuracy(tmp_path: Path) -> None:
     assert (outcome.test_accuracy, outcome.weights_identical) == (None, True)
 
 
+def test_a_model_that_learned_nothing_is_at_a_tenth_of_a_per_cent(tmp_path: Path) -> None:
+    """Of a program that counts in per cent, no size and no combination of a sweep counts in shares."""
+    for nodes, name, accuracy in ((1, "a", 76.0), (4, "a", 0.1), (1, "b", 0.5), (1, "c", 0.9)):
+        program = "other.py" if name == "c" else "train.py"
+        run = completed(tmp_path, nodes=nodes, experiment=name, metrics={"test_accuracy": accuracy})
+        run.claim(programs={f"/workloads/{program}": "sha256:" + "ab" * 32})
+    means = {
+        (name, point.nodes): outcome.test_accuracy and outcome.test_accuracy.mean
+        for (name, point), outcome in found(tmp_path).items()
+    }
+    assert means == {
+        ("a", 1): pytest.approx(0.76),
+        ("a", 4): pytest.approx(0.001),
+        ("b", 1): pytest.approx(0.005),
+        ("c", 1): pytest.approx(0.9),
+    }
+
+
 def test_nothing_recorded_nothing_said(tmp_path: Path) -> None:
     completed(tmp_path)
     assert found(tmp_path) == {}

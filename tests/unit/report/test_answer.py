@@ -174,6 +174,23 @@ def test_a_size_without_an_interval_is_not_advised(tmp_path: Path) -> None:
     assert not any("means alone" in one for one in advice(found))
 
 
+@pytest.mark.parametrize("odd", [20.0, 0.05])
+@pytest.mark.parametrize("nodes", [2, 4])
+def test_an_odd_run_hides_no_speed_up_of_other_sizes(
+    tmp_path: Path, nodes: int, odd: float
+) -> None:
+    study(tmp_path / "site", {1: 0.1, 2: 0.11, 4: 0.12}, (0.99, 1.0, 1.01, 1.005))
+    completed(tmp_path / "site", 0.1 / odd, nodes=nodes, repeat=5)
+    summary = summarised(tmp_path / "site")
+    [found] = summary.experiments
+    sure = 4 if nodes == 2 else 2
+    assert chosen(found)[0] == sure
+    assert f"{sure} nodes are " in answer(found)[0]
+    assert not any("longer" in one for one in advice(found))
+    [said] = [one for one in to_know(summary, found) if "median of the other" in one]
+    assert said.startswith(f"nodes{nodes}-ranks1-repeat5: its throughput is ")
+
+
 def test_runs_that_all_agree_are_compared(tmp_path: Path) -> None:
     study(tmp_path / "site", {1: 0.1, 2: 0.09}, (1.0, 1.0, 1.0))
     study(tmp_path / "site", {4: 0.1})

@@ -149,6 +149,10 @@ def test_one_site_is_not_several(tmp_path: Path) -> None:
     assert "one site is given\nhint: give two or more" in argosy("compare", tmp_path / "a").stderr
     again = argosy("compare", tmp_path / "a", tmp_path / "a")
     assert "results of a are already given" in again.stderr
+    other, page = tmp_path / "other/a", tmp_path / "page.html"
+    study(other, 0.1, 1)
+    assert not argosy("compare", tmp_path / "a", other, "--output", page).returncode
+    assert f"a ({other}) has " in page.read_text()
 
 
 def one_size(results: Path, step_s: float = 0.1, samples: int = 32, **asked: Any) -> Summary:

@@ -39,6 +39,26 @@ def test_numbers_have_a_table_and_rows(tmp_path: Path) -> None:
     assert any(",metric_roc_area,,3,0.91" in row for row in rows)
 
 
+@pytest.mark.parametrize("last", [math.nan, math.inf, 1e200, "nan", "-Infinity"])
+def test_a_run_that_diverged_has_no_final_value(tmp_path: Path, last: float | str) -> None:
+    """Its last finite loss is none, of whatever rank; a NaN that a training overcame is."""
+    results = tmp_path / "site"
+    for repeat, losses in ((1, [9.0, 0.5]), (2, [last, 0.3]), (3, [7.0, last])):
+        run = completed(results, repeat=repeat, nodes=2)
+        for rank in (0, 1):
+            with run.rank_file("100.0", rank).open("a") as lines:
+                for at, loss in enumerate(losses if rank else [8.0, 0.5]):
+                    record = {"kind": "metric", "name": "loss", "value": loss, "at": 1000.0 + at}
+                    lines.write(json.dumps(record) + "\n")
+    collect(results, results / "tables")
+    files = write_report(results)
+    [experiment] = json.loads(files.json.read_text())["experiments"]
+    loss = experiment["points"][0]["metrics"]["loss"]
+    assert (loss["n"], loss["mean"]) == (2, pytest.approx(0.45))
+    html = files.html.read_text()
+    assert "nodes2-ranks1-repeat3: Loss is" in html and "<small>of 2 of 3 runs</small>" in html
+
+
 def test_utilisation_is_of_what_the_nodes_could_compute(tmp_path: Path) -> None:
     for repeat, step_s in ((1, 0.1), (2, 0.11)):
         completed(tmp_path / "site", step_s, {"flops_per_sample": 2e9}, nodes=2, repeat=repeat)

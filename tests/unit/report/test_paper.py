@@ -83,11 +83,16 @@ def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert "there is no report yet\nhint: run: argosy report" in refused.stderr
     subprocess.run([*command, "report", results], check=True, capture_output=True)
+    (results / "figures").mkdir()
+    (results / "figures/renamed-scaling.tex").write_text(
+        "% Of an experiment that has another name now."
+    )
     done = subprocess.run([*command, "figures", results], capture_output=True, text=True)
     assert done.returncode == 0
     files = [Path(line) for line in done.stdout.splitlines()]
     assert all(path.is_file() for path in files)
     assert files[0] == results / "figures" / "summary.csv"
+    assert "not of this report, and left there: renamed-scaling.tex\n" in done.stderr
     shutil.rmtree(results / "figures")
 
 

@@ -153,13 +153,17 @@ def test_one_run_on_another_day_does_not_make_sizes_take_turns(
     assert (found.speed_up.low is None) == (reason is not None)
 
 
+def losing(measured: list[Measurement], share: float) -> list[Measurement]:
+    return [replace(run, lost=share) for run in measured]
+
+
 def test_a_size_that_lost_runs_has_no_interval_and_none_has_beside_such_a_base() -> None:
     one, two, three = runs(1, 99.0, 101.0), runs(2, 198.0, 199.0), runs(3, 290.0, 300.0)
-    _, second, third = scaling(one + two + three, {Point(2, 2, 1): 0.25, Point(3, 3, 1): 0.01})
+    _, second, third = scaling(one + losing(two, 0.25) + losing(three, 0.01))
     assert (second.speed_up.low, second.throughput.low) == (None, None)
     assert "slow ones" in str(second.no_interval)
     assert third.speed_up.low is not None
-    base, *others = scaling(one + two + three, {Point(1, 1, 1): 0.5})
+    base, *others = scaling(losing(one, 0.5) + two + three)
     assert base.throughput.low is None
     assert [found.speed_up.low for found in others] == [None, None]
     assert None not in [found.throughput.low for found in others]

@@ -130,6 +130,8 @@ def _prepare(
         for written in write_project(project, {CONFIG: text} if is_new else {}):
             say(f"wrote {written}")
     if not is_new and text != before:
+        if config.read_bytes().decode() != before:
+            raise ArgosyError(f"{CONFIG}: it was changed in the meantime", "run the command again")
         write_text(config, text)
         say(f"added experiments.{added} to {CONFIG}")
     return added, where

@@ -7,7 +7,7 @@ import typer
 
 from argosy.cli.commands import CostsOption, JsonOption, SiteArgument
 from argosy.cli.output import say, show
-from argosy_common.errors import ArgosyError, plain
+from argosy_common.errors import ArgosyError, plain, some
 
 if TYPE_CHECKING:
     from argosy.report.summary.models import Summary
@@ -24,11 +24,22 @@ def tables(
 ) -> None:
     """Update the Parquet tables of a site's results; read only new runs."""
     from argosy.cli.site_names import results_of
+    from argosy.monitor.sites import run_folders
     from argosy.results import collect
+    from argosy.terminal import plural
     from argosy_common.files import read_paths
 
     folder = results_of(site)
-    collect(folder, folder / "tables", read_paths(runs) if runs else None, say)
+    asked = read_paths(runs) if runs else None
+    collect(folder, folder / "tables", asked, say)
+    if asked is not None:
+        planned = {path.absolute() for path in asked}
+        others = sum(path.absolute() not in planned for path in run_folders(folder))
+        if others:
+            say(
+                f"left out: {plural(others, 'earlier run')} of this site that the study does not plan; "
+                f"to include all: argosy report {folder}"
+            )
 
 
 def report(
@@ -98,11 +109,17 @@ def figures(
     from argosy.cli.site_names import results_of
     from argosy.report.kept_reports import read_report
     from argosy.report.outputs.paper import write_paper
+    from argosy_common.reading import entries
 
     folder = results_of(site)
     _, found = read_report(folder)
-    for file in write_paper(found, output or folder / "figures"):
+    target = output or folder / "figures"
+    written = write_paper(found, target)
+    for file in written:
         print(plain(str(file)))
+    names = {file.name for file in written}
+    if old := sorted(each.name for each in entries(target, target) if each.name not in names):
+        say(plain(f"{target}: not of this report, and left there: {some(old)}"))
 
 
 def badge(
@@ -143,19 +160,22 @@ def compare(
     if len(sites) < 2:
         raise ArgosyError("argosy compare: only one site is given", "give two or more")
     summaries: dict[str, Summary] = {}
+    given: set[tuple[Path, str]] = set()
     for site in sites:
-        name, summary = _reported(site)
-        if name in summaries:
+        name, report, summary = _reported(site)
+        if report in given:
             raise ArgosyError(
                 f"{site}: the results of {name} are already given", "name another site"
             )
-        summaries[name] = summary
+        given.add(report)
+        # Other projects may have a site of this name.
+        summaries[f"{name} ({report[0]})" if name in summaries else name] = summary
     write_comparison(summaries, output)
     print(plain(str(output)))
 
 
-def _reported(site: str) -> "tuple[str, Summary]":
-    """Return the name and report of a site or of `SITE@WORD`, for a comparison."""
+def _reported(site: str) -> "tuple[str, tuple[Path, str], Summary]":
+    """Return the name, the identity and the report of a site or of `SITE@WORD`, for a comparison."""
     from argosy.cli.site_names import results_of
     from argosy.report.kept_reports import read_report, report_called
 
@@ -167,7 +187,7 @@ def _reported(site: str) -> "tuple[str, Summary]":
         folder, word = results_of(site), ""
         _, summary = read_report(folder)
     there = ", ".join(summary.sites) or folder.name
-    return (f"{there}@{word}" if word else there), summary
+    return (f"{there}@{word}" if word else there), (folder.resolve(), word), summary
 
 
 def bundle(

@@ -53,8 +53,8 @@ class Failed:
 
     name: str
     cause: str
-    early: bool = False
     log: Path | None = None
+    early: bool = False
     check: str = ""
     host: str | None = None
     """The host of the node that failed."""
@@ -89,9 +89,8 @@ def failed_runs(
     failed = [
         Failed(
             view.name,
-            view.note or view.state,
+            *_cause_and_log(view.note or view.state, folder),
             view.state in ENDED_EARLY,
-            _log_of(folder),
             check_of(_newest_failure(folder)),
             _host_of(folder),
         )
@@ -181,7 +180,7 @@ def describe(failed: Sequence[Failed], report: Path) -> Iterator[str]:
     yield f"{plural(len(failed), 'run')} failed{' or ended early' if early else ''}:"
     by_cause: dict[str, list[Failed]] = {}
     for each in failed:
-        by_cause.setdefault(_without_log(each), []).append(each)
+        by_cause.setdefault(each.cause, []).append(each)
     for cause, runs in [*by_cause.items()][:MOST_CAUSES]:
         where = f"; see {runs[0].log}" if runs[0].log else ""
         yield plain(f"  {runs[0].name}: {cause}{where}")
@@ -199,12 +198,6 @@ def describe(failed: Sequence[Failed], report: Path) -> Iterator[str]:
         )
     if report.is_file():
         yield f"Report of the completed runs: {report}"
-
-
-def _without_log(failed: Failed) -> str:
-    """Return the cause without the log that it names, if that is the log of the run."""
-    cause, see, log = failed.cause.rpartition("; see ")
-    return cause if see and log in str(failed.log or "") else failed.cause
 
 
 def bad_host(failed: Sequence[Failed], site: Path) -> str:
@@ -248,6 +241,15 @@ def _newest_verdict(run_dir: Path) -> Verdict | None:
 def _some_names(runs: Sequence[Failed]) -> str:
     more = f" and {len(runs) - MOST_NAMES} more" if len(runs) > MOST_NAMES else ""
     return ", ".join(each.name for each in runs[:MOST_NAMES]) + more
+
+
+def _cause_and_log(cause: str, run_dir: Path) -> tuple[str, Path | None]:
+    """Return the cause without the log that it names, as runs have it in common, and the log to read."""
+    short, see, name = cause.rpartition("; see ")
+    named = run_dir / name
+    if see and name.startswith("logs/") and _has_content(named, RunFolder(run_dir).site):
+        return short, named
+    return (short if see and name.startswith("logs/") else cause), _log_of(run_dir)
 
 
 def _log_of(run_dir: Path) -> Path | None:

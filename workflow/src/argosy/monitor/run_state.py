@@ -9,7 +9,7 @@ from argosy.monitor.jobs import Answer, Machine, NewestJob, label, newest_job
 from argosy.monitor.progress import NO_PROGRESS, Progress, read_progress, steps_done
 from argosy.run_folder.failures import describe_doubts, describe_verdict, last_words
 from argosy.run_folder.folder import RunFolder
-from argosy.run_folder.models import NodeStatus, RunFolderError, Verdict
+from argosy.run_folder.models import NodeStatus, RunFolderError, Verdict, check_place
 from argosy.runtime.contract.run import RunSpec
 from argosy.runtime.contract.throughput import throughput_of
 from argosy.schedulers import BatchSystem
@@ -91,6 +91,7 @@ def look_at(path: Path, cluster: ClusterState) -> RunView:
     name = (path.parent.name, path.name)
     try:
         spec = run.spec
+        check_place(spec, path)
     except RunFolderError as problem:
         note = str(problem).removeprefix(f"{path}/")
         return RunView(*name, RunState.UNREADABLE, note=note, ended=True)

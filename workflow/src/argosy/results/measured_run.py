@@ -22,6 +22,7 @@ from argosy.run_folder.models import (
     SeenData,
     Verdict,
     as_model,
+    check_place,
     read_model,
     read_object,
     read_spec,
@@ -256,11 +257,7 @@ def read_run(listing: Listing) -> MeasuredRun:
     """Read the small files of a run folder; raises RunFolderError for an invalid one."""
     folder, files, top = listing.path, listing.files, site_of(listing.path)
     asked = read_spec(folder / "run.json", top)
-    if (asked.experiment, asked.run_id) != (folder.parent.name, folder.name):
-        raise RunFolderError(
-            f"{folder / 'run.json'}: belongs to run {asked.experiment}/{asked.run_id}, but its folder "
-            f"is {folder.parent.name}/{folder.name}; move a copied or renamed folder away"
-        )
+    check_place(asked, folder)
     result = folder / "result.json"
     path = folder / "provenance.json"
     provenance = read_object(path, top) if path.name in files else None

@@ -249,6 +249,15 @@ def read_spec(path: Path, top: Path) -> RunSpec:
         raise RunFolderError(f"{path}: {problem}") from problem
 
 
+def check_place(spec: RunSpec, folder: Path) -> None:
+    """Raise RunFolderError for a folder that was copied or renamed: the run is of another one."""
+    if (spec.experiment, spec.run_id) != (folder.parent.name, folder.name):
+        raise RunFolderError(
+            f"{folder / 'run.json'}: belongs to run {spec.experiment}/{spec.run_id}, but its folder "
+            f"is {folder.parent.name}/{folder.name}; move a copied or renamed folder away"
+        )
+
+
 def as_model(path: Path, content: dict[str, Any], model: type[Model]) -> Model:
     """Validate the `content` of `path` as `model`; raises as `read_model`."""
     try:

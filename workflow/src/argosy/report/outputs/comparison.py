@@ -4,10 +4,12 @@ Experiments of one name may run different work. A ratio is given only if the wor
 differences are listed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from argosy.report.numbers import UNIT, count, duration, number, percent
+from argosy.report.runs.scaling import LOST, is_much_lost, without_interval
 from argosy.report.runs.setups import Difference, differences
 from argosy.report.statistics.estimates import Estimate, ratio_estimate
 from argosy.report.statistics.few_runs import detectable_ratio
@@ -20,6 +22,7 @@ from argosy.report.topics.setups import shown
 Size = tuple[int, int]
 """Nodes, and ranks per node."""
 
+SAME_RUNS = "both have some of the same runs"
 _SAME_ACCURACY = 1e-6
 """Accuracies that differ by less count as equal: the limit of single precision."""
 
@@ -41,6 +44,8 @@ class ComparedPoint:
     detectable: float | None = None
     resources: Mapping[str, int] = field(default_factory=dict)
     unit: str = UNIT
+    no_interval: str | None = None
+    """Reason for a ratio without an interval although there are several runs."""
 
     def per(self, resource: str) -> float | None:
         """Return the throughput per requested `cpus_per_rank` or `gpus_per_rank`, or per node (`nodes`)."""
@@ -118,6 +123,17 @@ def _compared(name: str, summaries: Mapping[str, Summary], reference: str) -> Co
     }
     refused = {site for site, found in apart.items() if any(one.is_of_work for one in found)}
     base = measured.get(reference, {})
+    lost = {
+        site: {(one.nodes, one.ranks_per_node) for one in each.sizes if is_much_lost(one.states)}
+        for site, each in of_site.items()
+    }
+    runs = {site: _measured_runs(summaries[site], each) for site, each in of_site.items()}
+
+    def no_interval(site: str, size: Size) -> str | None:
+        if runs[site][size] & runs.get(reference, {}).get(size, set()):
+            return SAME_RUNS
+        return LOST if size in lost[site] | lost.get(reference, set()) else None
+
     sizes = sorted({size for points in measured.values() for size in points})
     return ComparedExperiment(
         experiment=name,
@@ -125,7 +141,12 @@ def _compared(name: str, summaries: Mapping[str, Summary], reference: str) -> Co
         sites=[site for site in of_site if measured[site]],
         points=[
             replace(
-                _compared_point(site, points[size], None if site in refused else base.get(size)),
+                _compared_point(
+                    site,
+                    points[size],
+                    None if site in refused else base.get(size),
+                    no_interval(site, size),
+                ),
                 resources=of_site[site].setup.resources,
                 unit=of_site[site].unit,
             )
@@ -164,13 +185,26 @@ def _measured(experiment: ExperimentSummary) -> dict[Size, PointSummary]:
     }
 
 
+def _measured_runs(summary: Summary, experiment: ExperimentSummary) -> dict[Size, set[Hashable]]:
+    """Return what identifies the runs of each size: copied results or a later report may have them too."""
+    found: defaultdict[Size, set[Hashable]] = defaultdict(set)
+    for run in summary.runs:
+        if run.counts_to == experiment.experiment and run.samples_per_s is not None:
+            key = (run.run_id, run.attempt, run.started_unix_s, run.samples_per_s)
+            found[run.nodes, run.ranks_per_node].add(key)
+    return found
+
+
 def _compared_point(
-    site: str, point: PointSummary, reference: PointSummary | None
+    site: str, point: PointSummary, reference: PointSummary | None, no_interval: str | None
 ) -> ComparedPoint:
     if reference is None or reference is point or not _same_batch(point, reference):
         return ComparedPoint(site, point, None)
     runs = point.runs_samples_per_s, reference.runs_samples_per_s
-    return ComparedPoint(site, point, ratio_estimate(*runs), detectable_ratio(*runs))
+    ratio = ratio_estimate(*runs)
+    if no_interval:
+        return ComparedPoint(site, point, without_interval(ratio), no_interval=no_interval)
+    return ComparedPoint(site, point, ratio, detectable_ratio(*runs))
 
 
 def _same_batch(point: PointSummary, reference: PointSummary) -> bool:
@@ -228,6 +262,8 @@ def _finding(experiment: ComparedExperiment, site: str, reference: str) -> str:
     assert largest.ratio
     ratio, nodes = largest.ratio, largest.point.nodes
     within = "no interval: a site has one run, or all agree to the last digit"
+    if largest.no_interval:
+        within = f"no interval: {largest.no_interval}"
     if ratio.low is not None and ratio.high is not None:
         within = f"{ratio.low:.2f} to {ratio.high:.2f}"
     width = largest.point.ranks_per_node

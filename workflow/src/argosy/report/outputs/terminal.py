@@ -18,6 +18,8 @@ from argosy.report.topics.answer import advice, answer
 from argosy.report.topics.prediction import says as prediction
 from argosy.terminal import make_table
 
+_MOST_PROBLEMS = 8
+
 
 def print_summary(summary: Mapping[str, Any], console: Console) -> None:
     """Print tables and sentences of a parsed summary.json, and its problems."""
@@ -36,9 +38,11 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
         console.print()
     for sentence in setups.mixtures(content):
         console.print(escape(sentence), style="red")
-    for problem in content.problems:
+    for problem in content.problems[:_MOST_PROBLEMS]:
         where = f"{problem.experiment}/{problem.run_id}"
         console.print(escape(f"Could not be read: {where}: {problem.problem}"), style="red")
+    if (more := len(content.problems) - _MOST_PROBLEMS) > 0:
+        console.print(f"Could not be read: {more} more; the report has all", style="red")
 
 
 def terminal_table(title: str, columns: Iterable[Column]) -> Table:

@@ -173,7 +173,7 @@ SELECT runs.experiment, runs.run_id, scaling, nodes, ranks_per_node, runs.ranks,
     is_alone, groups, coalesce(processes, runs.ranks) AS processes,
     coalesce(list_min(part_nodes), nodes) AS fewest_nodes,
     len(missing_ranks) AS silent_ranks, coalesce(recorded.ranks, 0) AS timed_ranks,
-    recorded.rate AS recorded, prints, printed_unit, coalesce(printing_ranks, 1) AS printing_ranks
+    recorded.rate AS recorded, prints, printed_unit, coalesce(printing_ranks, 1) AS printing_ranks, lost
 FROM runs
 LEFT JOIN recorded USING (experiment, run_id)
 LEFT JOIN program USING (experiment, run_id)
@@ -224,6 +224,8 @@ class Measurement:
     repeat: int | None = None
     started_unix_s: float | None = None
     unit: str = UNIT
+    lost: float = 0.0
+    """Share of its size's ended runs that have no result. Those may have been slow."""
 
 
 def measurements(tables: StudyTables) -> list[Measurement]:
@@ -248,6 +250,7 @@ def _measurement(row: Mapping[str, Any], warm_up: WarmUp | None) -> Measurement:
         warm_up=warm_up,
         repeat=row["repeat"],
         started_unix_s=row["started_unix_s"],
+        lost=row["lost"],
     )
     if (row["groups"] or 1) > 1:
         return replace(run, left_out=_never_met(row))

@@ -137,26 +137,32 @@ class PointScaling:
     is_paired: bool = False
     detectable: float | None = None
     no_interval: str | None = None
+    much_lost: bool = False
+    """Whether so many of its own runs were lost that no number of it has an interval."""
 
 
-def scaling(
-    runs: Iterable[Measurement], lost: Mapping[Point, float] | None = None
-) -> list[PointScaling]:
-    """Return the points of one experiment, smallest first, from its runs with a throughput.
+def is_much_lost(states: Mapping[str, int]) -> bool:
+    """Return whether too many runs of a size ended without a result; `states` has counts by state."""
+    ended = sum(states.values()) - states.get("pending", 0) - states.get("unfinished", 0)
+    return ended > 0 and ended - states.get("completed", 0) >= MUCH_LOST * ended
 
-    The base is the point with the fewest ranks; its speed-up and efficiency are 1 by definition, without
-    an interval.
 
-    Args:
-        runs: Completed runs.
-        lost: Share of each point's ended runs that did not complete.
+def lost_runs(*sizes: Iterable[Measurement]) -> str | None:
+    """Return why these runs give no interval, if too many runs of a size were lost."""
+    return LOST if any(run.lost >= MUCH_LOST for size in sizes for run in size) else None
+
+
+def scaling(runs: Iterable[Measurement]) -> list[PointScaling]:
+    """Return the points of one experiment's runs, smallest first; runs without throughput are left out.
+
+    The base is the point with the fewest ranks; its speed-up and efficiency are 1 by definition
+    and have no interval.
     """
     by_point: defaultdict[Point, list[Measurement]] = defaultdict(list)
     for run in runs:
         if run.samples_per_s is not None:
             by_point[run.point].append(run)
-    shares = lost or {}
-    much_lost = {point for point in by_point if shares.get(point, 0.0) >= MUCH_LOST}
+    much_lost = {point for point, of_point in by_point.items() if lost_runs(of_point)}
     on_days = _days_by_point(by_point)
     base = min(by_point, default=None)
     return [
@@ -234,6 +240,7 @@ def _base(runs: Sequence[Measurement], much_lost: bool) -> PointScaling:
         one,
         one,
         no_interval=LOST if much_lost else None,
+        much_lost=much_lost,
     )
 
 
@@ -258,6 +265,7 @@ def _against(
         is_paired=pairs is not None and not no_interval,
         detectable=detectable,
         no_interval=no_interval,
+        much_lost=much_lost,
     )
 
 

@@ -181,7 +181,9 @@ _POOLED = ("steps", "metrics", "printed", "collectives", "layers", "timeline", "
 
 _RUNS = """
 CREATE TEMP VIEW runs AS
-SELECT found.* REPLACE (coalesce(setup_name, experiment) AS experiment), experiment AS asked_experiment
+SELECT found.* REPLACE (coalesce(setup_name, experiment) AS experiment), experiment AS asked_experiment,
+    avg(CASE WHEN state = 'completed' THEN 0 WHEN state NOT IN ('pending', 'unfinished') THEN 1 END)
+        OVER (PARTITION BY coalesce(setup_name, experiment), nodes, ranks_per_node) AS lost
 FROM memory.main.runs AS found LEFT JOIN name_of_run USING (experiment, run_id)
 """
 _RENAMED = """
@@ -195,8 +197,8 @@ FROM {source} AS found LEFT JOIN name_of_run USING (experiment, run_id)
 class StudyTables:
     """An open study, in which `experiment` is the name of a setup (`NamedSetup`).
 
-    The connection has the tables of `results.tables.COLUMNS`, with a column `asked_experiment` in `runs`,
-    and the table `steady_rank` (`SteadyStates.rank_sums`).
+    The connection has the tables of `results.tables.COLUMNS`, and `steady_rank` (`SteadyStates.rank_sums`).
+    `runs` also has `asked_experiment`, and `lost`: the share of its size's ended runs without a result.
     """
 
     database: duckdb.DuckDBPyConnection

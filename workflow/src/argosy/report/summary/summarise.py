@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from argosy.report.numbers import UNIT
+from argosy.report.numbers import UNIT, count
 from argosy.report.runs.measurements import ALLREDUCES_ALONE, Measurement, Point, measurements
 from argosy.report.runs.scaling import PointScaling, scaling, without_interval
 from argosy.report.runs.setups import NamedSetup, inputs_digest
@@ -183,13 +183,21 @@ def _experiment(
     named = found.setups[name]
     kind = named.setup.scaling
     runs = found.measured.get(name, [])
-    scaled = {one.point: one for one in scaling(runs, _lost(states))}
+    scaled = {one.point: one for one in scaling(runs)}
     base = next(iter(scaled), None)
     points = [
         _point(found, name, point, base, scaled.get(point))
         for point in sorted({run.point for run in runs})
     ]
-    laws = law_summaries(kind, runs)
+    unsure = next(
+        (
+            f"{count(point.nodes, 'node')}, {count(point.ranks, 'rank')}: {one.no_interval}"
+            for point, one in scaled.items()
+            if one.no_interval
+        ),
+        None,
+    )
+    laws = law_summaries(kind, runs, unsure)
     prediction = prediction_of(found.everything, name, rates=found.rates)
     refused = prediction.reason if isinstance(prediction, Refused) else None
     return ExperimentSummary(
@@ -211,19 +219,6 @@ def _experiment(
         sweep=found.sweeps.get(named.experiment),
         unit=next((run.unit for run in runs if run.samples_per_s), UNIT),
     )
-
-
-def _lost(states: Mapping[Point, Counter[str]]) -> dict[Point, float]:
-    """Return the share of each point's ended runs that did not complete."""
-    ended = {
-        point: found.total() - found["pending"] - found["unfinished"]
-        for point, found in states.items()
-    }
-    return {
-        point: (ended[point] - found["completed"]) / ended[point]
-        for point, found in states.items()
-        if ended[point]
-    }
 
 
 def _size(runs: Sequence[Measurement], point: Point, states: Counter[str]) -> SizeRuns:
@@ -257,6 +252,7 @@ def _point(
             used,
             found.rates,
             found.outside_steps_at(experiment, point),
+            much_lost=scaled.much_lost,
         )
         if scaled
         else None,
@@ -264,7 +260,9 @@ def _point(
         between_steps=found.between_steps_at(experiment, point),
         speed_up_is_paired=scaled.is_paired if scaled else False,
         detectable_ratio=scaled.detectable if scaled else None,
-        median_samples_per_s=median_estimate(scaled.samples_per_s) if scaled else None,
+        median_samples_per_s=median_estimate(scaled.samples_per_s)
+        if scaled and not scaled.much_lost
+        else None,
         flops_utilisation=flops_utilisation(
             point.nodes,
             scaled.throughput,

@@ -62,6 +62,7 @@ def to_know(summary: Summary, experiment: ExperimentSummary) -> list[str]:
         *runs.left_out(summary, experiment),
         *runs.not_steady(summary, experiment),
         *slowness.sentences(summary, experiment),
+        *runs.far_off(summary, experiment),
         *history.slower(experiment),
         *slowness.slow_job_sentences(experiment),
         *sizes.batches(experiment),

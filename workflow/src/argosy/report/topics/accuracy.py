@@ -25,19 +25,25 @@ from argosy.report.table import (
 )
 from argosy.report.topics.doubts import DIVERGED
 
-# The last value that a rank recorded under a name is its final one.
-_OUTCOMES = """
+# The last value that a rank recorded under a name is its final one, also where it is not finite.
+_FINAL = """
 WITH final AS (
-    SELECT experiment, run_id, rank, name, arg_max(value_number, coalesce(at_s, 0)) AS value
-    FROM metrics WHERE name IN ('test_accuracy', 'weights_identical') GROUP BY ALL
-), of_run AS (
+    SELECT experiment, run_id, rank, name, arg_max(
+        CASE WHEN lower(value_text) IN ('nan', 'inf', '-inf', 'infinity', '-infinity')
+            THEN CAST('nan' AS DOUBLE) ELSE value_number END,
+        coalesce(at_s, 0)) AS value
+    FROM metrics GROUP BY ALL
+)
+"""
+_OUTCOMES = f"""
+{_FINAL}, of_run AS (
     SELECT experiment, run_id,
-        avg(value) FILTER (name = 'test_accuracy' AND isfinite(value)) AS accuracy,
+        avg(value) FILTER (name = 'test_accuracy') AS accuracy,
         min(value) FILTER (name = 'weights_identical') AS identical
-    FROM final GROUP BY ALL
+    FROM final WHERE name IN ('test_accuracy', 'weights_identical') GROUP BY ALL
 )
 SELECT experiment, nodes, ranks_per_node, ranks,
-    list(accuracy ORDER BY repeat) FILTER (accuracy IS NOT NULL) AS accuracies,
+    list(accuracy ORDER BY repeat) FILTER (isfinite(accuracy)) AS accuracies,
     min(identical) AS identical, count(identical) AS compared_runs
 FROM of_run JOIN runs USING (experiment, run_id)
 WHERE state = 'completed'
@@ -60,17 +66,39 @@ class Outcome:
 
 
 def outcomes(tables: StudyTables) -> dict[tuple[str, Point], Outcome]:
-    """Return outcomes by experiment and point, from the metrics test_accuracy and weights_identical."""
+    """Return outcomes by experiment and point, from the metrics test_accuracy and weights_identical.
+
+    A program reports per cent if any of its accuracies is above 1: an untrained model may reach 0.1 %.
+    """
+    rows = tables.fetch(_OUTCOMES)
+    most: defaultdict[frozenset[str], float] = defaultdict(float)
+    for row in rows:
+        program = _program(tables, row["experiment"])
+        most[program] = max(most[program], *(row["accuracies"] or [0.0]))
     return {
         (row["experiment"], Point.of(row)): _outcome(
-            row["accuracies"] or [], row["identical"], row["compared_runs"]
+            row["accuracies"] or [],
+            1 if most[_program(tables, row["experiment"])] <= 1 else 100,
+            row["identical"],
+            row["compared_runs"],
         )
-        for row in tables.fetch(_OUTCOMES)
+        for row in rows
     }
 
 
-def _outcome(accuracies: Sequence[float], identical: float | None, compared: int) -> Outcome:
-    shares = _shares(accuracies)
+def _program(tables: StudyTables, experiment: str) -> frozenset[str]:
+    """Return the files of an experiment's program; its name in config.yaml where none were noted."""
+    named = tables.setups[experiment]
+    files = {name for name in named.setup.programs if not name.startswith("data ")}
+    return frozenset(files or {named.experiment})
+
+
+def _outcome(
+    accuracies: Sequence[float], whole: int, identical: float | None, compared: int
+) -> Outcome:
+    shares = [one / whole for one in accuracies]
+    if shares and not 0 <= min(shares) <= max(shares) <= 1:
+        shares = []
     return Outcome(
         test_accuracy=proportion_estimate(shares) if shares else None,
         test_accuracy_min=min(shares, default=None),
@@ -79,30 +107,18 @@ def _outcome(accuracies: Sequence[float], identical: float | None, compared: int
     )
 
 
-def _shares(accuracies: Sequence[float]) -> list[float]:
-    """Convert accuracies to shares, from shares or per cent; empty if they are neither."""
-    if not accuracies or not 0 <= min(accuracies) <= max(accuracies) <= 100:
-        return []
-    whole = 1 if max(accuracies) <= 1 else 100
-    return [one / whole for one in accuracies]
-
-
 ELSEWHERE = ("test_accuracy", "weights_identical")
 """Metrics with columns or sentences of their own."""
 
-# The last value that a rank recorded under a name is its final one.
 _METRICS = f"""
-WITH final AS (
-    SELECT experiment, run_id, rank, name, arg_max(value_number, coalesce(at_s, 0)) AS value
-    FROM metrics WHERE abs(value_number) < {DIVERGED} GROUP BY ALL
-), of_run AS (
+{_FINAL}, of_run AS (
     SELECT experiment, run_id, name,
         CASE WHEN regexp_matches(name, '^(peak|max)_') THEN max(value) ELSE avg(value) END AS value
     FROM final GROUP BY experiment, run_id, name
 )
 SELECT experiment, nodes, ranks_per_node, ranks, name, list(value ORDER BY repeat) AS values
 FROM of_run JOIN runs USING (experiment, run_id)
-WHERE state = 'completed'
+WHERE state = 'completed' AND abs(value) < {DIVERGED}
 GROUP BY ALL ORDER BY experiment, ranks, nodes, name
 """
 
@@ -231,7 +247,9 @@ def metric_cell(name: str, point: PointSummary) -> Cell:
     interval = ""
     if found.low is not None and found.high is not None:
         interval = f"{of_metric(name, found.low)} to {of_metric(name, found.high)}"
-    return Cell(of_metric(name, found.mean), found.mean, found, interval)
+    runs = len(point.runs_samples_per_s)
+    below = f"of {found.n} of {runs} runs" if found.n < runs else ""
+    return Cell(of_metric(name, found.mean), found.mean, found, interval, below=below)
 
 
 def accuracies(point: PointSummary) -> Iterator[Quantity]:

@@ -30,10 +30,11 @@ def advise(sizes: Sequence[PointSummary]) -> Advice | None:
     fastest = max(known, key=_mean)
     cheapest = max(known, key=lambda one: _mean(one) / one.nodes)
     as_fast = [one for one in by_nodes if not _is_more(_faster(fastest, one, base))]
-    # A size that is not significantly faster than the base is not advised for time.
-    for_time = next(one for one in as_fast if one is base or _is_more(_faster(one, base, base)))
+    # A size that is not significantly faster than the base is not advised, and hides no other.
+    faster = (one for one in as_fast if one is not base and _is_more(_faster(one, base, base)))
+    for_time = next(faster, base)
     for_node_hours = next(one for one in by_nodes if not _is_more(_node_hours(one, cheapest, base)))
-    nearly = next(one for one in by_nodes if _longer(one, for_time) <= _HARDLY)
+    nearly = next(one for one in by_nodes if 0 <= _longer(one, for_time) <= _HARDLY)
     return Advice(
         fastest=_point(fastest),
         for_time=_point(for_time),

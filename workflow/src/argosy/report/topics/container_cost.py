@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from argosy.report.numbers import percent, percent_interval
 from argosy.report.runs.measurements import Measurement, Point
-from argosy.report.runs.scaling import pairs_of
+from argosy.report.runs.scaling import lost_runs, pairs_of, without_interval
 from argosy.report.runs.setups import NamedSetup, differences
 from argosy.report.sizes import name_among
 from argosy.report.statistics.estimates import less_one, paired_ratio_estimate, ratio_estimate
@@ -48,6 +48,8 @@ def _costs(
             if pairs
             else ratio_estimate(_rates(theirs[point]), _rates(ours[point]))
         )
+        if lost_runs(ours[point], theirs[point]):
+            ratio = without_interval(ratio)
         yield ContainerCostSummary(
             native, **point.size, cost=less_one(ratio), is_paired=bool(pairs)
         )
@@ -77,7 +79,7 @@ def _sentence(experiment: ExperimentSummary, found: ContainerCostSummary) -> str
     at, cost = name_among(experiment.container_costs, found), found.cost
     said = f"With {at} the container costs {percent(cost.mean, _DIGITS)} of a step's time"
     if cost.low is None or cost.high is None:
-        return f"{said}; too few runs for an interval."
+        return f"{said}; no interval, since runs are too few, all agree, or some were lost."
     runs = "pairs" if found.is_paired else "runs"
     said += f" ({percent_interval(cost, _DIGITS)}, n = {cost.n} {runs})"
     if cost.low <= 0 <= cost.high:

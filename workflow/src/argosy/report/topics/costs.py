@@ -7,6 +7,7 @@ from typing import Any
 from argosy.report.colours import BLUE, GREY
 from argosy.report.drawing import Drawing, finished, tooltip
 from argosy.report.numbers import number, percent
+from argosy.report.runs.scaling import without_interval
 from argosy.report.runs.study_tables import StudyTables
 from argosy.report.sizes import listed, size
 from argosy.report.statistics.estimates import Estimate, scaled, total_estimate
@@ -79,14 +80,19 @@ def cost_summary(
     usage: UsageSummary | None,
     rates: Rates,
     outside: Sequence[OutsideSteps | None] = (),
+    *,
+    much_lost: bool = False,
 ) -> CostSummary:
     """Return the mean costs of `SAMPLES` samples over runs with these throughputs.
 
-    `outside` has the time outside steps of the same runs.
+    `outside` has the time outside steps of the same runs. With `much_lost` runs, costs have no interval.
     """
     hours = total_estimate([SAMPLES / 3600 / rate for rate in runs_samples_per_s])
-    node_hours = scaled(hours, nodes)
     charged, around_s = _charged(nodes, runs_samples_per_s, outside)
+    if much_lost:
+        hours = without_interval(hours)
+        charged, around_s = (one and without_interval(one) for one in (charged, around_s))
+    node_hours = scaled(hours, nodes)
     price, carbon = rates.price_per_node_hour, rates.carbon_g_per_kwh
     per_sample = usage.energy_j_per_sample if usage else None
     energy = scaled(per_sample, SAMPLES / J_PER_KWH * (rates.pue or 1)) if per_sample else None

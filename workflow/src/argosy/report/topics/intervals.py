@@ -34,11 +34,16 @@ def of_means(summary: Summary) -> Iterator[str]:
         yield (
             f"{count(alone, 'size')} had a single run, which shows no scatter: no interval is given."
         )
-    most = max(len(one.runs_samples_per_s) for one in measured)
+    fewest, most = min(ns := [len(one.runs_samples_per_s) for one in measured]), max(ns)
     if most > 1:
+        share = percent(unseen_share(most))
+        runs_each = count(most, "run")
+        if fewest < most:
+            share = f"{share} (of the size with {runs_each}) to {percent(unseen_share(fewest))}"
+            runs_each = f"{fewest} to {runs_each}"
         yield (
-            f"With {count(most, 'run')} per size you can miss slow jobs: even if "
-            f"{percent(unseen_share(most))} of all jobs were slow, 1 study in 20 would see none."
+            f"With {runs_each} per size you can miss slow jobs: even if {share} of all jobs were slow, "
+            "1 study in 20 would see none."
         )
 
 

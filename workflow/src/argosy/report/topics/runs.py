@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from statistics import median
 
 from argosy.report.numbers import count, duration, interval, number, percent
 from argosy.report.runs.measurements import ALLREDUCES_ALONE
@@ -149,7 +150,10 @@ def failures(summary: Summary, experiment: ExperimentSummary) -> Iterator[str]:
     causes_of = {(one.experiment, one.run_id): one.cause for one in summary.failures}
     for one in experiment.sizes:
         causes = [
-            causes_of.get((run.experiment, run.run_id), run.state).rstrip(".")
+            # Each run has a log of its own, which the list of failures links to.
+            causes_of.get((run.experiment, run.run_id), run.state)
+            .partition("; see logs/")[0]
+            .rstrip(".")
             for run in _runs_of(summary, experiment)
             if (run.nodes, run.ranks_per_node) == (one.nodes, one.ranks_per_node)
             and run.state in _ENDED_BADLY
@@ -166,6 +170,30 @@ def not_steady(summary: Summary, experiment: ExperimentSummary) -> Iterator[str]
             by_reason[run.warm_up or "not steady"].append(run.run_id)
     for reason, runs in by_reason.items():
         yield f"Included, though steadiness was not shown: {runs_named(runs)}: {reason}."
+
+
+_FAR = 1.1
+"""Runs that differ by less from the others change no mean by much."""
+
+
+def far_off(summary: Summary, experiment: ExperimentSummary) -> Iterator[str]:
+    """Yield a sentence for each run that is far off the other repeats of its size, and in its mean."""
+    for run in _runs_of(summary, experiment):
+        others = [
+            one.samples_per_s
+            for one in _runs_of(summary, experiment)
+            if one is not run
+            and one.samples_per_s
+            and (one.nodes, one.ranks_per_node) == (run.nodes, run.ranks_per_node)
+        ]
+        if not (run.is_far_off and run.samples_per_s and others):
+            continue
+        ratio = run.samples_per_s / median(others)
+        if max(ratio, 1 / ratio) > _FAR:
+            yield (
+                f"{run.run_id}: its throughput is {number(ratio)} times the median of the other "
+                f"{count(len(others), 'run')} of its size; it is included."
+            )
 
 
 def _runs_of(summary: Summary, experiment: ExperimentSummary) -> list[RunSummary]:

@@ -108,7 +108,7 @@ def _drawing(
     )
     sizes = sorted({row["size"] for row in means})
     is_log = quantity.grows and are_powers_of_two(sizes)
-    bottom, top = _ends(means, runs, curve) if is_log else (0.0, _top(means, curve))
+    bottom, top = _ends(means, runs, curve) if is_log else (0.0, _top(means, runs, curve))
     frame = Frame(
         unit="nodes" if by_nodes else "ranks",
         title=quantity.title.format(unit=experiment.unit),
@@ -182,12 +182,12 @@ def _curve(experiment: ExperimentSummary, points: Sequence[PointSummary], fitted
     ]
 
 
-def _top(means: Rows, curve: Rows) -> float:
-    """Return the end of the axis; a distant ideal or a wide interval may leave the chart, means may not."""
+def _top(means: Rows, runs: Rows, curve: Rows) -> float:
+    """Return the end of the axis; a distant ideal or a wide interval may leave the chart, runs may not."""
     mean = max(float(row["y"]) for row in means)
     highest = max(float(row[key] or 0) for row in means for key in ("y", "high", "ideal"))
     highest = max(highest, *(float(row["y"]) for row in curve), 0.0)
-    return 1.08 * min(highest, 2 * mean)
+    return 1.08 * max(min(highest, 2 * mean), *(float(row["y"]) for row in (*means, *runs)))
 
 
 def _ends(means: Rows, runs: Rows, curve: Rows) -> tuple[float, float]:

@@ -14,6 +14,7 @@ from argosy.report.colours import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 from argosy.report.drawing import ON_EACH_OTHER, PARTS_TOLD, Drawing, bar, bars, parts_drawing
 from argosy.report.numbers import number, percent, percent_interval
 from argosy.report.runs.measurements import Point
+from argosy.report.runs.scaling import MUCH_LOST, without_interval
 from argosy.report.runs.setups import Setup, differences
 from argosy.report.runs.study_tables import StudyTables
 from argosy.report.sizes import listed, name_among
@@ -35,7 +36,7 @@ WITH of_run AS (
 ), studied AS (
     SELECT DISTINCT variant_of AS base FROM runs WHERE variant_of IS NOT NULL
 )
-SELECT experiment, base, variant_data, nodes, ranks_per_node, ranks, step_s, samples
+SELECT experiment, base, variant_data, nodes, ranks_per_node, ranks, step_s, samples, lost
 FROM runs JOIN of_run USING (experiment, run_id)
 JOIN studied ON base = coalesce(variant_of, asked_experiment)
 WHERE state = 'completed' AND len(missing_ranks) = 0
@@ -49,6 +50,8 @@ class _Runs:
 
     step_s: list[float]
     samples: list[float]
+    lost: float
+    """The share of runs without a result."""
 
 
 _Sizes = dict[Point, _Runs]
@@ -74,7 +77,7 @@ def stalls(tables: StudyTables) -> Mapping[str, list[StallSummary]]:
         new = _Set(tables.setups[name].setup, row["variant_data"], {})
         sizes = by_base[row["base"]].setdefault(name, new).sizes
         point = Point.of(row)
-        runs = sizes.setdefault(point, _Runs([], []))
+        runs = sizes.setdefault(point, _Runs([], [], row["lost"]))
         runs.step_s.append(row["step_s"])
         runs.samples.append(row["samples"])
     return {
@@ -119,6 +122,9 @@ def _of_point(point: Point, real: _Set, sets: Mapping[str, _Set]) -> StallSummar
         if more is not less
     }
     step_s = total_estimate(as_it_is.step_s)
+    if any(runs.lost >= MUCH_LOST for runs in used):
+        shares = {name: without_interval(share) for name, share in shares.items()}
+        step_s = without_interval(step_s)
     return StallSummary(**point.size, step_s=step_s, shares=shares, refused=None)
 
 
@@ -196,6 +202,10 @@ def findings(experiment: ExperimentSummary) -> list[str]:
     ]
     at = name_among(experiment.stalls, largest)
     if not waits:
+        if all(share.low is None for share in largest.shares.values()):
+            return [
+                f"With {at} runs are too few, all agree or some were lost: no stall is significant."
+            ]
         return [f"With {at} no stall is significant."]
     return [f"With {at} a step waits {listed(waits)}."]
 

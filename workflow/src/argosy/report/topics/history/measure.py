@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter
 from scipy.special import stdtrit
 
+from argosy.report.runs.scaling import is_much_lost, without_interval
 from argosy.report.runs.setups import Difference, Setup, differences
 from argosy.report.statistics.estimates import (
     CONFIDENCE,
@@ -65,6 +66,15 @@ class PastPoint:
 
 
 @dataclass(frozen=True)
+class PastSize:
+    """The runs of a size in an earlier report, by state."""
+
+    nodes: _Count
+    ranks_per_node: _Count
+    states: dict[str, int]
+
+
+@dataclass(frozen=True)
 class PastExperiment:
     """An experiment in an earlier report."""
 
@@ -72,6 +82,7 @@ class PastExperiment:
     asked_experiment: str
     setup: Setup
     points: list[PastPoint]
+    sizes: list[PastSize] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -180,8 +191,15 @@ def _entry(experiment: _Experiment, runs: Sequence[_Run], of: Report) -> History
             {one.cpu_model for one in of.machines if one.cpu_model and hosts & {*one.hosts}}
         ),
         points=[
-            HistoryPoint(nodes, width, ranks, rates, geometric_mean_estimate(rates))
+            HistoryPoint(
+                nodes,
+                width,
+                ranks,
+                rates,
+                without_interval(mean) if _has_lost_runs(experiment, (nodes, width)) else mean,
+            )
             for (ranks, nodes, width), rates in sorted(by_size.items())
+            for mean in [geometric_mean_estimate(rates)]
         ],
     )
 
@@ -213,10 +231,13 @@ def _changes(
     ours: _Experiment,
 ) -> Iterator[Change]:
     compared = [(point, [*_earlier(point, alike, ours)]) for point in now.points]
-    several = sum(bool(earlier) for _, earlier in compared)
-    for point, earlier in compared:
+    several = sum(bool(before) for _, before in compared)
+    for point, before in compared:
+        earlier = [one for one, _ in before]
         if earlier:
             is_known = len(earlier) >= FEWEST_REPORTS
+            size = point.nodes, point.ranks_per_node
+            lost = _has_lost_runs(ours, size) or any(was_lost for _, was_lost in before)
             ratio = (
                 _over_reports(point, earlier)
                 if is_known
@@ -226,7 +247,7 @@ def _changes(
                 point.nodes,
                 point.ranks_per_node,
                 point.ranks,
-                together(ratio, several),
+                without_interval(ratio) if lost else together(ratio, several),
                 len(earlier) if is_known else 1,
             )
 
@@ -235,13 +256,22 @@ def _earlier(
     point: HistoryPoint,
     alike: Iterable[tuple[_Experiment, HistoryEntry]],
     ours: _Experiment,
-) -> Iterator[HistoryPoint]:
-    """Yield the same size from earlier reports with the same batch per rank."""
+) -> Iterator[tuple[HistoryPoint, bool]]:
+    """Yield the same size from earlier reports with the same batch per rank, and whether it lost runs."""
     size = point.nodes, point.ranks_per_node
     wanted = _samples_per_step(ours, size)
     for experiment, entry in alike:
         if same_batch(wanted, _samples_per_step(experiment, size)):
-            yield from (one for one in entry.points if (one.nodes, one.ranks_per_node) == size)
+            for one in entry.points:
+                if (one.nodes, one.ranks_per_node) == size:
+                    yield one, _has_lost_runs(experiment, size)
+
+
+def _has_lost_runs(experiment: _Experiment, size: tuple[int, int]) -> bool:
+    return any(
+        (one.nodes, one.ranks_per_node) == size and is_much_lost(one.states)
+        for one in experiment.sizes
+    )
 
 
 def same_batch(one: float | None, other: float | None) -> bool:

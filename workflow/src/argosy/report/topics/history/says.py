@@ -39,7 +39,10 @@ def sentences(experiment: ExperimentSummary) -> list[str]:
     if not history.changes:
         said.append("No earlier report is compared with this one: see the table.")
     elif not told:
-        said.append("Single runs, or runs that agree to the last digit, cannot show a change.")
+        said.append(
+            "Single runs, runs that agree to the last digit, and sizes that lost runs cannot show a "
+            "change."
+        )
     return said
 
 

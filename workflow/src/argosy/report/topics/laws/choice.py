@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
+from argosy.report.numbers import percent
 from argosy.report.statistics.estimates import CONFIDENCE
 from argosy.report.topics.laws.fits import Fit, Fitted, Refused, fit
 from argosy.report.topics.laws.formulas import AMDAHL, GUSTAFSON, LINEAR, LOGARITHMIC, USL, Law
@@ -115,7 +116,7 @@ def _named(fits: Mapping[str, Fit | Refused], simplest: Fit, rival: Fit | Refuse
             fits,
             undecided="No scaling law is chosen: the simplest possible law cannot be "
             "distinguished from the universal law, and chance explains its deviation "
-            f"from the means in only {chance:.0%} of studies.",
+            f"from the means in only {percent(chance)} of studies.",
         )
     if rival is not None:
         is_alone &= (
@@ -157,7 +158,7 @@ def _no_loss(fits: Mapping[str, Fit | Refused], fitted: Fitted) -> Choice:
     return Choice(
         fits,
         undecided="No scaling law is chosen: the runs cannot show whether more ranks cause a "
-        f"loss; the efficiency at the largest size is between {low:.0%} and {high:.0%}.",
+        f"loss; the efficiency at the largest size is between {percent(low)} and {percent(high)}.",
     )
 
 

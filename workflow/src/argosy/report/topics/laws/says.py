@@ -1,7 +1,7 @@
 """Scaling laws of an experiment, for summary.json, in a sentence and as a curve."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from argosy.report.numbers import interval, number, percent, percent_interval
@@ -45,15 +45,23 @@ class Laws:
     undecided: str | None
 
 
-def law_summaries(scaling: str, runs: Iterable[Measurement]) -> Laws:
-    """Fit the laws to runs; `undecided` is None unless several laws could be fitted."""
+def law_summaries(
+    scaling: str, runs: Iterable[Measurement], no_interval: str | None = None
+) -> Laws:
+    """Fit the laws to runs; `undecided` is None unless several laws could be fitted.
+
+    With `no_interval`, the reason for a size without one, no law is chosen and parameters have none.
+    """
     measured = [(run.point.ranks, run.samples_per_s) for run in runs]
     choice = choose(scaling, [size for size, _ in measured], [rate for _, rate in measured])
+    if no_interval:
+        undecided = f"No scaling law is chosen: {no_interval}."
+        choice = Choice(choice.fits, undecided=undecided)
     fitted = [found for found in choice.fits.values() if isinstance(found, Fit)]
     laws = [
         LawSummary(name, is_best=False, refused=found.reason)
         if isinstance(found, Refused)
-        else _summary(found, choice)
+        else _summary(found, choice, has_interval=not no_interval)
         for name, found in choice.fits.items()
     ]
     return Laws(laws, choice.undecided if len(fitted) > 1 else None)
@@ -74,18 +82,21 @@ def sentence(laws: Laws, sizes: MeasuredSizes) -> str | None:
     return f"{said} The runs cannot distinguish it from {others}."
 
 
-def _summary(found: Fit, choice: Choice) -> LawSummary:
+def _summary(found: Fit, choice: Choice, *, has_interval: bool) -> LawSummary:
+    def estimated(one: Interval) -> Estimate:
+        return _estimate(found, one) if has_interval else Estimate(found.runs, one.value)
+
     return LawSummary(
         law=found.law,
         is_best=found.law == choice.best,
         is_alone=found.law != choice.best or choice.is_alone,
-        at_one_samples_per_s=_estimate(found, found.at_one),
-        parameters={name: _estimate(found, one) for name, one in found.parameters.items()},
-        peak_ranks=_estimate(found, found.peak) if found.peak else None,
+        at_one_samples_per_s=estimated(found.at_one),
+        parameters={name: estimated(one) for name, one in found.parameters.items()},
+        peak_ranks=estimated(found.peak) if found.peak else None,
         residual_sd=found.residual_sd,
         r_squared=found.r_squared,
-        lack_of_fit_p=found.lack_of_fit_p,
-        serial_share=_serial_share(found),
+        lack_of_fit_p=found.lack_of_fit_p if has_interval else None,
+        serial_share=_serial_share(found, estimated),
     )
 
 
@@ -119,11 +130,11 @@ def _amdahl(law: LawSummary, sizes: MeasuredSizes) -> str:
     )
 
 
-def _serial_share(found: Fit) -> Estimate | None:
+def _serial_share(found: Fit, estimated: Callable[[Interval], Estimate]) -> Estimate | None:
     """Return the serial share of the smallest measured size's time, which may have several ranks."""
     if "serial fraction" not in found.parameters:
         return None
-    serial = _estimate(found, found.parameters["serial fraction"])
+    serial = estimated(found.parameters["serial fraction"])
     if found.law == GUSTAFSON.name:
         # By Gustafson's law, the share of a run's time is the same at each size.
         return serial

@@ -13,6 +13,7 @@ from scipy.special import stdtrit
 
 from argosy.report.numbers import count
 from argosy.report.runs.measurements import Measurement, measurements
+from argosy.report.runs.scaling import scaling
 from argosy.report.runs.setups import NamedSetup
 from argosy.report.runs.study_tables import open_study
 from argosy.report.statistics.estimates import CONFIDENCE
@@ -87,6 +88,11 @@ def extrapolation(runs: Sequence[Measurement]) -> Extrapolation | Refused:
         return Refused(
             f"An extrapolation by throughput alone needs {FEWEST_SIZES} different numbers of "
             f"ranks, but {there}."
+        )
+    if unsure := next((one for one in scaling(runs) if one.no_interval), None):
+        return Refused(
+            "An extrapolation by throughput alone needs sizes that can be compared, but of "
+            f"{count(unsure.point.nodes, 'node')}: {unsure.no_interval}."
         )
     found = fit(USL, [point.ranks for point, _ in known], [rate for _, rate in known])
     if isinstance(found, Refused):
