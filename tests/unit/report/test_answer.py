@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reports import reported_summary
+from reports import reported_summary, summarised
 from study_files import STARTED, completed, plan
 
 from argosy.report.statistics.estimates import Estimate, geometric_mean_estimate, ratio_estimate
