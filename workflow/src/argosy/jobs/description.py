@@ -1,4 +1,4 @@
-"""What run.json and provenance.json say of a run (docs/run-folder.md)."""
+"""Describes a run in run.json and provenance.json (docs/run-folder.md)."""
 
 import hashlib
 import json
@@ -31,17 +31,17 @@ class Plan:
     facts: Site
     placement: Placement
     options: Mapping[str, str | None]
-    """Of the batch script, by their names."""
+    """Options of the batch script, by name."""
     run: Run
     lock: ImageLock | None
     allocation: str | None = None
-    """The folder of the job that the run shares with others of its repeat, below that of the site."""
+    """Folder of the job that the run shares with others of its repeat, relative to the site's results."""
 
 
 def spec_digest(plan: Plan) -> str:
-    """Return a digest of all that decides a run's outcome, to know what a result is of.
+    """Return a digest of a run's inputs, which identifies the request behind a result.
 
-    The site's account, its templates and where the project lies decide nothing; nor do other points.
+    The site's account and templates, the project's path and other points of the study are not inputs.
     """
     spec = {
         "run": plan.run.model_dump(mode="json"),
@@ -110,7 +110,7 @@ def _formats(words: Iterable[str]) -> tuple[str, ...]:
 
 
 def _throughput(run: Run) -> str | Mapping[str, Any] | None:
-    """Return the pattern alone, or with what its numbers mean."""
+    """Return the pattern, or a mapping of the pattern and the meaning of its numbers."""
     written: str | Mapping[str, Any] | None = run.model_dump(mode="json")["throughput"]
     return written
 
@@ -119,9 +119,9 @@ def describe_provenance(plan: Plan, tools: Mapping[str, Any], seed: int) -> dict
     """Return the content of provenance.json.
 
     Args:
-        plan: of the run.
-        tools: what `describe_tools` says.
-        seed: of the order in which the study's runs are submitted (`study.runs`).
+        plan: the run's plan.
+        tools: result of `describe_tools`.
+        seed: seed of the order in which the study's runs are submitted (`study.runs`).
     """
     hardware = plan.placement.hardware
     return {
@@ -143,7 +143,7 @@ def describe_provenance(plan: Plan, tools: Mapping[str, Any], seed: int) -> dict
 
 
 def describe_tools(project: Path, store: Store) -> dict[str, Any]:
-    """Return what of the provenance all runs share that are planned together."""
+    """Return the part of the provenance that runs planned together share."""
     commit = _git(project, "rev-parse", "HEAD")
     changes = _git(project, "status", "--porcelain")
     return {
@@ -162,16 +162,16 @@ def describe_tools(project: Path, store: Store) -> dict[str, Any]:
 
 
 def _rank_environment(plan: Plan) -> dict[str, str]:
-    """Variables of the ranks as format strings, which plain text has to survive."""
+    """Return the variables of the ranks as format strings, with braces of plain text doubled."""
     variables = {
         **_stall_environment(plan.run),
         **_plain(plan.facts.environment),
         **rank_variables(plan.run),
-        # Libraries that thread by themselves would otherwise take the whole node for each rank.
+        # Otherwise libraries with threads would use the whole node for each rank.
         "OMP_NUM_THREADS": str(plan.run.resources.cpus_per_rank),
     }
     if plan.run.resources.bind != "none":
-        # The agent of the node sets it to the cores that a rank got.
+        # The node's agent sets it to the number of the rank's cores.
         del variables["OMP_NUM_THREADS"]
     return {**variables, **_plain(plan.run.environment)}
 
@@ -206,7 +206,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def _runc_version(store: Store) -> dict[str, str]:
-    """Return the version of the store's or this host's runc; a node decides itself which engine it uses."""
+    """Return the version of the store's or this host's runc; nodes may choose another engine."""
     runtime = Tools(store).runtime()
     if not runtime:
         return {}

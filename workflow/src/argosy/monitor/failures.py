@@ -1,4 +1,4 @@
-"""The runs of a site that failed, each with its cause, for the end of a workflow."""
+"""Prints the failed runs of a site, each with its cause, at the end of a workflow."""
 
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ MOST_CAUSES = 20
 MOST_NAMES = 5
 LINES = 40
 OF_STARTS = ("it did not start: ", "cannot reach the head")
-"""Beginnings of causes that are the fault of the site or its nodes."""
+"""Prefixes of causes that are faults of the site or its nodes."""
 
 CHECKS = (
     ("interface", "interface"),
@@ -35,13 +35,13 @@ CHECKS = (
     ("cannot run", "environment"),
     ("user namespaces", "engine"),
 )
-"""A word of such a cause, and the doctor's check for it."""
+"""Words in such a cause, and the doctor's check for it."""
 
 CLOCKS_S = 2.0
-"""How far the clocks of a shared file system and of this machine may differ."""
+"""Maximum difference of the clocks of a shared file system and this machine, in seconds."""
 
 PATIENCE_S = 5.0
-"""Seconds to wait for the queue, which may know why a job ended."""
+"""Seconds to wait for the queue, which may have the cause of a job's end."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def print_failures(site: Path, told: ToldErrors | None = None) -> None:
 
     Args:
         site: the folder results/<site>.
-        told: errors of the Snakemake that ends; None: use the runs' folders alone.
+        told: errors of the Snakemake that ends; None: use only the runs' folders.
     """
     planned = read_paths(site / "runs.txt") if (site / "runs.txt").is_file() else []
     lines = [*_describe_rules(told.errors if told else ())]
@@ -78,9 +78,9 @@ def print_failures(site: Path, told: ToldErrors | None = None) -> None:
 def failed_runs(
     site: Path, planned: Collection[Path], told: ToldErrors | None = None
 ) -> list[Failed]:
-    """Look at the runs below `site`, and return those of the `planned` ones that failed.
+    """Return the failed runs among the `planned` ones below `site`.
 
-    Where `told` is given, older jobs of the runs do not count.
+    If `told` is given, older jobs of the runs do not count.
     """
     views = {}
     if any(run_folders(site)):
@@ -202,13 +202,13 @@ def describe(failed: Sequence[Failed], report: Path) -> Iterator[str]:
 
 
 def _without_log(failed: Failed) -> str:
-    """Return the cause without the log that it names, if that is the log of the run."""
+    """Remove the path of the run's log from its cause."""
     cause, see, log = failed.cause.rpartition("; see ")
     return cause if see and log in str(failed.log or "") else failed.cause
 
 
 def bad_host(failed: Sequence[Failed], site: Path) -> str:
-    """Return the host on which all of several runs failed while others completed elsewhere; "" for none."""
+    """Return the host on which several runs failed, if all others completed elsewhere; else empty."""
     hosts = [each.host for each in failed if not each.early]
     host = hosts[0] if len(hosts) > 1 and len({*hosts}) == 1 else None
     if host is None:
@@ -219,14 +219,14 @@ def bad_host(failed: Sequence[Failed], site: Path) -> str:
 
 
 def check_of(failure: Failure | None) -> str:
-    """Return the doctor's check that looks at why a job did not start; empty where there is none."""
+    """Return the doctor's check for a failure to start; empty without one."""
     if failure is None or failure.rank is not None or not failure.cause.startswith(OF_STARTS):
         return ""
     return next((check for words, check in CHECKS if words in failure.cause), "")
 
 
 def _newest_failure(run_dir: Path) -> Failure | None:
-    """Return the failure that agents wrote in the newest attempt of a run's newest job."""
+    """Return the failure in the verdict of the newest attempt of a run's newest job."""
     verdict = _newest_verdict(run_dir)
     return verdict.failure if verdict else None
 
@@ -251,7 +251,7 @@ def _some_names(runs: Sequence[Failed]) -> str:
 
 
 def _log_of(run_dir: Path) -> Path | None:
-    """Return the log of the rank or node that failed first in the newest job, else the job's own."""
+    """Return the log of the rank or node that failed first in the newest job, else the job's log."""
     run = RunFolder(run_dir)
     job = newest_job(run, None)
     if job is None:

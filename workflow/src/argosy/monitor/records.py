@@ -1,4 +1,4 @@
-"""What a run's newest attempt has recorded so far, as JSON Lines."""
+"""Prints the records of a run's newest attempt as JSON Lines."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from argosy_common.errors import ArgosyError, plain
 from argosy_common.reading import NotReadError, entries, open_regular
 
 LONGEST_LINE = 8 << 20
-"""Bytes; of records, no line has as many."""
+"""Maximum bytes of a line; records are shorter."""
 _NAME = re.compile(
     r"rank-[0-9]{1,9}\.steps|(?:rank|telemetry)-[0-9]{1,9}\.jsonl|printed(?:-[0-9]{1,9})?\.jsonl"
 )
@@ -25,8 +25,7 @@ def show_records(run: str, rank: int | None) -> None:
     """Run the command; an interrupt or a closed pipe ends it quietly.
 
     Raises:
-        ArgosyError: when it is not clear which run, there are no records of it, or another version
-            of Argosy wrote them.
+        ArgosyError: if the run is ambiguous, has no records, or has records of another version of Argosy.
     """
     folder = RunFolder(find_run(run))
     try:
