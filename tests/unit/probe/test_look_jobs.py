@@ -91,7 +91,7 @@ def test_silence_is_not_counted_against_the_job(tmp_path: Path) -> None:
         (Answers(WAITS), False, "was cancelled: waits for nodes to come free"),
         (Answers(RUNS), False, "its job ran for"),
         (Answers(STUCK), True, "waiting will not help its job: no budget"),
-        (Answers(GONE), True, "its job left nothing in"),
+        (Answers(GONE), True, "its job wrote nothing into"),
         (
             Answers(
                 GONE,
@@ -119,7 +119,7 @@ def test_a_job_that_was_not_taken(tmp_path: Path, problem: SchedulerError, is_fa
     answers = Answers(GONE)
     answers.refuses = problem
     found = looked(tmp_path, answers)
-    assert (found.is_fault, found.problem) == (is_fault, "its job was not taken: x")
+    assert (found.is_fault, found.problem) == (is_fault, "its job was not accepted: x")
 
 
 def test_marks_are_left_checked_and_removed(tmp_path: Path) -> None:

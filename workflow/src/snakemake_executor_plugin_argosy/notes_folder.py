@@ -1,6 +1,6 @@
 """Enables dry runs of Snakemake in a read-only project.
 
-Snakemake records its outputs in `.snakemake`. Without a writable folder even a dry run fails with a traceback.
+Snakemake records its outputs in `.snakemake`. Without a writable folder even a dry run fails.
 """
 
 import tempfile

@@ -24,7 +24,7 @@ def profile(site_dir: Path) -> Finding:
     name = f"slurm/{site_dir.name}/config.yaml"
     wanted = f"config: [site={site_dir.name}]"
     if not path.exists():
-        return wrong(check, f"{name}: missing", f"create it with the line: {wanted}")
+        return wrong(check, f"{name}: missing", f"write into it: {wanted}")
     try:
         content = read_yaml(path)
     except ArgosyError as problem:

@@ -47,8 +47,8 @@ def check_network(
         names = sorted({each.name for look in looks for each in look.interfaces})
         yield wrong(
             check,
-            f"{site_file}: interface: {lacking[0]} has no {site.interface} with an address that other nodes "
-            f"can reach; nodes have {', '.join(names) or 'none'}",
+            f"{site_file}: interface: {lacking[0]} has no {site.interface} with an address for other "
+            f"nodes; nodes have {', '.join(names) or 'none'}",
             _write_instead(interface),
         )
         return
@@ -318,7 +318,8 @@ def _gpus(place: Place, look: NodeLook) -> Finding:
         return wrong(
             check,
             f"a job on {look.node} with a GPU allocated found none",
-            "run `nvidia-smi -L` in such a job to find the cause: the driver, or the site's allocation of GPUs",
+            "run `nvidia-smi -L` in such a job to find the cause, such as the driver or the site's "
+            "allocation of GPUs",
         )
     driver = f"; {look.gpu_driver}" if look.gpu_driver else ""
     return ok(check, f"{look.gpus[0]}{driver}")

@@ -154,7 +154,7 @@ class Look:
 
 
 def choose_look(site_file: str, place: Place, system: BatchSystem, say: Say) -> Look:
-    """Return a look at two or more nodes, to test their network, if the scheduler would start it; else at one.
+    """Return a look at several nodes, to test their network, if the scheduler would start it; else at one.
 
     Raises:
         NotAnsweredError: if it does not answer.

@@ -1,7 +1,7 @@
 """Builds an image by a job, for sites that allow no builds on login nodes, and follows the job.
 
-The job runs the same build as `argosy image build` on a login node. A build attaches to the job of an earlier
-call that was killed. If all steps are cached, no job is submitted.
+The job runs the same build as `argosy image build` on a login node. A build attaches to the job of an
+earlier call that was killed. If all steps are cached, no job is submitted.
 """
 
 import codecs
@@ -104,8 +104,8 @@ TEMPLATE = "build.sbatch.j2"
 _LOG_BYTES = 1 << 20
 
 REQUEST = Request(nodes=1, ranks_per_node=1, cpus=4, gpus=0, memory=3500, time=2 * 3600)
-"""Resources for four concurrent compilers. After a timeout, the next build resumes at the first step that is
-not cached."""
+"""Resources for four concurrent compilers. After a timeout, the next build resumes at the first step that
+is not cached."""
 
 POLL_S = 5.0
 

@@ -67,8 +67,8 @@ def with_paths(runs: Iterable[Run], site: Path) -> list[Run]:
 def check_data(own: Iterable[Path], plans: Iterable[Plan]) -> None:
     """Reject data that is missing, unreadable or empty, and writable data in Argosy's own folders.
 
-    Nodes check paths that only they have: paths below a folder that is missing here, or with a variable that
-    is unset here.
+    Nodes check paths that only they have: paths below a folder that is missing here, or with a variable
+    that is unset here.
 
     Args:
         own: folders of results and images, which no program may change.

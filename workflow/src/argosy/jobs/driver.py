@@ -2,8 +2,8 @@
 
 A second driver would submit every run of the site again.
 
-Snakemake's own lock is a file that stays behind when its process is killed. The kernel releases the driver's
-lock with its process, so that after a crash the next start needs no `--unlock`.
+Snakemake's own lock is a file that stays behind when its process is killed. The kernel releases the
+driver's lock with its process, so that after a crash the next start needs no `--unlock`.
 """
 
 import argparse
@@ -28,8 +28,8 @@ VARIABLE = "SNAKEMAKE_PROFILE"
 def check_profile(site: str, said: Collection[str], arguments: Sequence[str]) -> None:
     """Reject a `--config` that drops the site of the profile.
 
-    In Snakemake, `--config` on the command line replaces the profile's `config` as a whole. The runs would go
-    to the site of config.yaml, which is often the login node itself.
+    In Snakemake, `--config` on the command line replaces the profile's `config` as a whole. The runs would
+    go to the site of config.yaml, which is often the login node itself.
 
     Args:
         site: the site of the runs.

@@ -12,7 +12,7 @@ CALLS_PER_NODE = 16_000
 not staged; `make bench-file-calls` counts them."""
 
 MOST_CALLS = 1_000_000
-"""Calls of a job above which `crowd` warns: metadata servers answer some 10,000 calls per second in total."""
+"""Calls of a job above which `crowd` warns: metadata servers answer some 10,000 calls per second."""
 
 
 def crowd(run_dirs: Iterable[Path]) -> str:

@@ -37,7 +37,7 @@ class Programs:
         return self._digests[key]
 
     def changed(self, before: Mapping[str, str], spec: RunSpec) -> list[str]:
-        """Return the files of `before` that differ or are gone, including files no longer in the program."""
+        """Return the files of `before` that differ or are gone, even if the program no longer uses them."""
         now, program = self.of(spec), self._program(spec)
         return [
             name

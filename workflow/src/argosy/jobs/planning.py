@@ -44,7 +44,7 @@ from argosy_images import ImageLock, Store, nvml_module
 
 
 def allocation_of(run: Run, site: Site) -> str | None:
-    """Return the folder of the job that the run shares, relative to the site's results; None for its own job.
+    """Return the folder of the run's shared job, relative to the site's results; None for its own job.
 
     An experiment shares jobs with its variants and its native runs, since the report compares them.
 
@@ -155,8 +155,8 @@ def plan_runs(
         facts: the site's file, if the caller has read it.
 
     Raises:
-        ArgosyError: with the site's file, if it is not usable or no place suits, or with the wrong key of an
-            experiment.
+        ArgosyError: with the site's file, if it is not usable or no place suits, or with the wrong key of
+            an experiment.
     """
     facts = facts or read_site(project.slurm_dir / where.site)
     for name, value in facts.environment.items():
@@ -282,8 +282,8 @@ def _check_outputs(run: Run, workloads: Path) -> None:
 def write_runs(project: Project, plans: Sequence[Plan]) -> list[Path]:
     """Write the files of each run into its folder, and return the paths of the batch scripts.
 
-    Outdated results are removed, but their records stay: `result.json` always matches the plan beside it. The
-    provenance is rewritten only without a result.
+    Outdated results are removed, but their records stay: `result.json` always matches the plan beside it.
+    The provenance is rewritten only without a result.
 
     Raises:
         ArgosyError: if the site's template is not usable, or an image has no lock.

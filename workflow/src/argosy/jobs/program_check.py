@@ -88,7 +88,7 @@ def _missing_in(word: str, program: Program, is_program: bool = False) -> Iterat
 
 
 def _misspelt(word: str, program: Program) -> Iterator[Path]:
-    """Yield relative programs in a word that no working directory contains, if it contains a similar one."""
+    """Yield relative programs in a word that no working directory has, but that resemble a file there."""
     for part in words_of(word):
         if part.endswith(PROGRAMS) and part[0] != "/" and not _COMPLETED_LATER.search(part):
             paths = [_below(base, part) for base in program.bases]

@@ -165,7 +165,7 @@ class Scheduler(Protocol):
 
 
 def describe_queue(statuses: Collection[Status], cancel_command: str) -> str:
-    """Return a line of job counts by state, with reasons, and remedies for stuck jobs; empty without jobs."""
+    """Return a line of job counts by state, reasons, and remedies for stuck jobs; empty without jobs."""
     states = Counter(status.state for status in statuses if status.state.active)
     parts = []
     for state in ACTIVE:

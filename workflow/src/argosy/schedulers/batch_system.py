@@ -92,8 +92,8 @@ class LookJob:
     folder: Path
     """Its working folder, in which it writes its output, `job.log`."""
     command: tuple[str, ...]
-    """The command; ARGOSY_NODE_VARIABLE and ARGOSY_NODES_VARIABLE name the variables of the node's index and
-    of the number of nodes."""
+    """The command; ARGOSY_NODE_VARIABLE and ARGOSY_NODES_VARIABLE name the variables of the node's index
+    and of the number of nodes."""
 
 
 class Surveyor(Protocol):

@@ -17,9 +17,9 @@ GPU_FIELDS = ("{gpus}", "{gpus_total}", "{memory_per_gpu}")
 class JobRequest:
     """A job at its place on a site.
 
-    `folder` is its working folder, which holds its log and identifies it. `warning`: seconds before the time
-    limit at which the script gets a signal; None: no signal. `survives_nodes`: the job continues after the
-    loss of a node.
+    `folder` is its working folder, which contains its log and identifies it. `warning`: seconds before the
+    time limit at which the script gets a signal; None: no signal. `survives_nodes`: the job continues after
+    the loss of a node.
     """
 
     site: Site

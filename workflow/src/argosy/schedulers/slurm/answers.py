@@ -77,9 +77,9 @@ def read_accounts(text: str, header: str) -> list[list[str]]:
 def read_records(text: str, first: str) -> list[dict[str, str]]:
     """Parse `scontrol show … -o` into a dictionary per line; each line begins with the key `first`.
 
-    `--json` exists since 21.08, needs an optional plugin, and its keys change with nearly every version; the
-    keys of these lines do not. A value may contain spaces and ends at the next key. The first occurrence of a
-    key counts, since free text comes last.
+    `--json` exists since 21.08, needs an optional plugin, and its keys change with nearly every version;
+    the keys of these lines do not. A value may contain spaces and ends at the next key. The first
+    occurrence of a key counts, since free text comes last.
     """
     found = []
     for line in text.split("\n"):

@@ -1,7 +1,7 @@
 """Finds and avoids bad nodes, on which runs fail in a way that other nodes do not share.
 
-Such a node is soon free again, so Slurm assigns one job after another to it. After two failures of a kind on
-a node, later jobs avoid the node. If other nodes fail in the same way, the program is the likely cause.
+Such a node is soon free again, so Slurm assigns one job after another to it. After two failures of a kind
+on a node, later jobs avoid the node. If other nodes fail in the same way, the program is the likely cause.
 """
 
 import re

@@ -101,7 +101,8 @@ def shortfalls(values: Values, environment: Mapping[str, str]) -> Iterator[tuple
 
 def _in_words(asked: float, what: str, given: float) -> str:
     where = "" if what == "nodes" else " of each node"
-    return f"{asked:.0f} {what}{where} and Slurm allocated {given:.0f}: request no more than the site allocates"
+    words = f"{asked:.0f} {what}{where} and Slurm allocated {given:.0f}"
+    return f"{words}: request no more than the site allows"
 
 
 def _memory(values: Values, names: Sequence[str], cpus: int, gpus: int) -> float:

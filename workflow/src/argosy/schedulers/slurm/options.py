@@ -182,7 +182,7 @@ class ScriptOptions:
         return math.inf if span is None else span / 60
 
     def named(self, option: str) -> list[str]:
-        """Return the script's options of a group: `gres`: all for GPUs, `mem`: all for memory; else itself."""
+        """Return the script's options of a group: `gres`: all for GPUs; `mem`: all for memory."""
         names = {"gres": GPU_OPTIONS, "mem": MEMORY_OPTIONS}.get(option, (option,))
         return [name for name in names if name in self.values]
 

@@ -39,7 +39,7 @@ from argosy_common.units import duration
 
 
 def other_partition(options: ScriptOptions, answer: str) -> str:
-    """Return the partition in the answer of `sbatch --test-only` if the script names another; else empty."""
+    """Return the partition in the answer of `sbatch --test-only` if it differs from the script's."""
     start = read_start(answer)
     given = start[1] if start else ""
     asked = (options.values.get("partition") or "").split(",")
@@ -238,7 +238,7 @@ def _why_it_waits(options: ScriptOptions, said: str, questions: _Questions) -> s
 
 
 def _wait_for_reservation(options: ScriptOptions, said: str, questions: _Questions) -> str:
-    """Return when the script's reservation begins, if the test refuses it as invalid until then; else empty."""
+    """Return when the script's reservation begins if the test refuses it until then; else empty."""
     name = options.values.get("reservation")
     if not name or not NOT_YET.search(said):
         return ""
@@ -274,6 +274,6 @@ def _wait_for_partition(options: ScriptOptions, partition: Partition | None) -> 
     if partition is None or partition.state != "DOWN":
         return ""
     return (
-        f"the site has closed the partition {partition.name} (its state is DOWN: it queues jobs, but starts "
-        f"none); {options.keys('partition')} chooses it"
+        f"the site has closed the partition {partition.name} (DOWN: it queues jobs, but starts none); "
+        f"{options.keys('partition')} chooses it"
     )

@@ -317,7 +317,7 @@ def _nodes_in_words(nodes: Sequence[Node]) -> str:
 
 
 def _with_names(found: dict[str, list[NodeKind]]) -> dict[str, list[NodeKind]]:
-    """Name each kind by its GPUs or `cpu`, with the partition's name if several kinds would share a name."""
+    """Name each kind by its GPUs or `cpu`, and by the partition if several would share a name."""
     shapes: dict[object, NodeKind] = {}
     taken: set[str] = set()
     for partition, kinds in found.items():

@@ -192,7 +192,7 @@ def _number_of_run(expansion: str) -> str:
 
 
 def _of_batch_script(expansion: str) -> str:
-    """Return an expansion that is valid in Argosy's batch script: a variable or conda's hook; else empty."""
+    """Return an expansion valid in Argosy's batch script: a variable or conda's hook; else empty."""
     name = variable_of(expansion)
     # Argosy's job has one task on each node, so Slurm's other variables have other values there.
     if name and (name in ("SLURM_TMPDIR", "SLURM_JOB_ID") or not OF_RANKS.fullmatch(name)):

@@ -84,8 +84,8 @@ prints only: Argosy records the nodes, packages, times and GPUs of each run | ec
 prepares files: do it before the runs, or in the block `stage` of the site's job.sbatch.j2 | mkdir cp mv rm
  ln rsync tar unzip gunzip touch chmod wget curl git make cmake sbcast
 installs packages: do it before the runs, or in a Containerfile | pip pip3
-concerns only the script: Argosy's own script handles its end and its cleanup | set trap wait exit sleep kill
- true false : shift
+concerns only the script: Argosy's own script handles its end and its cleanup | set trap wait exit sleep
+ kill true false : shift
 {UNKNOWN} | conda mamba module ml ulimit unset srun sbatch scancel cd export source . eval read test [ ray
  taskset alias umask sed awk
 """)
