@@ -152,7 +152,10 @@ def test_a_job_of_fewer_nodes_is_refused_before_it_waits(workspace: ClusterWorks
         driver = workspace.drive()
         output = workspace.end(driver)
     assert driver.returncode != 0
-    assert "config.yaml: experiments.count.scale.nodes: Slurm would allocate 1 of the 2 nodes that" in output
+    assert (
+        "config.yaml: experiments.count.scale.nodes: Slurm would allocate 1 of the 2 nodes that"
+        in output
+    )
     assert "nodes that count/nodes2-ranks1-repeat1 requests" in output, output
     assert workspace.jobs("nodes2-ranks1-repeat1") == []
 

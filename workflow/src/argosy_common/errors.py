@@ -43,10 +43,10 @@ MOST_NAMES = 8
 """Most names in a message, which then counts the others."""
 
 
-def some(names: Sequence[str]) -> str:
-    """Return `a, b, c`, or the first of many names and how many more there are."""
-    more = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+def some(names: Sequence[str], most: int = MOST_NAMES) -> str:
+    """Join names with commas; of more than `most`, list the first and the number of the others."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def choices(names: Sequence[str], wrong: str = "") -> str:

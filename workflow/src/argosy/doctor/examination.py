@@ -21,10 +21,10 @@ from argosy.doctor.queue_checks import (
 from argosy.doctor.trial import CHECK as TRIAL
 from argosy.doctor.trial import Trial
 from argosy.probe.choices import choose_interface
-from argosy.probe.look_jobs import Planned, look_at
+from argosy.probe.look_jobs import look_at
 from argosy.schedulers import find_batch_system
 from argosy.schedulers.base import NotAnsweredError
-from argosy.schedulers.batch_system import BatchSystem
+from argosy.schedulers.batch_system import BatchSystem, LookJob
 from argosy.site.models import Site, read_site
 from argosy_common.errors import ArgosyError
 from argosy_images import Store
@@ -136,14 +136,14 @@ class Examination:
         assert surveyor
         (self.project / "results").mkdir(exist_ok=True)
         places = [each.place for each in looks]
-        planned = [
-            Planned(
-                each.place.name, _options(each, system), each.nodes, each.most, each.place.folder
+        jobs = {
+            each.place.name: LookJob(
+                _options(each, system), each.nodes, each.most, each.place.folder
             )
             for each in looks
-        ]
+        }
         questions = questions_of(places[0].site, self.project.absolute(), store.path)
-        looked = look_at(planned, questions, surveyor, wait_s, self.say)
+        looked = look_at(jobs, questions, surveyor, wait_s, self.say)
         by_name = {each.name: each for each in looked}
         interface = str(choose_interface(looked).value)
         told: set[Finding] = set()

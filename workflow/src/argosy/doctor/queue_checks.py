@@ -20,7 +20,7 @@ from argosy.site.placement import Placement, Request
 from argosy.study.config import Source, parse_config
 from argosy.study.models import Config
 from argosy.yaml_file import read_yaml
-from argosy_common.errors import ArgosyError
+from argosy_common.errors import ArgosyError, some
 from argosy_common.files import write_json, write_text
 
 SMALL_MEMORY = 500
@@ -30,7 +30,7 @@ LOOK_S = 120
 MOST_LOOKED_AT = 4
 """Maximum nodes of a look; several nodes reveal an isolated one."""
 
-MOST_NAMES = 6
+MOST_NAMES = 5
 
 
 @dataclass(frozen=True)
@@ -113,9 +113,8 @@ def alike(found: Sequence[tuple[Place, Finding]]) -> Iterator[Finding]:
             yield from same
             continue
         first = same[0]
-        others = ", ".join(each.check.removeprefix("queue ") for each in same[1:MOST_NAMES])
-        more = f" and {len(same) - MOST_NAMES} more" if len(same) > MOST_NAMES else ""
-        yield replace(first, evidence=f"{first.evidence} (the same for {others}{more})")
+        others = some([each.check.removeprefix("queue ") for each in same[1:]], MOST_NAMES)
+        yield replace(first, evidence=f"{first.evidence} (the same for {others})")
 
 
 def check_place(site_file: str, place: Place, system: BatchSystem, say: Say) -> Finding:
@@ -205,7 +204,6 @@ A_SMALL_RUN: Mapping[str, Any] = {
     }
 }
 """The study to check without a configuration."""
-_OF_ONE_RUN = ("job-name", "chdir", "output")
 _MOST_SHOWN = 4
 
 
@@ -238,7 +236,7 @@ def check_with_scheduler(
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "slurm").symlink_to(project.absolute() / "slurm")
-    scripts = [_write_script(system, plan, folder) for plan in _of_each_shape(plans)]
+    scripts = [_write_script(system, plan, folder) for plan in plans]
     try:
         accepted = system.check_scripts(scripts, say)
     except NotAnsweredError:
@@ -259,15 +257,6 @@ def _study(project: Path, site: str) -> Config:
     if not isinstance(content, dict):
         raise ArgosyError(f"{CONFIG}: has no keys", "config/README.md explains them")
     return parse_config({**content, "site": site}, [Source(CONFIG, content)])
-
-
-def _of_each_shape(plans: Sequence[Plan]) -> list[Plan]:
-    """Return one plan for each distinct set of scheduler options."""
-    shapes = {
-        tuple(item for item in plan.options.items() if item[0] not in _OF_ONE_RUN): plan
-        for plan in reversed(plans)
-    }
-    return [*reversed(shapes.values())]
 
 
 def _write_script(system: BatchSystem, plan: Plan, folder: Path) -> Path:

@@ -19,7 +19,6 @@ from argosy.site.models import Site
 from argosy.site.placement import Placement
 from argosy.study.launcher import Beside
 from argosy.study.runs import Run
-from argosy.study.sizes import Checkpoints
 from argosy_images import ImageLock, Store, Tools
 
 
@@ -71,9 +70,13 @@ def describe_run(plan: Plan) -> RunSpec:
         command=run.command,
         launcher=run.launcher,
         rank_environment=_rank_environment(plan),
-        throughput=_throughput(run),
+        throughput=run.model_dump(mode="json", include={"throughput"})["throughput"],
         time_limit_s=run.resources.time,
-        checkpoints=_checkpoint_plan(run.checkpoints) if run.checkpoints else None,
+        checkpoints=CheckpointPlan(
+            warning_s=run.checkpoints.warning, requeues=run.checkpoints.requeues
+        )
+        if run.checkpoints
+        else None,
         variant=Variant(run.variant.of, run.variant.data) if run.variant else None,
         timeline=run.timeline,
         hang_timeout_s=run.hang_timeout,
@@ -107,12 +110,6 @@ def describe_run(plan: Plan) -> RunSpec:
 
 def _formats(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(map(as_format, words))
-
-
-def _throughput(run: Run) -> str | Mapping[str, Any] | None:
-    """Return the pattern, or a mapping of the pattern and the meaning of its numbers."""
-    written: str | Mapping[str, Any] | None = run.model_dump(mode="json")["throughput"]
-    return written
 
 
 def describe_provenance(plan: Plan, tools: Mapping[str, Any], seed: int) -> dict[str, Any]:
@@ -164,7 +161,7 @@ def describe_tools(project: Path, store: Store) -> dict[str, Any]:
 def _rank_environment(plan: Plan) -> dict[str, str]:
     """Return the variables of the ranks as format strings, with braces of plain text doubled."""
     variables = {
-        **_stall_environment(plan.run),
+        **(stall_environment(plan.run.hang_timeout) if plan.run.launcher == "horovod" else {}),
         **_plain(plan.facts.environment),
         **rank_variables(plan.run),
         # Otherwise libraries with threads would use the whole node for each rank.
@@ -176,16 +173,8 @@ def _rank_environment(plan: Plan) -> dict[str, str]:
     return {**variables, **_plain(plan.run.environment)}
 
 
-def _stall_environment(run: Run) -> Mapping[str, str]:
-    return stall_environment(run.hang_timeout) if run.launcher == "horovod" else {}
-
-
 def _plain(texts: Mapping[str, str]) -> dict[str, str]:
     return {name: text.replace("{", "{{").replace("}", "}}") for name, text in texts.items()}
-
-
-def _checkpoint_plan(checkpoints: Checkpoints) -> CheckpointPlan:
-    return CheckpointPlan(warning_s=checkpoints.warning, requeues=checkpoints.requeues)
 
 
 def _describe_image(lock: ImageLock) -> dict[str, Any]:

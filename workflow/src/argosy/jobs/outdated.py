@@ -14,7 +14,7 @@ from argosy.run_folder.models import (
 )
 from argosy.runtime.contract.run import RunSpec
 from argosy.runtime.program_files import Program, changed
-from argosy_common.errors import plain
+from argosy_common.errors import plain, some
 from argosy_common.reading import site_of
 
 OTHER_PLAN = "the request has changed"
@@ -70,7 +70,11 @@ def why_outdated(folder: Path, spec: RunSpec, programs: Programs) -> str | None:
         _check_version(folder / "run.json")
         return OTHER_PLAN
     names = changed_programs(result, spec, programs)
-    return f"{_some(names)} {'has' if len(names) == 1 else 'have'} changed" if names else None
+    return (
+        f"{some(names, MOST_NAMED)} {'has' if len(names) == 1 else 'have'} changed"
+        if names
+        else None
+    )
 
 
 def _read_result(path: Path) -> Verdict | None:
@@ -108,10 +112,6 @@ def describe_outdated(outdated: Mapping[str, str]) -> list[str]:
     for run, cause in outdated.items():
         by_cause[cause].append(run)
     return [
-        plain(f"Measured again, since {cause}: {_some(runs)}") for cause, runs in by_cause.items()
+        plain(f"Measured again, since {cause}: {some(runs, MOST_NAMED)}")
+        for cause, runs in by_cause.items()
     ]
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more

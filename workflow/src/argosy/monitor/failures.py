@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.jobs.driver import JobError, ToldErrors
-from argosy.monitor.jobs import newest_job
-from argosy.monitor.run_state import RunState
+from argosy.monitor.jobs import NewestJob, newest_job
+from argosy.monitor.run_state import RunState, RunView
 from argosy.monitor.sites import run_folders
 from argosy.monitor.study import Study
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.log_tail import last_lines
-from argosy.run_folder.models import Failure, Verdict
+from argosy.run_folder.models import Failure
 from argosy.terminal import plural
-from argosy_common.errors import plain
+from argosy_common.errors import plain, some
 from argosy_common.files import read_paths
 from argosy_common.reading import status_of
 
@@ -87,14 +87,7 @@ def failed_runs(
         looked = Study(site).look(PATIENCE_S)
         views = {site / view.experiment / view.run_id: view for view in looked.views}
     failed = [
-        Failed(
-            view.name,
-            view.note or view.state,
-            view.state in ENDED_EARLY,
-            _log_of(folder),
-            check_of(_newest_failure(folder)),
-            _host_of(folder),
-        )
+        _failed(folder, view)
         for folder, view in views.items()
         if folder in planned
         and view.state in STATES
@@ -188,7 +181,8 @@ def describe(failed: Sequence[Failed], report: Path) -> Iterator[str]:
         if check := runs[0].check:
             yield f"    `argosy doctor {report.parent.name}` checks that: `{check}`"
         if len(runs) > 1:
-            yield plain(f"    the same for {_some_names(runs[1:])}")
+            others = [each.name for each in runs[1:]]
+            yield plain(f"    the same for {some(others, MOST_NAMES)}")
     if unsaid := [*by_cause.values()][MOST_CAUSES:]:
         count = sum(len(runs) for runs in unsaid)
         yield f"  and {count} more; `argosy status {report.parent.name}` has all"
@@ -225,41 +219,30 @@ def check_of(failure: Failure | None) -> str:
     return next((check for words, check in CHECKS if words in failure.cause), "")
 
 
-def _newest_failure(run_dir: Path) -> Failure | None:
-    """Return the failure in the verdict of the newest attempt of a run's newest job."""
-    verdict = _newest_verdict(run_dir)
-    return verdict.failure if verdict else None
-
-
-def _host_of(run_dir: Path) -> str | None:
-    """Return the host of the node that failed in a run's newest job."""
-    verdict = _newest_verdict(run_dir)
-    node = verdict.failure.node if verdict and verdict.failure else None
-    hosts = verdict.hosts if verdict else []
-    return hosts[node] if node is not None and node < len(hosts) else None
-
-
-def _newest_verdict(run_dir: Path) -> Verdict | None:
-    run = RunFolder(run_dir)
+def _failed(folder: Path, view: RunView) -> Failed:
+    """Describe a failed run by its view and the verdict of its newest job."""
+    run = RunFolder(folder)
     job = newest_job(run, None)
-    return run.verdict(job.attempt) if job and job.attempt else None
+    verdict = run.verdict(job.attempt) if job and job.attempt else None
+    failure, hosts = (verdict.failure, verdict.hosts) if verdict else (None, [])
+    node = failure.node if failure else None
+    return Failed(
+        view.name,
+        view.note or view.state,
+        view.state in ENDED_EARLY,
+        _log_of(run, job, failure),
+        check_of(failure),
+        hosts[node] if node is not None and node < len(hosts) else None,
+    )
 
 
-def _some_names(runs: Sequence[Failed]) -> str:
-    more = f" and {len(runs) - MOST_NAMES} more" if len(runs) > MOST_NAMES else ""
-    return ", ".join(each.name for each in runs[:MOST_NAMES]) + more
-
-
-def _log_of(run_dir: Path) -> Path | None:
-    """Return the log of the rank or node that failed first in the newest job, else the job's log."""
-    run = RunFolder(run_dir)
-    job = newest_job(run, None)
+def _log_of(run: RunFolder, job: NewestJob | None, failure: Failure | None) -> Path | None:
+    """Return the log of the rank or node that failed first in the job, else the job's log."""
     if job is None:
         return max(run.scheduler_logs, default=None)
     paths = [run.scheduler_log(job.job_id)]
     if job.attempt:
         paths.insert(0, run.logs(job.attempt) / "job.log")
-        failure = _newest_failure(run_dir)
         if failure and failure.node is not None:
             paths.insert(0, run.logs(job.attempt) / f"node-{failure.node}.log")
         if failure and failure.rank is not None:

@@ -3,9 +3,8 @@
 import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 from argosy.monitor.jobs import newest_job
 from argosy.monitor.sites import find_run
@@ -29,7 +28,9 @@ def show_records(run: str, rank: int | None) -> None:
     """
     folder = RunFolder(find_run(run))
     try:
-        _print_files(folder, _paths(folder, rank), sys.stdout.buffer)
+        for path in _paths(folder, rank):
+            sys.stdout.buffer.writelines(_records(path, folder.site))
+        sys.stdout.buffer.flush()
     except KeyboardInterrupt:
         return
 
@@ -54,12 +55,6 @@ def _paths(run: RunFolder, rank: int | None) -> list[Path]:
         whose = "" if rank is None else f" of rank {rank}"
         raise ArgosyError(f"{name}: there are no records{whose} yet")
     return sorted(found, key=lambda path: (by_number(path.stem), path.suffix))
-
-
-def _print_files(run: RunFolder, paths: Sequence[Path], out: BinaryIO) -> None:
-    for path in paths:
-        out.writelines(_records(path, run.site))
-    out.flush()
 
 
 def _records(path: Path, top: Path) -> Iterator[bytes]:

@@ -117,7 +117,7 @@ def _is_active(run: RunFolder, job: NewestJob, cluster: ClusterState) -> bool:
         return cluster.machine.runs(job.noted, job.attempt or f"{job.job_id}.0")
     if job.listed:
         verdict = run.verdict(job.attempt)
-        # Slurm requeues an interrupted run.
+        # The scheduler requeues an interrupted run.
         is_done = verdict is not None and verdict.state in ("completed", "failed")
         is_over = (
             is_done if job.listed.state is State.ENDING else job.shared and verdict is not None

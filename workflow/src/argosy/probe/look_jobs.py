@@ -6,8 +6,8 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from argosy.probe.looks import Marks, NodeLook, Questions, read_looks, read_problems
@@ -117,34 +117,21 @@ LONGEST_SILENCE_S = 300.0
 """Seconds of the scheduler's silence after which a job without results is cancelled."""
 
 
-@dataclass(frozen=True)
-class Planned:
-    """A job that inspects `nodes` nodes of the kind `name`, or up to `most` if they are free.
-
-    The submission creates its folder.
-    """
-
-    name: str
-    options: Mapping[str, str | None]
-    nodes: int
-    most: int
-    folder: Path
-
-
 def look_at(
-    planned: Iterable[Planned], questions: Questions, surveyor: Surveyor, wait_s: float, say: Say
+    jobs: Mapping[str, LookJob], questions: Questions, surveyor: Surveyor, wait_s: float, say: Say
 ) -> list[Looked]:
     """Submit all jobs, wait for them together, and return their reports.
 
     Args:
+        jobs: jobs by the kind of their nodes; their folders and commands are made here.
         wait_s: seconds after which unfinished jobs are cancelled, not counting the scheduler's silence.
     """
     found: list[Looked] = []
     pending: list[PendingLook] = []
     written: list[PendingLook] = []
     try:
-        for each in planned:
-            one = _write_questions(each, questions)
+        for name, job in jobs.items():
+            one = _write_questions(name, job, questions)
             written.append(one)
             if refused := _submit(one, surveyor, say):
                 found.append(refused)
@@ -183,15 +170,15 @@ def _try_to_cancel(job_id: str, surveyor: Surveyor) -> str:
     return ""
 
 
-def _write_questions(planned: Planned, questions: Questions) -> PendingLook:
+def _write_questions(name: str, job: LookJob, questions: Questions) -> PendingLook:
     """Write the nodes' questions into the job's new folder on the shared file system."""
-    folder = planned.folder
+    folder = job.folder
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=0o700)
     asked = folder / "questions.json"
     marks = Marks(secrets.token_hex(16), questions.paths)
     content = {
-        "nodes": planned.nodes,
+        "nodes": job.nodes,
         "secret": marks.secret,
         "marked": marks.leave(),
         **asdict(questions),
@@ -199,14 +186,7 @@ def _write_questions(planned: Planned, questions: Questions) -> PendingLook:
     write_text(asked, json.dumps(content))
     look = str(RUNTIME / "node_look.py")
     command = ("bash", str(RUNTIME / "look-node.sh"), look, str(asked), str(folder), "--")
-    job = LookJob(
-        planned.options,
-        planned.nodes,
-        planned.most,
-        folder,
-        (*command, sys.executable, *PYTHONS),
-    )
-    return PendingLook(planned.name, job, marks)
+    return PendingLook(name, replace(job, command=(*command, sys.executable, *PYTHONS)), marks)
 
 
 def _wait(

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import argosy
-from argosy.probe.look_jobs import Looked, Planned, look_at
+from argosy.probe.look_jobs import Looked, look_at
 from argosy.probe.looks import of_any_cluster
 from argosy.probe.site_draft import SiteDraft, draft_site, site_text
 from argosy.probe.site_draft import plain as plain_keys
 from argosy.schedulers import find_batch_system
-from argosy.schedulers.batch_system import ClusterFacts, Surveyor
+from argosy.schedulers.batch_system import ClusterFacts, LookJob, Surveyor
 from argosy.site.models import Site, read_site
 from argosy.site.values import KEY, TO_FILL_IN, keys_to_fill_in
 from argosy.yaml_file import read_yaml
@@ -171,7 +171,7 @@ class Probe:
         """Inspect nodes of each kind that accepts jobs now; report the others as not inspected."""
         if self.wait_s is None:
             return []
-        planned, away = [], []
+        jobs, away = {}, []
         for kind in facts.kinds:
             leading = [each for each in facts.queues if kind.name in each.kinds]
             queue = max(leading, key=lambda each: min(2, each.nodes))
@@ -181,8 +181,8 @@ class Probe:
                 continue
             options = surveyor.look_options(kind, queue, facts.account, nodes)
             place = self.project / FOLDER / self.name / kind.name
-            planned.append(Planned(kind.name, options, nodes, nodes, place))
-        return away + look_at(planned, of_any_cluster(), surveyor, self.wait_s, _say)
+            jobs[kind.name] = LookJob(options, nodes, nodes, place)
+        return away + look_at(jobs, of_any_cluster(), surveyor, self.wait_s, _say)
 
     def _summary(self, draft: SiteDraft, took_s: float) -> Iterator[str]:
         keys = plain_keys(draft.keys)

@@ -13,7 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-from argosy_common.errors import ArgosyError
+from argosy_common.errors import ArgosyError, some
 
 Say = Callable[[str], None]
 
@@ -185,8 +185,7 @@ def describe_queue(statuses: Collection[Status], cancel_command: str) -> str:
 
 
 def _job_list(job_ids: Sequence[str]) -> str:
-    more = f" and {len(job_ids) - 3} more" if len(job_ids) > 3 else ""
-    return f"job{'s' if len(job_ids) > 1 else ''} {', '.join(job_ids[:3])}{more}"
+    return f"job{'s' if len(job_ids) > 1 else ''} {some(job_ids, 3)}"
 
 
 SILENCE_S = 30.0

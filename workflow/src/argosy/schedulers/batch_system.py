@@ -91,7 +91,7 @@ class LookJob:
     """Maximum number of nodes, if they are free."""
     folder: Path
     """Its working folder, in which it writes its output, `job.log`."""
-    command: tuple[str, ...]
+    command: tuple[str, ...] = ()
     """The command; ARGOSY_NODE_VARIABLE and ARGOSY_NODES_VARIABLE name the variables of the node's index
     and of the number of nodes."""
 

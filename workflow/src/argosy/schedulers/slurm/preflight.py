@@ -38,21 +38,25 @@ from argosy_common.errors import ArgosyError
 from argosy_common.units import duration
 
 
-def other_partition(options: ScriptOptions, answer: str) -> str:
-    """Return the partition in the answer of `sbatch --test-only` if it differs from the script's."""
-    start = read_start(answer)
-    given = start[1] if start else ""
-    asked = (options.values.get("partition") or "").split(",")
-    return given if given and any(asked) and given not in asked else ""
+def _check_start(options: ScriptOptions, answer: str) -> None:
+    """Reject a job for which `sbatch --test-only` names another partition or fewer nodes than requested."""
+    nodes, given = read_start(answer) or (0, "")
+    partition, asked = (options.values.get(name) or "" for name in ("partition", "nodes"))
+    if given and partition and given not in partition.split(","):
+        raise ArgosyError(
+            f"{options.keys('partition')}: Slurm would run {options.where} in the partition {given}: "
+            f"the site redirects jobs of {partition} to it",
+            f"set the partition to {given} if you want to measure its nodes",
+        )
+    if asked.isdigit() and 0 < nodes < int(asked):
+        raise ArgosyError(
+            f"{options.keys('nodes')}: Slurm would allocate {nodes} of the {asked} nodes that "
+            f"{options.where} requests: a plugin of the site reduces the number",
+            "request as many nodes as the site allows",
+        )
 
 
-def fewer_nodes(options: ScriptOptions, answer: str) -> int | None:
-    """Return the number of nodes in the answer of `sbatch --test-only` if the script requests more."""
-    start, asked = read_start(answer), options.values.get("nodes") or ""
-    return start[0] if start and asked.isdigit() and 0 < start[0] < int(asked) else None
-
-
-def more_cpus(options: ScriptOptions, partition: Partition | None) -> str:
+def _more_cpus(options: ScriptOptions, partition: Partition | None) -> str:
     """Return a warning if Slurm will allocate more CPUs of a node than requested; else empty.
 
     MaxMemPerCPU turns memory into CPUs; the answer of `sbatch --test-only` does not include them.
@@ -198,20 +202,8 @@ def _check(options: ScriptOptions, known: list[Partition], questions: _Questions
         )
     except SlurmError as problem:
         return Accepted(script, _why_it_waits(options, str(problem), questions))
-    if given := other_partition(options, answer):
-        raise ArgosyError(
-            f"{options.keys('partition')}: Slurm would run {options.where} in the partition {given}: "
-            f"the site redirects jobs of {options.values['partition']} to it",
-            f"set the partition to {given} if you want to measure its nodes",
-        )
-    if nodes := fewer_nodes(options, answer):
-        raise ArgosyError(
-            f"{options.keys('nodes')}: Slurm would allocate {nodes} of the {options.values['nodes']} "
-            f"nodes that {options.where} requests: a plugin of the site reduces the number",
-            "request as many nodes as the site allows",
-        )
-    more = more_cpus(options, partition)
-    return Accepted(script, _wait_for_partition(options, partition), more)
+    _check_start(options, answer)
+    return Accepted(script, _wait_for_partition(options, partition), _more_cpus(options, partition))
 
 
 def _check_limits(options: ScriptOptions, partition: Partition) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from argosy.schedulers.slurm.given import GPU_OPTIONS, MEMORY_OPTIONS, asked_gres, mebibytes
 from argosy.schedulers.slurm.options import ScriptOptions
 from argosy.schedulers.slurm.partitions import Node, in_partition
+from argosy_common.errors import some
 
 FULL: tuple[tuple[str, str], ...] = (
     (r"AssocMaxSubmit\w*", "your jobs in the queue have reached the account's limit per user"),
@@ -294,23 +295,18 @@ def _most_memory(here: Sequence[Node]) -> str:
 
 def _kinds(here: Sequence[Node]) -> str:
     found = {f"{kind}:{count}" for each in here for kind, count in each.gres.items()}
-    return f"they have {_first_names(sorted(found, key=len, reverse=True)) or 'none'}"
+    return f"they have {some(sorted(found, key=len, reverse=True), _SHOWN) or 'none'}"
 
 
 def _features(here: Sequence[Node]) -> str:
     found = {name for each in here for name in each.features}
-    return f"they have {_first_names(sorted(found))}"
+    return f"they have {some(sorted(found), _SHOWN)}"
 
 
 def _away_in_words(away: Sequence[Node]) -> str:
     """Describe the number, names, states and reasons of unavailable nodes."""
     states = sorted({each.state for each in away})
     reasons = sorted({each.reason for each in away if each.reason})
-    why = f": {_first_names(reasons)}" if reasons else ""
-    names = _first_names([each.name for each in away])
+    why = f": {some(reasons, _SHOWN)}" if reasons else ""
+    names = some([each.name for each in away], _SHOWN)
     return f"{len(away)} accept no jobs now ({names}; {', '.join(states)}{why})"
-
-
-def _first_names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{', '.join(names[:_SHOWN])}{more}"
