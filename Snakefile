@@ -25,7 +25,7 @@ rule all:
     params:
         site=SITE,
     message:
-        "All results and the report of {params.site} are there"
+        "All results and the report of {params.site} exist"
 
 
 include: "workflow/rules/images.smk"
@@ -33,7 +33,7 @@ include: "workflow/rules/jobs.smk"
 include: "workflow/rules/report.smk"
 
 
-# Of another workflow that uses this one as a module, Snakemake calls the handlers of that one only.
+# If another workflow uses this one as a module, Snakemake calls only that workflow's handlers.
 onstart:
     prepare_driver()
 

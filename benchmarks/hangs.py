@@ -15,7 +15,8 @@ from pathlib import Path
 
 from agent_job import jobs
 
-from argosy.jobs.launchers import LAUNCHERS, stall_environment
+from argosy.jobs.launchers import shipped, stall_environment
+from argosy.runtime.contract.placeholders import as_format
 from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
@@ -64,7 +65,8 @@ def run(name: str, packages: str) -> tuple[str, float, str]:
     """Return the program, its seconds from the start, and the cause of its end."""
     launcher = "torch" if name.startswith("torch_") else "horovod"
     more = stall_environment(None) if launcher == "horovod" else {}
-    variables = {**LAUNCHERS[launcher], **more, "PYTHONPATH": packages, "OMP_NUM_THREADS": "1"}
+    own = {name: as_format(text) for name, text in shipped()[launcher].variables.items()}
+    variables = {**own, **more, "PYTHONPATH": packages, "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as folder, jobs(Path(folder)) as make:
         job = make(
             ["/usr/bin/python3", str(PROGRAMS), name, str(SILENT_S)],

@@ -59,7 +59,7 @@ def test_a_script_of_a_copied_project_leaves_the_project_alone(
     done = eight_runs.slurm.run("sbatch", "--wait", "--parsable", script, check=False)
     assert done.returncode != 0
     (log,) = run_dir.glob(f"logs/scheduler-{done.stdout.strip()}.log")
-    said = f"argosy: this script is of the run in {run_dir} and not of this folder"
+    said = f"argosy: this script belongs to the run in {run_dir}, not to this folder"
     assert log.read_text().startswith(said), log.read_text()
     assert sorted(path.name for path in (run_dir / "records").iterdir()) == before
     # Where there is no Slurm around it, it says what to do.
@@ -97,5 +97,5 @@ def test_an_interrupt_while_slurmctld_is_away_says_that_the_jobs_go_on(
         output = eight_runs.end(driver)
     finally:
         eight_runs.slurm.controller.start()
-    assert "The jobs could not be cancelled and go on" in output
+    assert "Cannot cancel the jobs, which continue to run" in output
     assert "Traceback" not in output

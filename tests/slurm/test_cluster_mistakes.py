@@ -64,7 +64,7 @@ QUEUES = {
             {"memory_per_rank": "9G"},
             {"hardware__cpu__memory": "1T"},
             "config.yaml: experiments.count.resources.memory_per_rank",
-            "it asks 2 nodes of partition main for mem=9216M; 0 of 4 give it (the largest has 4000M)",
+            "it requests mem=9216M on 2 nodes of partition main; 0 of 4 have it (the largest has 4000M)",
         ),
         ({}, {"queues": QUEUES}, f"{SITE}: queues.main.options.partition", "nowhere"),
         (
@@ -80,7 +80,7 @@ QUEUES = {
             {},
             {"options": {"constraint": "nvme"}, "queues__main__options__partition": "main"},
             "config.yaml: experiments.count.scale.nodes",
-            "it asks for 8 nodes, there are 4 nodes of partition main",
+            "it requests 8 nodes, there are 4 nodes of partition main",
         ),
     ],
 )
@@ -116,7 +116,7 @@ def test_drained_nodes_and_closed_partitions_let_jobs_wait(workspace: ClusterWor
         "count/nodes2-ranks1-repeat1: Slurm accepts this job, but it will wait: of 4 nodes"
         in output
     )
-    assert "3 take no jobs now (node1, node2, node3; drain: new cables)" in output
+    assert "3 accept no jobs now (node1, node2, node3; drain: new cables)" in output
     assert f"{SITE}: queues.main.options.partition" in output
 
     workspace.count([1])
@@ -274,7 +274,7 @@ def test_without_slurm(workspace: ClusterWorkspace, tmp_path: Path) -> None:
     workspace.count([2])
     status, output = here.run(BIN / "snakemake", "--profile", "slurm/testbed")
     assert status != 0
-    assert f"{SITE}: scheduler: it is slurm, but there is no `scontrol` on this machine" in output
+    assert f"{SITE}: scheduler: is slurm, but there is no `scontrol` on this machine" in output
 
 
 @pytest.mark.thorough

@@ -133,7 +133,7 @@ FROM_HERE: list[tuple[str, Plant, str, tuple[str, ...]]] = [
         "drained nodes",
         update("nodename=node[1-3]", "state=drain", "reason=hot", back="state=resume"),
         "queue main-cpu",
-        ("3 take no jobs now", "hot"),
+        ("3 accept no jobs now", "hot"),
     ),
 ]
 
@@ -271,7 +271,7 @@ FROM_NODES: list[tuple[str, Plant, str, tuple[str, ...]]] = [
         "tmpdir",
         ("tmpdir: it is /no/scratch", "does not have"),
     ),
-    ("variable", edit(tmpdir="$NO_SCRATCH/x"), "tmpdir", ("which no job on node1 has",)),
+    ("variable", edit(tmpdir="$NO_SCRATCH/x"), "tmpdir", ("a variable that jobs on node1 lack",)),
     ("read-only scratch", edit(tmpdir="/proc"), "tmpdir", ("where node1 cannot write",)),
     (
         "a folder for images",
@@ -295,7 +295,7 @@ FROM_NODES: list[tuple[str, Plant, str, tuple[str, ...]]] = [
         "architecture",
         edit(hardware__cpu__architecture="aarch64"),
         "architecture cpu",
-        ("hardware.cpu.architecture: it is aarch64, and node1 is x86_64",),
+        ("hardware.cpu.architecture: is aarch64, but node1 is x86_64",),
     ),
     (
         "GPUs that are none",
@@ -305,7 +305,7 @@ FROM_NODES: list[tuple[str, Plant, str, tuple[str, ...]]] = [
             queues__main__limits=[{"nodes": 2}],
         ),
         "GPUs cpu",
-        ("saw none",),
+        ("found none",),
     ),
 ]
 

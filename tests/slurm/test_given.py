@@ -52,7 +52,7 @@ def test_jobs_that_the_site_sends_elsewhere_are_refused(workspace: ClusterWorksp
         output = workspace.end(driver)
         assert driver.returncode != 0
         assert f"error: {TESTBED}: queues.main.options.partition: Slurm would run count/" in output
-        assert "in the partition high: the site sends jobs of main there" in output
+        assert "in the partition high: the site redirects jobs of main to it" in output
         assert workspace.jobs(RUN) == []
         status, output = workspace.run(BIN / "argosy", "doctor", "testbed", "--no-job")
         assert status != 0 and "in the partition high" in output
@@ -70,7 +70,7 @@ def test_a_job_that_is_moved_while_it_waits_measures_nothing(workspace: ClusterW
         workspace.slurm.run("scontrol", "update", "partitionname=main", "state=up")
     output = workspace.end(driver)
     assert driver.returncode != 0
-    assert "the job asked for the partition main and Slurm gave it high" in output, output
+    assert "the job requested the partition main and Slurm assigned high" in output, output
 
 
 @pytest.mark.parametrize("of_all", ["", "MaxMemPerCPU=500"])
@@ -83,7 +83,9 @@ def test_memory_that_counts_as_cpus_is_said(workspace: ClusterWorkspace, of_all:
         driver = workspace.drive()
         output = workspace.end(driver)
     assert driver.returncode == 0, output
-    said = "Slurm will give it 4 CPUs of each node where it asks for 1, as the partition dear counts 500"
+    said = (
+        "Slurm will allocate 4 CPUs of each node instead of 1, since the partition dear counts 500"
+    )
     assert said in output
     assert "config.yaml: experiments.count.resources.memory_per_rank" in output
 
@@ -135,7 +137,7 @@ def test_a_job_of_which_the_site_cuts_something_measures_nothing(
         output = workspace.end(driver)
     assert driver.returncode != 0
     assert (
-        f"config.yaml: experiments.count.{key}: the job asked for {asked} and Slurm gave it {given}"
+        f"config.yaml: experiments.count.{key}: the job requested {asked} and Slurm allocated {given}"
         in output
     ), output
     assert not (workspace.run_dir("count", run_id) / "result.json").exists()
@@ -150,8 +152,11 @@ def test_a_job_of_fewer_nodes_is_refused_before_it_waits(workspace: ClusterWorks
         driver = workspace.drive()
         output = workspace.end(driver)
     assert driver.returncode != 0
-    assert "config.yaml: experiments.count.scale.nodes: Slurm would give count/" in output
-    assert "count/nodes2-ranks1-repeat1 1 of the 2 nodes that it requests" in output, output
+    assert (
+        "config.yaml: experiments.count.scale.nodes: Slurm would allocate 1 of the 2 nodes that"
+        in output
+    )
+    assert "nodes that count/nodes2-ranks1-repeat1 requests" in output, output
     assert workspace.jobs("nodes2-ranks1-repeat1") == []
 
 

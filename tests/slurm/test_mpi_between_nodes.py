@@ -170,7 +170,7 @@ def test_a_type_that_slurm_does_not_know_is_refused(project_with_mpi: ClusterWor
     study.configure({"meet": experiment(ON_THE_HOST, nodes=[2])})
     status, output = study.run(BIN / "snakemake", "--profile", "slurm/testbed")
     assert status == 1
-    assert "slurm/testbed/site.yaml: mpi: Slurm does not know pmi7; write one that" in output
+    assert "slurm/testbed/site.yaml: mpi: Slurm has no type pmi7; write one from" in output
 
 
 def _variables(pid: int) -> bytes:

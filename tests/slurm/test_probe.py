@@ -114,7 +114,9 @@ def run_there(study: ClusterWorkspace, **more: Any) -> None:
     said = study.end(checked)
     found = json.loads(said[said.index("[\n") :])
     # There is nothing behind the GPUs of this cluster.
-    bad = [each for each in found if each["verdict"] != "ok" and "saw none" not in each["evidence"]]
+    bad = [
+        each for each in found if each["verdict"] != "ok" and "found none" not in each["evidence"]
+    ]
     assert bad == []
     study.count([1, 2], **more)
     driver = study.start(BIN / "snakemake", "--profile", "slurm/kestrel", "--quiet", "host")
@@ -316,7 +318,7 @@ def test_folders_of_clusters_differ_in_what_differs_and_the_experiments_in_nothi
 def test_a_queue_that_never_starts_the_job(workspace: ClusterWorkspace) -> None:
     workspace.slurm.run("sbatch", "--exclusive", "-N4", "-o", "/dev/null", "--wrap=sleep 60")
     said = probe(workspace, "--wait", "3s")
-    assert "hardware.a100 from the inside (its job waited for" in said
+    assert "inspection of hardware.a100 (its job waited for" in said
     assert "was cancelled" in said
     assert "fill in interface in slurm/kestrel/site.yaml" in said
     assert workspace.slurm.run("squeue", "-h", "-n", "argosy-probe").stdout == ""
@@ -331,9 +333,9 @@ def test_nodes_that_take_no_jobs(workspace: ClusterWorkspace) -> None:
         said = probe(workspace)
     finally:
         workspace.slurm.run("scontrol", "update", "node=node[2-4]", "state=resume")
-    assert "hardware.a100_3g.20gb from the inside (none of its nodes takes jobs now)" in said
+    assert "inspection of hardware.a100_3g.20gb (none of its nodes accepts jobs now)" in said
     text = (workspace.path / "slurm/kestrel/site.yaml").read_text()
-    assert "# scontrol show node: 2 nodes, of which 1 take no jobs now" in text
+    assert "# scontrol show node: 2 nodes, of which 1 accept no jobs now" in text
 
 
 @pytest.mark.thorough

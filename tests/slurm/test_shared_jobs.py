@@ -143,10 +143,10 @@ def test_the_table_tells_those_whose_turn_is_to_come_from_the_one_that_runs(
     status, output = study.run(BIN / "argosy", "status")
     assert status == 0
     assert "3 runs, 1 running, 2 pending" in output
-    assert output.count("its job starts other runs first") == 2, output
+    assert output.count("its job runs other runs first") == 2, output
     printed = study.end(driver)
     assert driver.returncode == 0, printed
-    assert "2 pending (its turn in job" in printed, printed
+    assert "2 pending (earlier runs of job" in printed, printed
 
 
 @pytest.mark.thorough
@@ -246,7 +246,7 @@ def test_a_script_that_was_changed_since_is_left_out(study: ClusterWorkspace) ->
     done = study.slurm.run("sbatch", "--wait", "--parsable", script, cwd="/", check=False)
     assert done.returncode == 2
     log = script.parent / "logs" / f"scheduler-{done.stdout.strip()}.log"
-    assert log.read_text().count("is not the script that was submitted: left out") == 3
+    assert log.read_text().count("has changed since the submission: left out") == 3
     assert sorted(each.name for each in (one / "records").iterdir()) == records
 
 
@@ -265,7 +265,7 @@ def test_a_script_of_a_copied_project_leaves_the_project_alone(
     )  # fmt: skip
     assert done.returncode == 2
     said = (folder / "logs" / f"scheduler-{done.stdout.strip()}.log").read_text()
-    assert said == f"argosy: this script is of the runs in {folder} and not of this folder\n"
+    assert said == f"argosy: this script belongs to the runs in {folder}, not to this folder\n"
     # Where there is no Slurm around it, it says what to do.
     by_hand = subprocess.run(["bash", folder / "job.sbatch"], capture_output=True, text=True)
     assert by_hand.returncode == 2

@@ -163,9 +163,7 @@ def test_a_copy_of_a_project_leaves_the_project_alone(workspace: Workspace) -> N
     script = copy.run_dir("changing", RUN) / "job.sbatch"
     done = subprocess.run(["bash", script], capture_output=True, text=True)
     assert done.returncode == 2
-    said = (
-        f"argosy: this script is of the run in {workspace.run_dir('changing', RUN)} and not of this"
-    )
+    said = f"argosy: this script belongs to the run in {workspace.run_dir('changing', RUN)}, not to this"
     assert done.stderr.startswith(said), done.stderr
     (copy.run_dir("changing", RUN) / "result.json").unlink()
     status, output = run(copy, "12")
@@ -193,7 +191,7 @@ def test_the_executor_of_runs_is_argosy_wherever_snakemake_is_started(
     result.unlink()
     status, output = workspace.snakemake("--executor", "local", "--quiet", "host")
     assert status != 0 and not result.exists()
-    assert "runs are started by Snakemake's executor argosy" in output, output
+    assert "runs need Snakemake's executor argosy" in output, output
     snakefile = workspace.path / "Snakefile"
     command = [BIN / "snakemake", "-s", snakefile, "-d", workspace.path]
     elsewhere = subprocess.run(

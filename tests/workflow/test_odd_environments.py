@@ -105,7 +105,7 @@ def test_braces_in_the_path_of_the_project_are_no_wildcard(
     (image / "a{b}").touch()
     status, output = workspace.snakemake("-n")
     assert status != 0 and "Traceback" not in output, output
-    assert "containers/odd/a{b}: Snakemake takes the braces in a path for a wildcard" in output
+    assert "containers/odd/a{b}: Snakemake treats braces in a path as a wildcard" in output
     assert "hint: rename it" in output and "Building DAG" not in output, output
 
 
@@ -119,4 +119,4 @@ def test_braces_in_the_path_of_an_archive_are_named(
     workspace.configure({"one": experiment})
     status, output = workspace.snakemake("-n")
     assert status != 0 and "Traceback" not in output, output
-    assert "{name}.tar: Snakemake takes the braces in a path for a wildcard" in output, output
+    assert "{name}.tar: Snakemake treats braces in a path as a wildcard" in output, output

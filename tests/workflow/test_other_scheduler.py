@@ -60,7 +60,7 @@ def spool(project: Path, tmp_path: Path) -> Workspace:
 def test_a_study_runs_by_a_scheduler_of_sixty_lines(spool: Workspace) -> None:
     code, said = spool.run(spool.path / ".venv/bin/snakemake", "--cores", "1")
     assert code == 0, said
-    assert "Asking the spool whether it accepts the jobs of spooled" in said
+    assert "Checking that the spool accepts the jobs of spooled" in said
     for run_id in ("nodes1-ranks2-repeat1", "nodes2-ranks2-repeat2"):
         folder = spool.run_dir("hello", run_id)
         assert json.loads((folder / "result.json").read_text())["state"] == "completed"

@@ -264,7 +264,7 @@ def test_a_rule_that_is_no_run_is_named_to_its_writer(
     snakefile.write_text(snakefile.read_text().replace("    localrule: True\n", ""))
     status, output = workspace.run(BIN / "snakemake", PROFILE, finished.path / "profiles/default")
     assert status != 0
-    assert "rule paper: the executor argosy submits the runs of a study" in output, output
+    assert "rule paper: the executor argosy submits only the runs of a study" in output, output
     assert "Traceback" not in output, output
 
 

@@ -61,7 +61,7 @@ except ArgosyError as problem:
 
 
 def read_config(name):
-    """Return the values of a configuration file; Snakemake itself takes the last of equal keys unsaid."""
+    """Read a configuration file; unlike Snakemake, read_yaml rejects duplicate keys."""
     return (
         read_yaml(Path(name))
         if name.endswith((".yaml", ".yml"))
@@ -70,9 +70,9 @@ def read_config(name):
 
 
 def config_sources():
-    """Return what the configuration was merged from: the workflow's files, those of the command line, its keys.
+    """Return the sources of the configuration: the workflow's files, files and keys of the command line.
 
-    A module's configuration that the using workflow gives has that workflow as its only source.
+    The configuration of a module has the importing workflow as its only source.
     """
     if workflow.modifier.skip_configfile:
         return [Source(f"config of the module {workflow.modifier.namespace}", config)]
@@ -83,22 +83,22 @@ def config_sources():
 
 
 def rule_path(name):
-    """Return a path that rules can take: from the project's folder where it lies in it.
+    """Return a path for rules, relative if it is in the project.
 
-    Snakemake would take braces for a wildcard.
+    Raises ArgosyError for braces, which Snakemake would treat as a wildcard.
     """
     path = os.path.relpath(name) if Path(name).is_relative_to(PROJECT) else name
     if contains_wildcard(path):
         raise ArgosyError(
-            f"{path}: Snakemake takes the braces in a path for a wildcard", "rename it"
+            f"{path}: Snakemake treats braces in a path as a wildcard", "rename it"
         )
     return path
 
 
 def files_of_image(image, built):
-    """Return the files that an image is built of.
+    """Return the files from which an image is built.
 
-    The Containerfile of one that config.yaml describes is written by the rule, so it is none of them.
+    If config.yaml describes the image, the rule writes its Containerfile, which is then not one of them.
     """
     folder = built.folder_of_base if built else image
     files = [str(path) for path in built.inputs(PROJECT)] if built else []
@@ -116,7 +116,7 @@ try:
     SYSTEM = find_batch_system(FACTS.scheduler, f"slurm/{SITE}/site.yaml")
     WHERE = Target(SITE, STUDY.hardware, STUDY.queue)
     RUNS = {f"{run.experiment}/{run.run_id}": run for run in runs_of(STUDY, FACTS)}
-    # The first to be submitted has the highest.
+    # The first run to submit has the highest priority.
     PRIORITIES = {
         f"{run.experiment}/{run.run_id}": priority
         for priority, run in enumerate(reversed(in_blocks(RUNS.values())), start=1)
@@ -129,8 +129,7 @@ try:
         check_taken(PROJECT, name, source)
         if archive := archive_of(source):
             rule_path(archive)
-    # What the site does not have is told before anything runs, and so are Containerfiles that
-    # cannot be built.
+    # Report requests that the site cannot satisfy, and invalid Containerfiles, before anything runs.
     LOCKS = Project(PROJECT).locks(IMAGES)
     PLANS = dict(
         zip(
@@ -159,7 +158,7 @@ try:
     check_data([PROJECT / "results", Project(PROJECT).store.path], UNFINISHED)
     if STUDY.budget and UNFINISHED and workflow.is_main_process:
         logger.info(check_budget(STUDY.budget, UNFINISHED))
-    # The rule's program reads the plans of this Snakemake, and no file that another one may have written.
+    # `argosy render` reads the plans of this Snakemake, not a file that another one may have written.
     STUDY_TEXT = study_text(
         Project(PROJECT),
         [*PLANS.values()],
@@ -203,18 +202,18 @@ def lock_of(image):
 
 
 def image_lock(wildcards):
-    """The lock of the image that a run's experiment uses; nothing for a run of the host's own software."""
+    """Return the lock of the image of a run; empty for native runs without an image."""
     image = RUNS[f"{wildcards.experiment}/{wildcards.run}"].image
     return lock_of(image) if image else []
 
 
 def image_locks():
-    """The locks of all images that runs use."""
+    """Return the locks of all images of runs."""
     return [*map(lock_of, IMAGES)]
 
 
 def native_environments():
-    """What runs without a container have of their images."""
+    """Return the native environments of images, for native runs."""
     images = {
         run.image for run in RUNS.values() if run.image and run.runtime == "native"
     }
@@ -222,54 +221,51 @@ def native_environments():
 
 
 def packed_images():
-    """Say that the images are packed, where the site's nodes unpack them."""
+    """Return the records of packed images if the site's nodes unpack them."""
     if FACTS.images.stage == "shared":
         return []
     return expand("resources/images/{image}/packed.json", image=IMAGES)
 
 
 def build_site():
-    """The option by which images are built by a job, where the site wants that."""
+    """Return the option to build images by a job, if the site requires that."""
     return f"--site={shlex.quote(SITE)}" if FACTS.images.build == "job" else ""
 
 
 def one_of(names):
-    """A pattern that fits these names and no other."""
+    """Return a pattern that matches only these names."""
     return "|".join(map(re.escape, names)) or "(?!)"
 
 
 def taken_image(wildcards):
-    """Where an image comes from that is taken as it is."""
+    """Return the source of an image that is imported without changes."""
     return TAKEN[wildcards.image]
 
 
 def image_archive(wildcards):
-    """The archive that an image is taken from; a newer one is taken anew."""
+    """Return the archive from which an image is imported; a newer archive is imported again."""
     return archive_of(taken_image(wildcards)) or []
 
 
 def made_of(wildcards):
-    """The option that describes an image without a Containerfile of its own."""
+    """Return the option that describes an image of config.yaml, which has no own Containerfile."""
     built = BUILT.get(wildcards.image)
     return f"--made-of={shlex.quote(built.described)}" if built else ""
 
 
 def image_files(wildcards):
-    """The Containerfile and all files that it copies into the image."""
+    """Return the Containerfile and all files that it copies into the image."""
     return IMAGE_FILES[wildcards.image]
 
 
 def this_snakemake():
-    """Return an input that is newer than all files, and counts where the runs are not planned as asked for."""
+    """Return an input that is newer than all files; it is `ancient` if the runs are already planned."""
     return ancient(THIS_PROCESS) if IS_PLANNED else THIS_PROCESS
 
 
 @cache
 def is_settled():
-    """Return whether nothing that runs wait for can be made anew in this call.
-
-    Snakemake decides by times and by what it is forced to do; where those say nothing, neither does it.
-    """
+    """Return whether this call remakes no input of runs, by time stamps and Snakemake's options to force rules."""
     return (
         IS_PLANNED
         and not (workflow.dag_settings.forceall or workflow.dag_settings.forcerun)
@@ -282,20 +278,20 @@ def is_settled():
 
 
 def image_sources(image):
-    """Return the files that an image is made of by a rule."""
+    """Return the files from which a rule makes an image."""
     archive = archive_of(TAKEN.get(image, ""))
     return IMAGE_FILES.get(image, [archive] if archive else [])
 
 
 def preflight_file():
-    """Return what says that a cluster takes the scripts; nothing where there is no queue."""
+    """Return the output of `preflight`; empty without a queue."""
     return [PREFLIGHT_FILE] if SYSTEM.HAS_QUEUE else []
 
 
 def script(wildcards):
-    """Return the run's batch script, or before it is planned, and on a cluster asked about, what says so.
+    """Return the run's batch script; before planning and preflight, the output of the last of both.
 
-    That is `ancient` where the run has a result that stays. So Snakemake names all runs that it will start.
+    This output is `ancient` for a run whose result stays, so that Snakemake lists only runs that it will start.
     """
     run = f"{wildcards.experiment}/{wildcards.run}"
     if not is_settled():
@@ -311,12 +307,12 @@ def script(wildcards):
 
 
 def priority(wildcards):
-    """A run's place in the order of submission; it decides nothing else."""
+    """Return a run's priority, which determines the order of submission."""
     return PRIORITIES[f"{wildcards.experiment}/{wildcards.run}"]
 
 
 def costs_file(wildcards):
-    """Prices and carbon of the site, where somebody gave them."""
+    """Return the site's file of prices and carbon intensity, if it exists."""
     path = Path("slurm") / SITE / "costs.yaml"
     return str(path) if path.is_file() else []
 
@@ -325,11 +321,11 @@ TOLD_ERRORS = None
 
 
 def prepare_driver():
-    """Refuse another executor than Argosy's, and keep other Snakemakes from this site's runs until this one ends.
+    """Reject executors other than Argosy's, and lock the site's runs until this Snakemake ends.
 
     A workflow that uses this one as a module calls it in its own `onstart`.
     """
-    # The lock is released with the object.
+    # The lock lives as long as this object.
     global DRIVER_LOCK, TOLD_ERRORS
     try:
         check_executor(workflow.executor_plugin.name)
@@ -342,11 +338,11 @@ def prepare_driver():
 
 
 def report_failures():
-    """Write the report of the runs there are, and end Snakemake's output with those that failed."""
+    """Write the report of the available runs, and end Snakemake's output with the failed ones."""
     folder = Path("results") / SITE
     planned = folder / "runs.txt"
     runs = read_paths(planned) if planned.is_file() else []
-    # Ctrl-C once more ends the report, and the causes are said all the same.
+    # Another Ctrl-C ends the report; the causes are still printed.
     with suppress(KeyboardInterrupt):
         signal.signal(signal.SIGINT, signal.default_int_handler)
         if any((run / "attempts").is_dir() for run in runs):
@@ -360,9 +356,9 @@ def report_failures():
                 str(folder),
                 *costs,
             ]
-            # The terminal's Ctrl-C goes to this process alone, which ends that one.
+            # In its own session, so that only this process gets the terminal's Ctrl-C, and ends the report.
             subprocess.run(command, start_new_session=True)
-            # The next Snakemake makes the tables anew, of the runs that are asked for then.
+            # Old time stamps, so that the next Snakemake makes the tables again.
             for table in folder.glob("tables/runs.parquet"):
                 os.utime(table, (1_000_000_000, 1_000_000_000))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -370,7 +366,7 @@ def report_failures():
 
 
 def end_output(folder):
-    """Print which runs failed."""
+    """Print the failed runs."""
     try:
         print_failures(folder, TOLD_ERRORS)
     except ArgosyError as problem:

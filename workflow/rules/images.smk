@@ -1,4 +1,4 @@
-# An image of containers/, as far as it is not cached. One that somebody imported is made by no rule.
+# Builds an image of containers/, using cached steps. Images imported by hand have no rule.
 rule image:
     input:
         image_files,
@@ -19,7 +19,7 @@ rule image:
         "{params.made_of}"
 
 
-# An image that is taken as it is, from a registry, udocker or an archive.
+# Imports an image from a registry, udocker or an archive without changes.
 rule take_image:
     input:
         image_archive,
@@ -38,7 +38,7 @@ rule take_image:
         "argosy image import {params.source:q} {wildcards.image:q} 2> >(tee {log:q} >&2)"
 
 
-# For runs without a container that are to have an image's programs.
+# Prepares an image's programs for native runs.
 rule native_environment:
     input:
         "resources/images/{image}/image.lock",
@@ -55,7 +55,7 @@ rule native_environment:
         "argosy image native {wildcards.image:q} --lock {input:q} --folder {params.folder:q} > {log:q}"
 
 
-# For sites whose nodes unpack images: before their jobs are submitted.
+# Packs an image for sites whose nodes unpack images.
 rule pack_image:
     input:
         "resources/images/{image}/image.lock",

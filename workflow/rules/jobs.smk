@@ -1,6 +1,5 @@
-# All runs at once: their scripts cost a moment together. A checkpoint, so that Snakemake asks anew which runs
-# are missing or have changed: when it plans them again, it does not look at the runs, and scripts that are
-# `ancient` would leave them as they are.
+# Plans all runs in one job, which is fast. After a checkpoint Snakemake checks again which runs are missing
+# or have changed; otherwise it would skip changed runs, since their scripts are `ancient`.
 checkpoint plan_runs:
     input:
         asked=this_snakemake(),
@@ -38,14 +37,14 @@ checkpoint preflight:
         site=SITE,
         scheduler=SYSTEM.NAME,
     message:
-        "Asking {params.scheduler} whether it accepts the jobs of {params.site}"
+        "Checking that {params.scheduler} accepts the jobs of {params.site}"
     shell:
         "argosy preflight {params.site:q} --runs {input.runs:q} --output {output:q} 2> >(tee {log:q} >&2)"
 
 
-# Nothing here is compared by its time or by what Snakemake remembers: planning compares what a result is of
-# with what is asked for, and takes away what is of something else. The executor `argosy` submits the script;
-# the command is what any other executor would do instead.
+# Neither time stamps nor Snakemake's records decide whether a run is up to date: planning compares each result
+# with the request, and removes outdated ones. The executor `argosy` submits the script; other executors would
+# run the command.
 rule run:
     input:
         lock=ancient(image_lock) if IMAGES else [],

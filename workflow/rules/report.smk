@@ -39,7 +39,7 @@ rule write_report:
             category="Scaling",
             labels={"site": SITE, "file": "report"},
         ),
-        # Kept until it is replaced: what only it has measured goes to the history.
+        # Not deleted before the rule runs: the report adds its measurements to the history.
         json=update(f"results/{SITE}/summary.json"),
         csv=report(
             f"results/{SITE}/summary.csv",
@@ -62,7 +62,7 @@ rule write_report:
         "argosy report --from-tables {params.folder:q} {params.costs} 2> >(tee {log:q} >&2)"
 
 
-# No default target: a paper needs them once, and every new run would draw them again.
+# Not a default target: a paper needs figures once, and every new run would draw them again.
 rule figures:
     input:
         rules.write_report.output.json,

@@ -83,7 +83,7 @@ def test_the_remedy_is_one_for_all_kinds_and_prefers_a_fast_network() -> None:
     # Another kind of nodes has no hsn0.
     assert finding(looks, "ib9", (looked(met(mgmt0=1e8)),)).remedy == "write mgmt0"
     none = finding(looks, "ib9", (looked(met(eth0=1e8)),))
-    assert "no one interface serves all kinds of nodes" in none.remedy
+    assert "no single interface serves all kinds of nodes" in none.remedy
     assert finding(looks, "eth7").remedy == "write hsn0"
 
 

@@ -223,7 +223,7 @@ def test_a_variable_by_which_ranks_find_each_other_is_not_the_experiments(
 
 def test_an_image_that_is_not_built(project: Project) -> None:
     asked = runs(repeats=1, runtime="container", image="torch-cpu")
-    with pytest.raises(ArgosyError, match=r"study: there is no image.lock of torch-cpu"):
+    with pytest.raises(ArgosyError, match=r"study: the image torch-cpu has no image.lock"):
         write_runs(project, plan_runs(project, Target("local"), asked, {}))
     assert not (project.path / "results").exists()
 

@@ -49,7 +49,7 @@ def check(workloads: Path, command: str, native: bool = False, **variables: str)
         ("bash -c 'cd /workloads && python3 trian.py'", "did you mean /workloads/train.py"),
         ("python3 /workloads/train.py --config=/workloads/configs/bse.yaml", "configs/base.yaml"),
         ("/workloads/quite/else", "no such file or folder"),
-        ("torchrun /workloads/quite/else.py", "containers see your other folders by `data` only"),
+        ("torchrun /workloads/quite/else.py", "containers have your other folders only by `data`"),
     ],
 )
 def test_what_a_container_would_not_find_is_refused(

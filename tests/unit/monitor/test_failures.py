@@ -5,6 +5,7 @@ import os
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from live_study import FakeStudy, ended_in, starts
@@ -13,6 +14,8 @@ from study_files import RunFiles
 from argosy.jobs.driver import ToldErrors
 from argosy.monitor import failures
 from argosy.monitor.failures import Failed, describe, failed_runs, print_failures
+from argosy.monitor.jobs import newest_job
+from argosy.run_folder.folder import RunFolder
 
 FAILURE = {"node": 0, "rank": 0, "cause": "killed by signal 9 (SIGKILL)", "at": 1.0}
 
@@ -96,9 +99,11 @@ def test_the_log_of_an_older_job_is_not_shown_for_one_that_never_began(fake: Fak
     fake.submitted(run, "6", "7")
     starts(run, "6.0", seconds_ago=time.time())
     (run.path / "logs/6.0/job.log").write_text("long ago\n")
-    assert failures._log_of(run.path) is None
+    folder = RunFolder(run.path)
+    job = newest_job(folder, None)
+    assert failures._log_of(folder, job, None) is None
     (run.path / "logs/scheduler-7.log").write_text("slurmstepd: error\n")
-    assert failures._log_of(run.path) == run.path / "logs/scheduler-7.log"
+    assert failures._log_of(folder, job, None) == run.path / "logs/scheduler-7.log"
 
 
 def told(run: RunFiles, message: str) -> ToldErrors:
@@ -169,6 +174,15 @@ def test_a_run_that_was_never_submitted_has_the_cause_that_was_told(fake: FakeSt
     assert failed_runs(fake.site, [run.path], told(run, "sbatch: error")) == []
 
 
+def failed_with(fake: FakeStudy, **failure: Any) -> list[Failed]:
+    """Return the failed runs of a study whose only run ended so."""
+    run = fake.plan()
+    fake.submitted(run, "7", scheduler="local")
+    starts(run, "7.0")
+    run.execute("7.0", "failed", failure={**FAILURE, **failure})
+    return failed_runs(fake.site, [run.path])
+
+
 @pytest.mark.parametrize(
     ("cause", "check"),
     [
@@ -190,11 +204,7 @@ def test_a_run_that_was_never_submitted_has_the_cause_that_was_told(fake: FakeSt
 def test_a_fault_of_the_site_leads_to_the_doctors_check(
     fake: FakeStudy, cause: str, check: str
 ) -> None:
-    run = fake.plan()
-    fake.submitted(run, "7", scheduler="local")
-    starts(run, "7.0")
-    run.execute("7.0", "failed", failure={"node": 0, "rank": None, "cause": cause, "at": 1.0})
-    failed = failed_runs(fake.site, [run.path])
+    failed = failed_with(fake, rank=None, cause=cause)
     assert failed[0].cause == f"node 0 (host0): {cause}"
     said = [*describe(failed, Path("results/cluster/report.html"))]
     lead = f"    `argosy doctor cluster` checks that: `{check}`"
@@ -203,12 +213,8 @@ def test_a_fault_of_the_site_leads_to_the_doctors_check(
 
 
 def test_what_a_program_prints_leads_to_no_check(fake: FakeStudy) -> None:
-    run = fake.plan()
-    fake.submitted(run, "7", scheduler="local")
-    starts(run, "7.0")
-    cause = "it did not start: no such interface"
-    run.execute("7.0", "failed", failure={**FAILURE, "cause": cause})
-    said = [*describe(failed_runs(fake.site, [run.path]), Path("results/cluster/report.html"))]
+    failed = failed_with(fake, cause="it did not start: no such interface")
+    said = [*describe(failed, Path("results/cluster/report.html"))]
     assert "doctor" not in "".join(said)
 
 
@@ -229,12 +235,8 @@ def test_what_a_program_prints_leads_to_no_check(fake: FakeStudy) -> None:
 def test_a_path_of_the_container_is_shown_as_the_users(
     fake: FakeStudy, cause: str, shown: str
 ) -> None:
-    run = fake.plan()
-    fake.submitted(run, "7", scheduler="local")
-    starts(run, "7.0")
-    run.execute("7.0", "failed", failure={"node": 0, "rank": None, "cause": cause, "at": 1.0})
-    [failed] = failed_runs(fake.site, [run.path])
-    assert shown.format(run=run.path) in failed.cause
+    [failed] = failed_with(fake, rank=None, cause=cause)
+    assert shown.format(run=fake.site / failed.name) in failed.cause
 
 
 def test_a_host_on_which_all_failed_is_named_with_the_remedy(fake: FakeStudy) -> None:

@@ -37,10 +37,10 @@ def test_all_kinds_of_nodes_have_to_have_it() -> None:
 @pytest.mark.parametrize(
     ("looks", "value", "words"),
     [
-        ((look(), met(eth0="refused")), "?", "over none of them"),
+        ((look(), met(eth0="refused")), "?", "over any of them"),
         ((look(interfaces=[interface("eth0")]),), "eth0", "the only one that nodes have"),
         ((look(interfaces=[interface("eth0"), interface("ib0")]),), "?", "they have eth0, ib0"),
-        ((), "?", "no two nodes could be asked together"),
+        ((), "?", "no two nodes were inspected together"),
     ],
 )
 def test_where_no_two_nodes_met(looks: tuple[object, ...], value: str, words: str) -> None:
@@ -130,7 +130,7 @@ def test_a_queue_for_gpus_alone_and_an_account() -> None:
             }
         },
     }
-    assert any("saw none" in each for each in draft.notes)
+    assert any("found none" in each for each in draft.notes)
     assert any("tmpdir (no node-local folder" in each for each in draft.unknown)
 
 

@@ -7,7 +7,7 @@ import pytest
 from node_looks import look
 
 from argosy.probe import look_jobs
-from argosy.probe.look_jobs import Looked, Planned, look_at
+from argosy.probe.look_jobs import Looked, look_at
 from argosy.probe.looks import NOT_SEEN, Marks, Questions
 from argosy.schedulers.base import NotNowError, SchedulerError, State, Status
 from argosy.schedulers.batch_system import ClusterFacts, LookJob
@@ -66,8 +66,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def looked(folder: Path, answers: Answers, wait_s: float = 0.05) -> Looked:
-    planned = Planned("cpu", {"nodes": "2"}, 2, 4, folder / "look")
-    [found] = look_at([planned], Questions(), answers, wait_s, lambda _: None)
+    job = LookJob({"nodes": "2"}, 2, 4, folder / "look")
+    [found] = look_at({"cpu": job}, Questions(), answers, wait_s, lambda _: None)
     return found
 
 
@@ -91,7 +91,7 @@ def test_silence_is_not_counted_against_the_job(tmp_path: Path) -> None:
         (Answers(WAITS), False, "was cancelled: waits for nodes to come free"),
         (Answers(RUNS), False, "its job ran for"),
         (Answers(STUCK), True, "waiting will not help its job: no budget"),
-        (Answers(GONE), True, "its job left nothing in"),
+        (Answers(GONE), True, "its job wrote nothing into"),
         (
             Answers(
                 GONE,
@@ -119,7 +119,7 @@ def test_a_job_that_was_not_taken(tmp_path: Path, problem: SchedulerError, is_fa
     answers = Answers(GONE)
     answers.refuses = problem
     found = looked(tmp_path, answers)
-    assert (found.is_fault, found.problem) == (is_fault, "its job was not taken: x")
+    assert (found.is_fault, found.problem) == (is_fault, "its job was not accepted: x")
 
 
 def test_marks_are_left_checked_and_removed(tmp_path: Path) -> None:
@@ -141,9 +141,9 @@ def test_marks_are_left_checked_and_removed(tmp_path: Path) -> None:
 def test_questions_hold_what_was_marked(tmp_path: Path) -> None:
     here = tmp_path / "here"
     here.mkdir()
-    planned = Planned("cpu", {}, 1, 1, tmp_path / "look")
+    job = LookJob({}, 1, 1, tmp_path / "look")
     asked = Questions(paths={str(here): True, str(tmp_path / "gone"): False})
-    look_at([planned], asked, Answers(GONE, log="x"), 1, lambda _: None)
+    look_at({"cpu": job}, asked, Answers(GONE, log="x"), 1, lambda _: None)
     content = json.loads((tmp_path / "look/questions.json").read_text())
     assert content["marked"] == [str(here)]
     assert not [*here.iterdir()]

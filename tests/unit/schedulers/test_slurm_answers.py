@@ -247,14 +247,14 @@ SINFO = table(NODE_FIELDS, NODES) + "Some line that is none\n"
 @pytest.mark.parametrize(
     ("values", "options", "words"),
     [
-        ({"nodes": "4"}, ("nodes",), "it asks for 4 nodes, there are 3 nodes of partition cpu"),
-        ({"nodes": "2", "mem": "300G"}, ("mem",), "1 of 3 give it (the largest has 512000M)"),
+        ({"nodes": "4"}, ("nodes",), "it requests 4 nodes, there are 3 nodes of partition cpu"),
+        ({"nodes": "2", "mem": "300G"}, ("mem",), "1 of 3 have it (the largest has 512000M)"),
         ({"nodes": "1", "cpus-per-task": "129"}, ("cpus-per-task",), "the largest has 128 CPUs"),
-        ({"nodes": "3", "constraint": "amd&fast"}, ("constraint",), "2 of 3 give it"),
+        ({"nodes": "3", "constraint": "amd&fast"}, ("constraint",), "2 of 3 have it"),
         ({"nodes": "1", "gpus-per-node": "1"}, ("gpus-per-node",), "they have none"),
         ({"partition": "gpu", "gres": "gpu:8"}, ("gres",), "gpu:a100:4"),
-        ({"partition": "gpu", "gres": "gpu:v100:1"}, ("gres",), "0 of 2 give it"),
-        ({"partition": "gpu", "gres": "gpu:4,tmpfs:2T"}, ("gres",), "0 of 2 give it"),
+        ({"partition": "gpu", "gres": "gpu:v100:1"}, ("gres",), "0 of 2 have it"),
+        ({"partition": "gpu", "gres": "gpu:4,tmpfs:2T"}, ("gres",), "0 of 2 have it"),
         ({"mem": "400G", "constraint": "fast"}, ("mem", "constraint"), "0 of 3 nodes"),
     ],
 )
@@ -272,9 +272,9 @@ def test_one_option_is_to_blame(
     [
         (
             {"nodes": "3"},
-            "of 3 nodes of partition cpu that suit, 1 take no jobs now (c3; drng: new",
+            "of 3 nodes of partition cpu that suit, 1 accept no jobs now (c3; drng: new",
         ),
-        ({"nodes": "1", "mem": "300G"}, "of 1 nodes of partition cpu that suit, 1 take"),
+        ({"nodes": "1", "mem": "300G"}, "of 1 nodes of partition cpu that suit, 1 accept"),
         ({"nodes": "2", "partition": "gpu", "gres": "gpu:a100:4,tmpfs:100G"}, "(g2; idle*: Not"),
     ],
 )

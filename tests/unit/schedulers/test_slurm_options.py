@@ -148,7 +148,7 @@ def test_an_account_is_of_the_hardware_or_of_the_site() -> None:
 def test_all_that_only_the_user_knows_is_asked_for_at_once() -> None:
     problem = refusal(site("{account_required: true, interface: null}"))
     assert problem.startswith("account: this site requires one; ")
-    assert "; interface: not known; write the network interface" in problem
+    assert "; interface: unknown; write the network interface" in problem
 
 
 def test_how_to_find_the_interface_is_said_with_what_the_site_asks_for() -> None:
@@ -298,13 +298,11 @@ def test_the_program_names_all_that_is_missing_in_one_line(tmp_path: Path) -> No
     )
     assert (said.returncode, said.stdout) == (2, "")
     assert said.stderr == (
-        "argosy: config.yaml: experiments.digits.scale.nodes: the job asked for 2 nodes and Slurm gave it "
-        "1: request as much as the site gives; config.yaml: experiments.digits.resources."
-        "memory_per_rank: "
-        "the job asked for 8192 MiB of memory of each node and Slurm gave it 512: "
-        "request as much as the site gives; "
-        "slurm/bed/site.yaml: the job asked for the partition a,b and Slurm gave it c, whose nodes may "
-        "differ\n"
+        "argosy: config.yaml: experiments.digits.scale.nodes: the job requested 2 nodes and Slurm "
+        "allocated 1: request no more than the site allows; config.yaml: experiments.digits.resources."
+        "memory_per_rank: the job requested 8192 MiB of memory of each node and Slurm allocated 512: "
+        "request no more than the site allows; slurm/bed/site.yaml: the job requested the partition a,b "
+        "and Slurm assigned c, whose nodes may differ\n"
     )
     has = {"SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_PARTITION": "b"}
     assert subprocess.run(command, env={**os.environ, **has}, check=False).returncode == 0

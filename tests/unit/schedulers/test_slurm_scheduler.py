@@ -271,7 +271,7 @@ def test_a_run_is_submitted_though_squeue_is_slower_than_the_first_patience(
     scheduler.submit([run_dir])
     assert scheduler.trouble is not None
     assert "squeue: no answer for 0 s" in scheduler.trouble
-    assert "nothing is submitted before it has" in scheduler.trouble
+    assert "nothing is submitted until it answers" in scheduler.trouble
     states = [scheduler.poll()[run_dir].state for _ in range(2)]
     assert states[0] is State.WAITING
     assert states[1] is not State.WAITING

@@ -145,7 +145,7 @@ ASKED = "nodes=2 cpus-per-task=8 mem=4096M time=10 partition=accel qos=fast gres
         ("please name your project", "slurm/here/site.yaml: hardware.gpu.account: Slurm refuses"),
         ("at most 2 GPUs, ask for less", "hardware.gpu.options.gres, or config.yaml: experiments."),
         ("use -q with a QoS of yours", "slurm/here/site.yaml: queues.accel.options.qos"),
-        ("no", "the script asks for nodes=2 (config.yaml: experiments.digits.scale.nodes); "),
+        ("no", "the script requests nodes=2 (config.yaml: experiments.digits.scale.nodes); "),
     ],
 )
 def test_only_the_scripts_own_options_are_named(tmp_path: Path, said: str, keys: str) -> None:

@@ -150,7 +150,7 @@ def test_nodes_of_a_partition_that_differ_are_one_kind_of_what_the_least_has() -
     assert (both.name, both.memory, both.nodes, both.usable) == ("a100", 512_000, ("g1", "g2"), 1)
     assert (alone.name, alone.memory) == ("a100-big", 1_028_000)
     assert both.origin == (
-        "scontrol show node: 2 nodes, the least of what they have, of which 1 take no jobs now"
+        "scontrol show node: 2 nodes, the smallest values, of which 1 accept no jobs now"
     )
 
 
@@ -194,7 +194,7 @@ def test_a_partition_is_a_queue_with_its_limits(form: str) -> None:
     ("more", "why"),
     [
         ({"name": "gpu-devel"}, "by its name it is for tests"),
-        ({"time": "00:30:00"}, "its jobs have 30 minutes at most"),
+        ({"time": "00:30:00"}, "its jobs are limited to 30 minutes"),
         ({"mode": "REQUEUE", "tier": "0"}, "its jobs are preemptible (PreemptMode=REQUEUE)"),
         ({"mode": "REQUEUE", "tier": "1"}, ""),
         ({"mode": "GANG", "tier": "0"}, ""),
@@ -262,7 +262,7 @@ def test_jobs_that_name_no_queue_get_to_each_kind_of_nodes(
     found = with_ways_in(queues, [kind])
     assert {each.name for each in found if each.aside} == by_name
     for each in found:
-        assert bool(each.reserve and not each.aside) == ("no better way" in each.origin)
+        assert bool(each.reserve and not each.aside) == ("no better queue" in each.origin)
 
 
 def test_a_kind_of_nodes_that_only_a_partition_aside_leads_to() -> None:

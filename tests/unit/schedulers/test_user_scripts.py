@@ -384,7 +384,7 @@ def test_one_part_of_a_job_of_several_becomes_an_experiment(project: Path) -> No
     assert found.experiment["scale"]["nodes"] == [1, 2]
     assert "partition: big" in found.site_files["slurm/mycluster/site.yaml"]
     left = {each.text: each.said for each in found.left}
-    assert "another part of a job" in left["#SBATCH --nodes=1 --partition=small"]
+    assert "another component of a heterogeneous job" in left["#SBATCH --nodes=1 --partition=small"]
     assert "all ranks start one program" in left["srun : --het-group=1 python plot.py"]
 
 

@@ -32,9 +32,7 @@ WITHOUT_INTERFACE = (
 def test_a_site_without_a_known_interface_says_so_and_how_to_find_it(name: str) -> None:
     facts = site(name, account="mine")
     placement = place(facts, request(), None, None)
-    with pytest.raises(
-        ArgosyError, match=r"interface: not known; .*`srun .*--nodes=2 .*ip -o addr`"
-    ):
+    with pytest.raises(ArgosyError, match=r"interface: unknown; .*`srun .*--nodes=2 .*ip -o addr`"):
         script_options(JobRequest(facts, placement, request(), Path("/project/results/x/y/z")))
 
 

@@ -138,12 +138,12 @@ def test_what_is_seen_here_is_checked_before_submission(
     (tmp_path / "link").symlink_to("gone")
     os.mkfifo(tmp_path / "fifo")
     wrong = {
-        "absent": "is not there",
-        "absent/below": "is not there",
+        "absent": "is missing",
+        "absent/below": "is missing",
         "folder": "is empty",
         "empty": "is empty",
-        "link": "is a link to gone, which is not there",
-        "fifo": "is no folder or file",
+        "link": "is a link to gone, which is missing",
+        "fifo": "is neither a folder nor a file",
     }
     for name, said in wrong.items():
         with pytest.raises(ArgosyError) as found:
@@ -153,7 +153,7 @@ def test_what_is_seen_here_is_checked_before_submission(
             "hint: change the path there or in slurm/local/data.yaml"
         )
     for top in (tmp_path, folder, folder / "results/local"):
-        said = f"{top} may not be written to: {folder}/results is Argosy's own"
+        said = f"{top} must not be writable: Argosy uses {folder}/results"
         with pytest.raises(ArgosyError, match=said):
             check({"from": str(top), "write": True})
     (tmp_path / "kept").mkdir()
@@ -165,5 +165,5 @@ def test_what_is_seen_here_is_checked_before_submission(
     # Nodes have their own /tmp, and folders that this host lacks.
     check("/tmp/absent", "testbed")
     check("/lustre/absent", "testbed")
-    with pytest.raises(ArgosyError, match="/etc/absent is not there"):
+    with pytest.raises(ArgosyError, match="/etc/absent is missing"):
         check("/etc/absent", "testbed")

@@ -42,10 +42,10 @@ MOST_NAMES = 8
 """Names listed in a message; the rest are counted."""
 
 
-def some(names: Sequence[str]) -> str:
-    """Join names as `a, b, c`; cut a long list and append the number of the rest."""
-    more = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+def some(names: Sequence[str], most: int = MOST_NAMES) -> str:
+    """Join names with commas; of more than `most`, list the first and the number of the others."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def choices(names: Sequence[str], wrong: str = "") -> str:

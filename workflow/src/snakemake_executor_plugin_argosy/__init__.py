@@ -1,7 +1,7 @@
-"""Snakemake's executor for Argosy's runs: it submits the rendered batch script itself.
+"""Snakemake's executor for Argosy's runs, which submits their rendered batch scripts.
 
-No Snakemake starts on a compute node, all jobs are polled by one look, and a job that a dead driver
-left behind is attached to, not submitted again.
+It starts no Snakemake on compute nodes, polls all jobs with one query, and attaches to jobs of an earlier
+driver instead of submitting them again.
 """
 
 import asyncio
@@ -40,10 +40,10 @@ from snakemake_executor_plugin_argosy.cache_folder import provide_cache_folder
 provide_cache_folder()
 
 LATE_VERDICT_S = 30.0
-"""How long the verdict of a job that ended well may take to appear on a slow shared file system."""
+"""Seconds to wait for the verdict of a completed job on a slow shared file system."""
 
 GLANCE_S = 0.1
-"""How soon a new job, or the end of all, is noticed; that costs the scheduler no question."""
+"""Seconds between checks for new jobs or the end of all, which need no query of the scheduler."""
 
 
 @dataclass
@@ -53,15 +53,15 @@ class ExecutorSettings(ExecutorSettingsBase):
     on_interrupt: str = field(
         default="cancel",
         metadata={
-            "help": "What Ctrl-C does with the jobs: `cancel` them, or `leave` them to run; the next "
-            "snakemake finds those again.",
+            "help": "Effect of Ctrl-C on jobs: `cancel` them, or `leave` them running; the next snakemake "
+            "attaches to running jobs.",
             "required": False,
         },
     )
     poll_seconds: float = field(
         default=10.0,
         metadata={
-            "help": "Seconds between two looks at the cluster's queue; one look is for all jobs.",
+            "help": "Seconds between two queries of the cluster's queue; one query covers all jobs.",
             "type": float,
             "required": False,
         },
@@ -83,10 +83,10 @@ common_settings = CommonSettings(
 class Executor(RemoteExecutor):
     """Runs jobs whose rule has an input named `script`: a batch script in its run's folder.
 
-    The resource `scheduler` of the rule says who runs it, as the site's file does.
+    The rule's resource `scheduler` names the scheduler, as in the site's file.
     """
 
-    # Of the class, since Snakemake starts the thread that asks for it before __post_init__.
+    # A class attribute, since Snakemake starts the thread that reads it before __post_init__.
     _next_look = 0.0
 
     def __post_init__(self) -> None:
@@ -105,9 +105,9 @@ class Executor(RemoteExecutor):
         self._told = ""
 
     def run_jobs(self, jobs: Sequence[JobExecutorInterface]) -> None:
-        """Hand over all jobs that are ready, those of the highest priority first.
+        """Submit all ready jobs, the highest priority first.
 
-        Snakemake's own schedulers choose by priority, and give what they chose in no order.
+        Snakemake's schedulers choose jobs by priority, but return them unordered.
         """
         fresh = []
         jobs = sorted(jobs, key=lambda job: -job.priority)
@@ -126,7 +126,7 @@ class Executor(RemoteExecutor):
                 began = time.monotonic()
                 self._scheduler.submit(fresh)
                 self._next_look = began + self._scheduler.pause_s
-                # That the scheduler lets one wait is said now, not when its next answer has come.
+                # Report a silent scheduler now, not after its next answer.
                 self._tell(())
         for job in jobs:
             run_dir = _run_dir(job)
@@ -135,19 +135,19 @@ class Executor(RemoteExecutor):
             self.report_job_submission(SubmittedJobInfo(job=job, external_jobid=job_id))
 
     def _note_uses(self, run_dirs: Sequence[Path]) -> None:
-        """Note in the store that images are in use, before they are looked for."""
+        """Mark images in the store as in use, before the submission checks that they exist."""
         try:
             self._uses.update(note_uses(run_dirs))
         except (ArgosyError, OSError) as problem:
-            self.logger.warning(f"`argosy image prune` will not know of these runs: {problem}")
+            self.logger.warning(f"`argosy image prune` may remove images of these runs: {problem}")
 
     def _take_scheduler(self, job: JobExecutorInterface) -> Scheduler:
-        """Take the site for this driver, and return its scheduler.
+        """Lock the site for this driver, and return its scheduler.
 
-        A workflow that uses Argosy's as a module may have no handler that took the site before.
+        In a workflow that uses Argosy as a module, no `onstart` may have locked the site before.
 
         Raises:
-            WorkflowError: when another driver has the site.
+            WorkflowError: if another driver has locked the site.
         """
         try:
             self._lock = DriverLock.take(Path(".snakemake"), site_of(_run_dir(job)).name)
@@ -158,19 +158,19 @@ class Executor(RemoteExecutor):
         return scheduler
 
     def run_job(self, job: JobExecutorInterface) -> None:
-        """Hand over one job."""
+        """Submit one job."""
         self.run_jobs([job])
 
     async def check_active_jobs(
         self, active_jobs: list[SubmittedJobInfo]
     ) -> AsyncGenerator[SubmittedJobInfo, None]:
-        """Yield the jobs that still run, and report the endings of the others."""
+        """Yield the jobs that still run, and report the ends of the others."""
         if not active_jobs or self._scheduler is None:
             return
         with self._guard:
             statuses = self._scheduler.poll()
             self._next_look = time.monotonic() + self._scheduler.pause_s
-        # An end may be seen before its job has been reported as submitted: it is kept until then.
+        # A job may end before its submission is reported, so keep its end until then.
         self._ended.update({run: each for run, each in statuses.items() if not each.state.active})
         self._tell(statuses.values())
         for info in active_jobs:
@@ -181,9 +181,9 @@ class Executor(RemoteExecutor):
                 self._conclude(info, status)
 
     async def sleep(self) -> None:
-        """Wait until the next look at the jobs is due.
+        """Wait until the next poll is due.
 
-        Snakemake's own sleep would also be waited for by the first job, and by the end of the workflow.
+        Snakemake's own sleep would delay the first job and the end of the workflow.
         """
         while True:
             await asyncio.sleep(GLANCE_S)
@@ -191,15 +191,15 @@ class Executor(RemoteExecutor):
                 return
 
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
-        """End the jobs, or leave them to the next driver; called when Snakemake is interrupted.
+        """Cancel the jobs, or leave them to the next driver; called when Snakemake is interrupted.
 
-        Another Ctrl-C, which would leave jobs that are not cancelled, is passed over from here on.
+        Further Ctrl-C is ignored, since it would leave jobs uncancelled.
         """
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         if self._scheduler is None:
             return
         if self._leave:
-            self.logger.info("The jobs are left to run; the next snakemake finds them again.")
+            self.logger.info("The jobs continue to run; the next snakemake attaches to them.")
         else:
             self._cancel(self._scheduler, [_run_dir(info.job) for info in active_jobs])
 
@@ -209,18 +209,18 @@ class Executor(RemoteExecutor):
             end_uses(run_dirs, self._uses)
         except SchedulerError as problem:
             self.logger.error(
-                f"The jobs could not be cancelled and go on ({problem}). "
-                f"`{scheduler.cancel_command} JOB` cancels one; the next snakemake continues the "
+                f"Cannot cancel the jobs, which continue to run ({problem}). "
+                f"`{scheduler.cancel_command} JOB` cancels one; the next snakemake attaches to the "
                 "others."
             )
 
     def shutdown(self) -> None:
-        """End, and wait for nothing more."""
+        """Shut down without waiting for Snakemake's timers."""
         super().shutdown()
         _end_timers()
 
     def _is_late(self, run_dir: Path, status: Status) -> bool:
-        """Return whether a job that ended well has left no verdict yet that this machine can see."""
+        """Return whether the verdict of a completed job may still appear on this machine."""
         if status.state not in (State.COMPLETED, State.GONE):
             return False
         run = RunFolder(run_dir)
@@ -246,11 +246,11 @@ class Executor(RemoteExecutor):
             self.report_job_error(info, msg=f"{ending.message}. ")
 
     def _tell(self, statuses: Collection[Status]) -> None:
-        """Say how the queue is, when that has changed."""
+        """Log the state of the queue if it has changed."""
         trouble = self._scheduler.trouble if self._scheduler else None
         cancel = self._scheduler.cancel_command if self._scheduler else ""
         line = trouble or describe_queue(statuses, cancel)
-        # The seconds of a silence count up by themselves; that is no news.
+        # The growing seconds of a silence are not a change.
         news = re.sub(r"\d+ s", "", line)
         if line and news != self._told:
             self._told = news
@@ -258,7 +258,7 @@ class Executor(RemoteExecutor):
 
 
 def _known_end(run_dir: Path) -> Status | None:
-    """Return how a run's job ended that needs no other one, or cannot have one."""
+    """Return the status of a run that needs no job, or cannot have one; else None."""
     try:
         return uncollected(run_dir)
     except (ArgosyError, OSError) as problem:
@@ -269,29 +269,29 @@ def _run_dir(job: JobExecutorInterface) -> Path:
     """Return the folder of the run whose batch script a job submits.
 
     Raises:
-        WorkflowError: when the job is not a run.
+        WorkflowError: if the job is not a run.
     """
-    # Its input may be what says that it is planned, where planning came to the same as before.
+    # Use the output: if planning changed nothing, the input `script` may be another file.
     result = job.output.get("result")
     if job.input.get("script") is None or result is None:
         raise WorkflowError(
-            f"rule {job.rule.name}: the executor argosy submits the runs of a study and nothing else; "
-            "write `localrule: True` into the rule"
+            f"rule {job.rule.name}: the executor argosy submits only the runs of a study; write "
+            "`localrule: True` into the rule"
         )
     return Path(result).absolute().parent
 
 
 def _write_log(job: JobExecutorInterface, ending: Ending) -> None:
-    """Say where the rule says that its log is how the job ended, and where its logs are."""
+    """Write the ending of a job, and the folder of its logs, into the rule's log."""
     for log in job.log:
         write_text(Path(log), f"{ending.message}\nlogs: {ending.logs}\n")
 
 
 def _end_timers() -> None:
-    """End Snakemake's timers, for which Python would wait when the process ends.
+    """Cancel Snakemake's timers, for which Python would wait at exit.
 
-    Snakemake looks for jobs again a second after it has started some, to keep its rate limit. Nothing
-    happens where a later Snakemake calls its timers otherwise.
+    For its rate limit, Snakemake schedules jobs again a second after it has started some. Timers with other
+    names in later versions of Snakemake are not cancelled.
     """
     for thread in threading.enumerate():
         if isinstance(thread, threading.Timer):

@@ -1,6 +1,6 @@
-"""Gives Snakemake a folder for its caches where the home folder is gone or cannot be written to.
+"""Provides a cache folder for Snakemake if the home folder is missing or not writable.
 
-Snakemake makes one before it reads a workflow, and without one ends with a traceback. Executors are loaded
+Snakemake creates one before it reads a workflow, and fails with a traceback otherwise. It loads executors
 earlier.
 """
 
@@ -11,13 +11,13 @@ VARIABLE = "XDG_CACHE_HOME"
 
 
 def provide_cache_folder() -> None:
-    """Let Snakemake keep its caches in this folder's `.snakemake` where it cannot in the home folder."""
+    """Redirect Snakemake's caches to this folder's `.snakemake` if its own folder is unusable."""
     if not can_be_made(_wanted()):
         os.environ[VARIABLE] = str(Path(".snakemake", "cache").absolute())
 
 
 def _wanted() -> Path | None:
-    """Return where Snakemake would keep them; None where nobody knows the home folder."""
+    """Return Snakemake's cache folder; None without a home folder."""
     try:
         return Path(os.environ.get(VARIABLE) or Path("~/.cache").expanduser()).absolute()
     except RuntimeError:
@@ -25,7 +25,7 @@ def _wanted() -> Path | None:
 
 
 def can_be_made(folder: Path | None) -> bool:
-    """Return whether a folder is there or can be made, and can be written to."""
+    """Return whether a folder is writable, or can be created."""
     places = (folder, *folder.parents) if folder else ()
     there = (os.access(place, os.W_OK) for place in places if os.access(place, os.F_OK))
     return next(there, False)

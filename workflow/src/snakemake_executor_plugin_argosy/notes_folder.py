@@ -1,6 +1,6 @@
-"""Lets Snakemake look at a project that cannot be written to.
+"""Enables dry runs of Snakemake in a read-only project.
 
-It keeps notes on what it made in `.snakemake`. Without that folder even a dry run ends with a traceback.
+Snakemake records its outputs in `.snakemake`. Without a writable folder even a dry run fails.
 """
 
 import tempfile
@@ -16,13 +16,13 @@ FOLDER = Path(".snakemake")
 
 
 def provide_notes_folder() -> None:
-    """Have notes be written into a temporary folder where this folder's `.snakemake` cannot be changed."""
+    """Redirect Snakemake's records to a temporary folder if this folder's `.snakemake` is not writable."""
     if not can_be_made(FOLDER.absolute()):
         workflow.FilePersistence = _Elsewhere
 
 
 class _Elsewhere(FilePersistence):
-    """Notes in a folder of this process; what was noted of the project's files is read where it lies."""
+    """Records in a temporary folder of this process, with links to the project's existing ones."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="argosy-")

@@ -1,4 +1,4 @@
-"""All checks of a site in order; checks that a fault makes meaningless are skipped."""
+"""Runs all checks of a site in order, and skips checks that a fault makes meaningless."""
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ from argosy.doctor.queue_checks import (
 from argosy.doctor.trial import CHECK as TRIAL
 from argosy.doctor.trial import Trial
 from argosy.probe.choices import choose_interface
-from argosy.probe.look_jobs import Planned, look_at
+from argosy.probe.look_jobs import look_at
 from argosy.schedulers import find_batch_system
 from argosy.schedulers.base import NotAnsweredError
-from argosy.schedulers.batch_system import BatchSystem
+from argosy.schedulers.batch_system import BatchSystem, LookJob
 from argosy.site.models import Site, read_site
 from argosy_common.errors import ArgosyError
 from argosy_images import Store
@@ -37,11 +37,11 @@ class Examination:
     """The examination of a site.
 
     Args:
-        project: the folder that has `slurm/`.
+        project: the folder that contains `slurm/`.
         name: name of the site.
         wait_s: seconds that jobs may take; None: submit none.
         say: prints progress.
-        trains: whether to run a small training as well.
+        trains: whether to also run a small training.
     """
 
     project: Path
@@ -52,7 +52,7 @@ class Examination:
 
     @property
     def site_file(self) -> str:
-        """Its name in messages."""
+        """The site's file in messages."""
         return f"slurm/{self.name}/site.yaml"
 
     def findings(self) -> Iterator[Finding]:
@@ -80,21 +80,21 @@ class Examination:
 
     def _on_the_cluster(self, site: Site, system: BatchSystem, store: Store) -> Iterator[Finding]:
         if system.make_surveyor() is None:
-            # Its nodes cannot be looked at; check the runs by the site's file alone.
+            # Without a surveyor, check the runs only against the site's file.
             yield from [check_places(self.project, self.name)[0]] if system.HAS_QUEUE else []
             return
         good = yield from self._ask_scheduler(site, system)
         if not good:
             yield unknown("nodes", "skipped: no queue accepts a job now")
         elif self.wait_s is None:
-            yield unknown("nodes", "not looked at (--no-job)")
+            yield unknown("nodes", "not inspected (--no-job)")
         else:
             yield from self._look_at_nodes(system, store, good, self.wait_s)
 
     def _ask_scheduler(
         self, site: Site, system: BatchSystem
     ) -> Generator[Finding, None, list[Look]]:
-        """Ask the scheduler about all queues; return the looks to make."""
+        """Check all queues with the scheduler; return the looks to make."""
         folder = self.project.absolute() / FOLDER / self.name / "doctor"
         try:
             found = [
@@ -114,7 +114,7 @@ class Examination:
     def _of_runs(
         self, system: BatchSystem, of_queues: list[Finding], good: list[Place]
     ) -> Iterator[Finding]:
-        """Yield whether the study's runs are accepted; faults of queues are not repeated."""
+        """Yield whether the scheduler accepts the study's runs, without repeating faults of queues."""
         placed, plans = check_places(self.project, self.name)
         open_to = {(place.queue, place.hardware) for place in good}
         wanted = {(each.placement.queue_name, each.placement.hardware_name) for each in plans}
@@ -131,19 +131,19 @@ class Examination:
     def _look_at_nodes(
         self, system: BatchSystem, store: Store, looks: list[Look], wait_s: float
     ) -> Iterator[Finding]:
-        """Look at nodes from the inside, then train on nodes without faults."""
+        """Inspect nodes from the inside, then train on nodes without faults."""
         surveyor = system.make_surveyor()
         assert surveyor
         (self.project / "results").mkdir(exist_ok=True)
         places = [each.place for each in looks]
-        planned = [
-            Planned(
-                each.place.name, _options(each, system), each.nodes, each.most, each.place.folder
+        jobs = {
+            each.place.name: LookJob(
+                _options(each, system), each.nodes, each.most, each.place.folder
             )
             for each in looks
-        ]
+        }
         questions = questions_of(places[0].site, self.project.absolute(), store.path)
-        looked = look_at(planned, questions, surveyor, wait_s, self.say)
+        looked = look_at(jobs, questions, surveyor, wait_s, self.say)
         by_name = {each.name: each for each in looked}
         interface = str(choose_interface(looked).value)
         told: set[Finding] = set()
@@ -165,7 +165,7 @@ class Examination:
     ) -> Iterator[Finding]:
         """Train at the largest place without faults."""
         if not right:
-            yield unknown(TRIAL, "not tried: first fix what nodes report as wrong or unknown")
+            yield unknown(TRIAL, "not tried: first fix the wrong or unknown findings of nodes")
             return
         nodes, place = max(right, key=lambda each: each[0])
         trial = Trial(self.project, self.name, place, nodes, system, wait_s, self.say)

@@ -1,4 +1,4 @@
-"""The findings of checks, and how they are printed."""
+"""Defines and prints the findings of checks."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ from typing import Literal
 from argosy_common.errors import plain
 
 Verdict = Literal["ok", "wrong", "warning", "unknown"]
-"""warning: runs work, or wait; unknown: it could not be checked."""
+"""warning: runs work, or wait; unknown: the check could not run."""
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class Finding:
 
     Args:
         check: name of the check.
-        evidence: what was found, with the file and key that decide it.
-        remedy: what to do; empty if nothing.
+        evidence: the observation, with the relevant file and key.
+        remedy: an instruction; empty if none.
     """
 
     check: str
@@ -44,7 +44,7 @@ def warning(check: str, evidence: str, remedy: str) -> Finding:
 
 
 def unknown(check: str, why: str) -> Finding:
-    """Return that a check could not run."""
+    """Return the finding of a check that could not run."""
     return Finding(check, "unknown", why)
 
 

@@ -58,7 +58,7 @@ def folders(project: Path, store: Store) -> Iterator[Finding]:
         except OSError as problem:
             yield wrong(
                 check,
-                f"{path} cannot be written to: {problem.strerror}",
+                f"{path} is not writable: {problem.strerror}",
                 "free some of your quota there, or move it"
                 + (" (ARGOSY_STORE names the store)" if check == "store" else ""),
             )
@@ -68,7 +68,7 @@ def folders(project: Path, store: Store) -> Iterator[Finding]:
         if room < LITTLE_BYTES:
             yield warning(check, f"{path} has {amount(room)} free", "free space there")
         else:
-            yield ok(check, f"{path} can be written to; {amount(room)} free")
+            yield ok(check, f"{path} is writable; {amount(room)} free")
 
 
 def images(project: Path, store: Store) -> Finding:

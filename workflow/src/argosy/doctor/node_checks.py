@@ -1,4 +1,4 @@
-"""Nodes' looks at themselves, compared with the site's file."""
+"""Compares nodes' reports about themselves with the site's file."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ MOST_WAYS = 3
 def check_network(
     site_file: str, site: Site, looks: tuple[NodeLook, ...], interface: str
 ) -> Iterator[Finding]:
-    """Yield whether nodes reach each other as runs do.
+    """Yield whether nodes reach each other over the interface of runs.
 
     Args:
         interface: the best interface for all kinds of nodes; `?` if unknown.
@@ -47,13 +47,13 @@ def check_network(
         names = sorted({each.name for look in looks for each in look.interfaces})
         yield wrong(
             check,
-            f"{site_file}: interface: {lacking[0]} has no {site.interface} with an address that leads to "
-            f"another node; nodes have {', '.join(names) or 'none'}",
+            f"{site_file}: interface: {lacking[0]} has no {site.interface} with an address for other "
+            f"nodes; nodes have {', '.join(names) or 'none'}",
             _write_instead(interface),
         )
         return
     if len(looks) < 2:
-        yield unknown(check, "one node was looked at; two would show whether they reach each other")
+        yield unknown(check, "only one node was inspected; testing the network takes two")
         return
     yield _network_finding(site, looks, over)
 
@@ -66,7 +66,7 @@ def _network_finding(site: Site, looks: tuple[NodeLook, ...], over: Sequence[Way
         return wrong(check, problems[0], "logs/ must be on a file system that nodes share")
     if not over:
         return unknown(
-            check, f"{site.interface} is not on all nodes; names of nodes lead elsewhere"
+            check, f"not all nodes have {site.interface}; host names resolve to other interfaces"
         )
     speeds = [
         found.bytes_per_s
@@ -88,9 +88,7 @@ def _not_reached(
     name = failed[0].interface
     over = [way for way in ways if way.interface == name]
     good = sorted({way.interface for way in ways} - {way.interface for way in ways if way.problem})
-    others = (
-        f"they do over {', '.join(good)}" if good else "nor over any other: a firewall, perhaps"
-    )
+    others = f"they do over {', '.join(good)}" if good else "nor over any other: perhaps a firewall"
     return wrong(
         "interface",
         f"{site_file}: interface: nodes do not reach each other over {name}: "
@@ -118,7 +116,7 @@ def _failed_pairs(failed: Sequence[Way], tried: Sequence[Way]) -> str:
 def _write_instead(interface: str) -> str:
     """Return the remedy for a wrong interface: one that serves all kinds of nodes."""
     if interface == TO_FILL_IN:
-        return "no one interface serves all kinds of nodes: ask the site, or make a folder for each kind"
+        return "no single interface serves all kinds of nodes: ask the site, or make a folder for each kind"
     return f"write {interface}"
 
 
@@ -128,15 +126,15 @@ CLOCK_S = 60.0
 LITTLE_MIB = 1024
 
 MOST_OF_A_SOCKET = 107
-"""Characters of the path of a UNIX socket (unix(7), without the final zero)."""
+"""Maximum characters in the path of a UNIX socket (unix(7), without the final zero)."""
 
 IN_TMPDIR = "/argosy-node.{node}.XXXXXX/pymp-XXXXXXXX/listener-XXXXXXXX"
-"""The longest such path that Python's multiprocessing makes in a job's folder below tmpdir."""
+"""Longest path of a socket of Python's multiprocessing, in a job's folder below tmpdir."""
 ENGINES = "engines"
 
 
 def questions_of(site: Site, project: Path, store: Path) -> Questions:
-    """Return the questions to this site's nodes."""
+    """Return the questions to nodes of this site."""
     argosy = ["env", f"ARGOSY_STORE={store}", sys.executable, "-I", "-m", "argosy.cli"]
     return Questions(
         scratch=[each for each in (site.tmpdir, site.images.folder) if each],
@@ -151,7 +149,7 @@ def questions_of(site: Site, project: Path, store: Path) -> Questions:
 
 
 def _store_folders(store: Path) -> list[str]:
-    """Return the store's existing folders: on nodes each may be missing or on another disk."""
+    """Return the store's existing folders, since nodes may lack any of them or have another disk there."""
     parts = (store / name for name in ("roots", "layers", "udocker"))
     return [str(each) for each in parts if each.is_dir()] or [str(store)]
 
@@ -200,7 +198,7 @@ def _architecture(site_file: str, place: Place, look: NodeLook) -> Finding:
     if look.architecture != said:
         return wrong(
             check,
-            f"{site_file}: hardware.{place.hardware}.architecture: it is {said}, and {look.node} is "
+            f"{site_file}: hardware.{place.hardware}.architecture: is {said}, but {look.node} is "
             f"{look.architecture}",
             f"write {look.architecture}",
         )
@@ -220,11 +218,11 @@ def _folders(site_file: str, site: Site, looks: tuple[NodeLook, ...]) -> Iterato
 
 
 def _scratch(site_file: str, key: str, written: str, look: NodeLook) -> Finding:
-    place = f"{site_file}: {key}: it is {written}"
+    place = f"{site_file}: {key}: is {written}"
     each = next(one for one in look.scratch if one.written == written)
     if "$" in each.folder:
         return wrong(
-            key, f"{place}, which no job on {look.node} has as a variable", "name another folder"
+            key, f"{place}, a variable that jobs on {look.node} lack", "name another folder"
         )
     if not each.kind:
         return wrong(key, f"{place}, which {look.node} does not have", "name another folder")
@@ -242,8 +240,8 @@ def _scratch(site_file: str, key: str, written: str, look: NodeLook) -> Finding:
     if key == "tmpdir" and longest > MOST_OF_A_SOCKET:
         return warning(
             key,
-            f"{place}, where sockets of Python's multiprocessing have paths of {longest} characters, and "
-            f"{MOST_OF_A_SOCKET} are allowed",
+            f"{place}, where sockets of Python's multiprocessing have paths of {longest} characters, more "
+            f"than the {MOST_OF_A_SOCKET} allowed",
             "name a folder with a shorter path",
         )
     programs = "" if each.runs_programs else "; programs in it do not run (noexec)"
@@ -251,7 +249,7 @@ def _scratch(site_file: str, key: str, written: str, look: NodeLook) -> Finding:
 
 
 def _paths(looks: tuple[NodeLook, ...]) -> Iterator[Finding]:
-    """Yield a finding for the first node that lacks a folder that runs need."""
+    """Yield a finding for the first node that lacks a folder of runs."""
     for look in looks:
         lacking = [f"{path} {problem}" for path, problem in look.paths.items() if problem]
         if lacking:
@@ -270,8 +268,7 @@ def _environment(looks: tuple[NodeLook, ...]) -> Iterator[Finding]:
             yield wrong(
                 "environment",
                 f"on {look.node} {sys.executable} does not run",
-                "Argosy's environment (.venv), and the Python that it was made with, must be in "
-                "a folder that nodes see",
+                "Argosy's environment (.venv), and its base Python, must be in a folder that nodes share",
             )
             return
 
@@ -320,8 +317,9 @@ def _gpus(place: Place, look: NodeLook) -> Finding:
     if not look.gpus:
         return wrong(
             check,
-            f"a job on {look.node} that was given a GPU saw none",
-            "`nvidia-smi -L` in such a job says why: the driver, or how this site hands out GPUs",
+            f"a job on {look.node} with a GPU allocated found none",
+            "run `nvidia-smi -L` in such a job to find the cause, such as the driver or the site's "
+            "allocation of GPUs",
         )
     driver = f"; {look.gpu_driver}" if look.gpu_driver else ""
     return ok(check, f"{look.gpus[0]}{driver}")

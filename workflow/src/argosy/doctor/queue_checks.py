@@ -1,4 +1,4 @@
-"""What the scheduler takes: the largest jobs of each queue, and the study's runs."""
+"""Checks that the scheduler accepts the largest jobs of each queue, and the study's runs."""
 
 import re
 import shutil
@@ -20,17 +20,17 @@ from argosy.site.placement import Placement, Request
 from argosy.study.config import Source, parse_config
 from argosy.study.models import Config
 from argosy.yaml_file import read_yaml
-from argosy_common.errors import ArgosyError
+from argosy_common.errors import ArgosyError, some
 from argosy_common.files import write_json, write_text
 
 SMALL_MEMORY = 500
-"""MiB that a look asks for."""
+"""MiB requested by a look."""
 
 LOOK_S = 120
 MOST_LOOKED_AT = 4
-"""Nodes of a kind: several show whether one is cut off from the others."""
+"""Maximum nodes of a look; several nodes reveal an isolated one."""
 
-MOST_NAMES = 6
+MOST_NAMES = 5
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,14 @@ class Place:
 
     @property
     def limit(self) -> int | None:
-        """The most nodes of a job there by the site's file; None if unlimited."""
+        """Maximum nodes of a job by the site's file; None if unlimited."""
         limits = self.site.queues[self.queue].limits
         return limits[-1].nodes if limits else None
 
     def largest(self) -> list[JobRequest]:
-        """Return the largest jobs that the site's file allows: one whole node, and the most nodes.
+        """Return the largest jobs that the site's file allows: one whole node, and the maximum of nodes.
 
-        Not both in one job: some nodes of a queue may be smaller, or have no GPU.
+        Two jobs, since some nodes of a queue may be smaller, or have no GPU.
         """
         hardware, queue = self.site.hardware[self.hardware], self.site.queues[self.queue]
         time = (queue.limits[-1].time if queue.limits else None) or LOOK_S
@@ -70,7 +70,7 @@ class Place:
         ]
 
     def look(self, nodes: int) -> JobRequest:
-        """Return a small job."""
+        """Return a small job that inspects nodes."""
         gpus = min(1, self.site.hardware[self.hardware].gpus)
         return self._request(nodes, 1, gpus, SMALL_MEMORY, LOOK_S)
 
@@ -101,7 +101,7 @@ def to_look_at(places: list[Place]) -> Iterator[Place]:
 
 
 def alike(found: Sequence[tuple[Place, Finding]]) -> Iterator[Finding]:
-    """Yield the findings of all places, merging those that differ in names alone."""
+    """Yield the findings of all places, merging findings that differ only in names."""
     groups: dict[tuple[str, str], list[Finding]] = {}
     for place, finding in found:
         said = finding.evidence
@@ -113,13 +113,12 @@ def alike(found: Sequence[tuple[Place, Finding]]) -> Iterator[Finding]:
             yield from same
             continue
         first = same[0]
-        others = ", ".join(each.check.removeprefix("queue ") for each in same[1:MOST_NAMES])
-        more = f" and {len(same) - MOST_NAMES} more" if len(same) > MOST_NAMES else ""
-        yield replace(first, evidence=f"{first.evidence} (the same for {others}{more})")
+        others = some([each.check.removeprefix("queue ") for each in same[1:]], MOST_NAMES)
+        yield replace(first, evidence=f"{first.evidence} (the same for {others})")
 
 
 def check_place(site_file: str, place: Place, system: BatchSystem, say: Say) -> Finding:
-    """Check that the scheduler takes the largest jobs that the site's file allows.
+    """Check that the scheduler accepts the largest jobs that the site's file allows.
 
     Raises:
         NotAnsweredError: if it does not answer.
@@ -139,12 +138,14 @@ def check_place(site_file: str, place: Place, system: BatchSystem, say: Say) -> 
     cores = "1 core" if whole.cpus == 1 else f"{whole.cpus} cores"
     nodes = "1 node" if wide.nodes == 1 else f"{wide.nodes} nodes"
     gpus = f", {whole.gpus} GPUs" if whole.gpus else ""
-    return ok(check, f"{system.NAME} takes {nodes}, and {cores}, {whole.memory}M{gpus} of one")
+    return ok(
+        check, f"{system.NAME} accepts {nodes}, and {cores}, {whole.memory}M{gpus} of one node"
+    )
 
 
 @dataclass(frozen=True)
 class Look:
-    """A look at a place, by a job of `nodes` nodes, and up to `most` if they are free."""
+    """An inspection of a place by a job of `nodes` nodes, or up to `most` if they are free."""
 
     place: Place
     nodes: int
@@ -152,7 +153,7 @@ class Look:
 
 
 def choose_look(site_file: str, place: Place, system: BatchSystem, say: Say) -> Look:
-    """Return a look at two or more nodes if the scheduler would start it, to test their network.
+    """Return a look at several nodes, to test their network, if the scheduler would start it; else at one.
 
     Raises:
         NotAnsweredError: if it does not answer.
@@ -173,7 +174,7 @@ def choose_look(site_file: str, place: Place, system: BatchSystem, say: Say) -> 
 def _ask_scheduler(
     site_file: str, folder: Path, request: JobRequest, system: BatchSystem, say: Say
 ) -> Accepted:
-    """Ask whether the scheduler takes a job. Raises ArgosyError if it does not."""
+    """Check that the scheduler accepts a job. Raises ArgosyError if it does not."""
     options = _options(site_file, request, system)
     lines = "\n".join(system.directive(name, value) for name, value in options.items())
     write_text(folder / SCRIPT, f"#!/bin/bash\n{lines}\ntrue\n")
@@ -202,8 +203,7 @@ A_SMALL_RUN: Mapping[str, Any] = {
         }
     }
 }
-"""The study that is checked without a configuration."""
-_OF_ONE_RUN = ("job-name", "chdir", "output")
+"""The study to check without a configuration."""
 _MOST_SHOWN = 4
 
 
@@ -217,9 +217,7 @@ def check_places(project: Path, site: str) -> tuple[Finding, Sequence[Plan]]:
         target = Target(site, study.hardware, study.queue)
         plans = plan_runs(Project(project), target, runs, locks, facts)
     except ArgosyError as problem:
-        remedy = (
-            problem.hint or f"change that key; `snakemake --profile slurm/{site} -n` says the same"
-        )
+        remedy = problem.hint or f"change that key, then check: snakemake --profile slurm/{site} -n"
         return wrong(RUNS_CHECK, problem.problem, remedy), []
     return ok(RUNS_CHECK, _places_in_words(plans)), plans
 
@@ -230,7 +228,7 @@ def check_with_scheduler(
     """Yield the scheduler's objections to these plans; nothing if it accepts them all.
 
     Args:
-        folder: for scripts, in the layout of a project, by which refusals find the keys.
+        folder: folder for scripts, in the layout of a project, so that refusals find the keys.
 
     Raises:
         NotAnsweredError: if the scheduler does not answer.
@@ -238,7 +236,7 @@ def check_with_scheduler(
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "slurm").symlink_to(project.absolute() / "slurm")
-    scripts = [_write_script(system, plan, folder) for plan in _of_each_shape(plans)]
+    scripts = [_write_script(system, plan, folder) for plan in plans]
     try:
         accepted = system.check_scripts(scripts, say)
     except NotAnsweredError:
@@ -261,17 +259,8 @@ def _study(project: Path, site: str) -> Config:
     return parse_config({**content, "site": site}, [Source(CONFIG, content)])
 
 
-def _of_each_shape(plans: Sequence[Plan]) -> list[Plan]:
-    """Return one plan for each distinct set of scheduler options."""
-    shapes = {
-        tuple(item for item in plan.options.items() if item[0] not in _OF_ONE_RUN): plan
-        for plan in reversed(plans)
-    }
-    return [*reversed(shapes.values())]
-
-
 def _write_script(system: BatchSystem, plan: Plan, folder: Path) -> Path:
-    """Write a run's script with its options and its place alone; return the script's path."""
+    """Write a script with only the run's options, and its place in run.json; return the script's path."""
     run = folder / "results" / plan.site / plan.run.experiment / plan.run.run_id
     lines = [system.directive(name, value) for name, value in plan.options.items()]
     write_text(run / SCRIPT, "\n".join(["#!/bin/bash", *lines, "true"]) + "\n")
@@ -285,7 +274,7 @@ def _write_script(system: BatchSystem, plan: Plan, folder: Path) -> Path:
 
 
 def _places_in_words(plans: Sequence[Plan]) -> str:
-    """Return the number of runs by place, in words."""
+    """Describe the number of runs by place."""
     places = Counter(
         f"{plan.placement.hardware_name} by the queue {plan.placement.queue_name}" for plan in plans
     )

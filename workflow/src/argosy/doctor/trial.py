@@ -1,6 +1,7 @@
-"""A small training on the site: two ranks in a container add numbers by Horovod and receive a warning.
+"""Runs a small training on the site: ranks in containers add numbers by Horovod and receive a warning.
 
-The job is an ordinary run, with the same template and agent, in `logs/doctor/<site>/`, outside of reports.
+The job is an ordinary run with the same template and agent. Its folder is in `logs/doctor/<site>/`, so
+reports do not include it.
 """
 
 import shutil
@@ -78,7 +79,7 @@ class Trial:
         try:
             plans = plan_runs(project, self._target, [run], {lock.name: lock})
             write_runs(project, plans)
-            self.say(f"training on {run.nodes} nodes until it is warned, {LIMIT_S} s at most")
+            self.say(f"training on {run.nodes} nodes until the warning, at most {LIMIT_S} s")
             status = self._end_of(folder)
         except ArgosyError as problem:
             yield wrong(CHECK, problem.problem, problem.hint or "see the site's file")
@@ -118,7 +119,7 @@ class Trial:
         """Submit the job and wait for its end; return None if it did not start in time."""
         scheduler = self.system.make_scheduler(POLL_S)
         try:
-            with speaking(self.say, "the scheduler to take the job"):
+            with speaking(self.say, "the scheduler to accept the job"):
                 scheduler.submit([folder])
             return self._wait_for_end(scheduler, folder)
         except BaseException:
@@ -129,7 +130,7 @@ class Trial:
         began = spoke = asked = time.monotonic()
         silent_s = 0.0
         while True:
-            with speaking(self.say, "the scheduler's word on the job"):
+            with speaking(self.say, "the scheduler's status of the job"):
                 status = scheduler.poll()[folder]
             now = time.monotonic()
             # While the scheduler is silent, the job may already have run.
@@ -159,7 +160,7 @@ def _image_with_horovod(project: Project) -> ImageLock | None:
 
 
 def _trial_findings(folder: Path, status: Status) -> Iterator[Finding]:
-    """Yield findings from the ranks' output and the end of their job."""
+    """Yield findings from the ranks' output and the ending of their job."""
     ending, run = read_ending(folder, status), RunFolder(folder)
     said = _rank_output(folder, run)
     verdict = run.verdict(run.newest_attempt(status.job_id))

@@ -1,4 +1,4 @@
-"""Node-hours that the runs without a result may take, and the study's limit of them."""
+"""Compares the node-hours of runs without a result with the study's budget."""
 
 from collections.abc import Sequence
 
@@ -8,21 +8,21 @@ from argosy_common.errors import ArgosyError
 
 
 def node_hours(plans: Sequence[Plan]) -> float:
-    """Return the nodes of all jobs times their time limits; runs that share a job have it together."""
+    """Sum nodes times time limit over all jobs; runs that share a job count as one job."""
     asked = [(plan.allocation, request_of(plan.run)) for plan in plans]
     own = [request for allocation, request in asked if not allocation]
     return sum(job.nodes * job.time for job in (*own, *together(asked).values())) / 3600
 
 
 def check_budget(budget: float, plans: Sequence[Plan]) -> str:
-    """Return the line that tells how much of the budget runs may take.
+    """Return a line that compares the runs' node-hours with the budget.
 
     Args:
-        budget: in node-hours.
-        plans: of the runs that have no result.
+        budget: limit in node-hours.
+        plans: plans of the runs without a result.
 
     Raises:
-        ArgosyError: they may take more.
+        ArgosyError: if they may exceed the budget.
     """
     hours = node_hours(plans)
     runs = f"{len(plans):,} {'run' if len(plans) == 1 else 'runs'}"

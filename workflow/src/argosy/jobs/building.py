@@ -1,7 +1,7 @@
-"""Builds an image by a job, for sites whose login nodes are no place for it, and follows the job.
+"""Builds an image by a job, for sites that allow no builds on login nodes, and follows the job.
 
-The job does what `argosy image build` does on a login node. A job that an earlier call has left, because it
-was killed, is attached to. Where all steps are cached, no job is submitted.
+The job runs the same build as `argosy image build` on a login node. A build attaches to the job of an
+earlier call that was killed. If all steps are cached, no job is submitted.
 """
 
 import codecs
@@ -29,7 +29,7 @@ from argosy_common.reading import NotReadError, open_regular, read_end, site_of
 from argosy_images import ImageLock, Plan, build_image
 
 GLANCE_S = 0.5
-"""How often the job's log is looked at; that costs the scheduler no question."""
+"""Seconds between two reads of the job's log, which need no query of the scheduler."""
 
 _CHUNK = 1 << 16
 
@@ -37,16 +37,16 @@ _CHUNK = 1 << 16
 def follow(
     scheduler: Scheduler, job_dir: Path, say: Callable[[str], None], out: BinaryIO
 ) -> Status:
-    """Attach to the job of `job_dir` or submit it, pass on its log to `out`, and return how it ended."""
+    """Attach to the job of `job_dir` or submit it, copy its log to `out`, and return its final status."""
     scheduler.submit([job_dir])
     tail: _Tail | None = None
-    told = ""
+    last_line = ""
     while True:
         status = scheduler.poll()[job_dir]
         line = scheduler.trouble or _describe(status)
-        if line != told:
+        if line != last_line:
             say(line)
-            told = line
+            last_line = line
         if status.job_id and tail is None:
             tail = _Tail(scheduler_log_of(job_dir, status.job_id), out)
         _wait(scheduler.pause_s if status.state.active else 0, tail)
@@ -64,7 +64,7 @@ def _describe(status: Status) -> str:
 
 
 def _wait(seconds: float, tail: "_Tail | None") -> None:
-    """Wait for so long, and show what is printed meanwhile."""
+    """Wait, and copy new content of the log meanwhile."""
     until = time.monotonic() + seconds
     while True:
         if tail:
@@ -76,7 +76,7 @@ def _wait(seconds: float, tail: "_Tail | None") -> None:
 
 
 class _Tail:
-    """The part of a growing file that was not shown yet."""
+    """Copies new content of a growing file."""
 
     def __init__(self, path: Path, out: BinaryIO) -> None:
         self._path = path
@@ -86,9 +86,9 @@ class _Tail:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def show(self) -> None:
-        """Pass on what is new."""
+        """Copy new content to the output."""
         try:
-            # Opened anew: otherwise another node's writing may not be seen for long.
+            # Reopen the file, or the content that another node writes may stay invisible for long.
             with open_regular(self._path, site_of(self._path.parents[1])) as file:
                 file.seek(self._shown)
                 while data := file.read(_CHUNK):
@@ -104,15 +104,15 @@ TEMPLATE = "build.sbatch.j2"
 _LOG_BYTES = 1 << 20
 
 REQUEST = Request(nodes=1, ranks_per_node=1, cpus=4, gpus=0, memory=3500, time=2 * 3600)
-"""Four compilers at once, which every node has memory for. A build that comes to the end of its time goes
-on at the first step that is not cached when it is started again."""
+"""Resources for four concurrent compilers. After a timeout, the next build resumes at the first step that
+is not cached."""
 
 POLL_S = 5.0
 
 
 @dataclass(frozen=True)
 class Build:
-    """An image that is to be built at a site; `lock` and `log` are files, as for a build here."""
+    """An image to build at a site; `lock` and `log` are the files of `build_image`."""
 
     project: Project
     site: str
@@ -122,24 +122,24 @@ class Build:
 
     @property
     def folder(self) -> Path:
-        """The image's own, with its Containerfile."""
+        """The image's folder, with its Containerfile."""
         return image_folder(self.project.path, self.image)
 
     def plan(self) -> Plan:
-        """Return the steps that the build has to run."""
+        """Return the plan of the build."""
         return Plan.of(self.project.store, self.folder, image_folders(self.project.path))
 
     @property
     def job_dir(self) -> Path:
-        """Where the job's script and log lie; by it the job is found again."""
+        """The folder of the job's script and log, which identifies the job."""
         return self.project.path.absolute() / "logs" / self.site / "builds" / self.image
 
 
 def build_by_job(build: Build, facts: Site, say: Say) -> ImageLock:
-    """Build the image by a job, as far as it is not cached, and wait for it; Ctrl-C cancels the job.
+    """Build the image by a job, unless it is cached, and wait for it; Ctrl-C cancels the job.
 
     Raises:
-        ArgosyError: as the build in the job raised it, or when there is no such job to be had.
+        ArgosyError: from the build in the job, or if the site cannot run such a job.
     """
     if build.plan().built():
         others = image_folders(build.project.path)
@@ -152,10 +152,10 @@ def build_by_job(build: Build, facts: Site, say: Say) -> ImageLock:
 
 
 def write_script(build: Build, facts: Site) -> Path:
-    """Write the job's script into its folder; its path.
+    """Write the job's script into its folder, and return its path.
 
     Raises:
-        ArgosyError: naming the file of the site, when nothing on it suits or its template is not usable.
+        ArgosyError: with the site's file, if no place on the site suits or its template is not usable.
     """
     try:
         placement = place(facts, REQUEST, None, None)
@@ -176,14 +176,14 @@ def write_script(build: Build, facts: Site) -> Path:
     }
     text = ScriptTemplate(system, build.project.slurm_dir / build.site, TEMPLATE).render(values)
     script = build.job_dir / SCRIPT
-    # A scheduler opens its log before the script can make a folder for it.
+    # The scheduler opens its log before the script runs, so the folder must exist.
     (build.job_dir / "logs").mkdir(parents=True, exist_ok=True, mode=0o700)
     write_text(script, text)
     return script
 
 
 def _conclude(build: Build, status: Status) -> ImageLock:
-    """Return the lock of the image that the job has built."""
+    """Return the lock of the image built by the job."""
     if status.state is State.REFUSED:
         raise ArgosyError(status.reason)
     log = scheduler_log_of(build.job_dir, status.job_id or "")
@@ -193,13 +193,13 @@ def _conclude(build: Build, status: Status) -> ImageLock:
     lock = build.plan().built()
     if lock is None:
         raise ArgosyError(f"{build.folder}: files changed during the build", "build it again")
-    # On a slow file system this node may still see an older one.
+    # On a slow file system this node may still see an older lock.
     lock.write(build.lock)
     return lock
 
 
 def _last_error(log: Path) -> str:
-    """Return what the build said of its failure; empty when it could not say anything."""
+    """Return the last error in the build's log; empty without one."""
     try:
         lines = (
             read_end(log, site_of(log.parents[1]), _LOG_BYTES)[0]
@@ -214,7 +214,7 @@ def _last_error(log: Path) -> str:
 
 @contextmanager
 def _cancelled_with_us(scheduler: Scheduler, say: Say) -> Iterator[None]:
-    """Cancel the job when this process is asked to end; were it killed, the next call attaches."""
+    """Cancel the job on Ctrl-C or SIGTERM; after SIGKILL, the next build attaches to the job."""
 
     def stop(number: int, frame: object) -> None:
         raise KeyboardInterrupt
@@ -228,8 +228,7 @@ def _cancelled_with_us(scheduler: Scheduler, say: Say) -> Iterator[None]:
             say("the job is cancelled")
         except SchedulerError as problem:
             say(
-                f"the job could not be cancelled and still runs ({problem}); the next build "
-                "continues with it"
+                f"cannot cancel the job, which still runs ({problem}); the next build attaches to it"
             )
         raise
     finally:

@@ -1,4 +1,4 @@
-"""Data of experiments on a site: paths for names, and a check before anything is submitted."""
+"""Resolves the names of experiments' data to a site's paths, and checks the paths before submission."""
 
 import os
 from collections.abc import Iterable
@@ -14,18 +14,18 @@ from argosy_common.errors import ArgosyError, choices
 from argosy_common.host_paths import expanded
 
 _OF_EACH_NODE = ("/tmp", "/var/tmp", "/dev/shm", "/run")
-"""Folders of this machine that nodes have, too, with other content."""
+"""Folders that exist on every machine, each with its own content."""
 
 
 def with_paths(runs: Iterable[Run], site: Path) -> list[Run]:
-    """Return the runs with the site's paths, and its `stage`, in place of the names of data.
+    """Replace names of data in runs by the site's paths and `stage`.
 
     Args:
-        runs: of the study.
-        site: the folder of the site.
+        runs: the study's runs.
+        site: the site's folder.
 
     Raises:
-        ArgosyError: for a name that the site's data.yaml lacks, or has for reading alone.
+        ArgosyError: for a name that data.yaml lacks, or for writable data that it stages on nodes.
     """
     runs = [*runs]
     path = site / "data.yaml"
@@ -65,17 +65,17 @@ def with_paths(runs: Iterable[Run], site: Path) -> list[Run]:
 
 
 def check_data(own: Iterable[Path], plans: Iterable[Plan]) -> None:
-    """Refuse data that is not here, not readable or empty, and Argosy's own as writable data.
+    """Reject data that is missing, unreadable or empty, and writable data in Argosy's own folders.
 
-    Data that only nodes see is left to them: below a folder that is not here, or by a variable that is not
-    set here.
+    Nodes check paths that only they have: paths below a folder that is missing here, or with a variable
+    that is unset here.
 
     Args:
         own: folders of results and images, which no program may change.
-        plans: of the runs that will start.
+        plans: plans of the runs that will start.
 
     Raises:
-        ArgosyError: naming the key and the path.
+        ArgosyError: with the key and the path.
     """
     own, checked = [folder.resolve() for folder in own], set()
     for plan in plans:
@@ -88,7 +88,7 @@ def check_data(own: Iterable[Path], plans: Iterable[Plan]) -> None:
             top = Path(path).resolve()
             shared = [one for one in own if one.is_relative_to(top) or top.is_relative_to(one)]
             if data.write and shared:
-                problem: str | None = f"may not be written to: {shared[0]} is Argosy's own"
+                problem: str | None = f"must not be writable: Argosy uses {shared[0]}"
             else:
                 problem = _problem(Path(path), data.write)
             if problem:
@@ -106,18 +106,18 @@ def _is_of_nodes(path: str, plan: Plan) -> bool:
 
 
 def _problem(path: Path, write: bool) -> str | None:
-    """Return what keeps a program from using the data; None if nothing does or it cannot be told."""
+    """Return why a program cannot use the data; None if it can, or if that is unknown."""
     with suppress(OSError):
         if not path.exists():
             leads = f"is a link to {path.readlink()}, which is" if path.is_symlink() else "is"
-            return f"{leads} not there"
+            return f"{leads} missing"
         is_folder = path.is_dir()
         if not is_folder and not path.is_file():
-            return "is no folder or file"
+            return "is neither a folder nor a file"
         if not os.access(path, os.R_OK | (os.X_OK if is_folder else 0)):
-            return "may not be read"
+            return "is not readable"
         if write:
-            return None if os.access(path, os.W_OK) else "may not be written to"
+            return None if os.access(path, os.W_OK) else "is not writable"
         is_empty = not any(os.scandir(path)) if is_folder else not path.stat().st_size
         return "is empty" if is_empty else None
     return None

@@ -1,4 +1,4 @@
-"""What run.json and provenance.json say of a run (docs/run-folder.md)."""
+"""Describes a run in run.json and provenance.json (docs/run-folder.md)."""
 
 import hashlib
 import json
@@ -19,7 +19,6 @@ from argosy.site.models import Site
 from argosy.site.placement import Placement
 from argosy.study.launcher import Beside
 from argosy.study.runs import Run
-from argosy.study.sizes import Checkpoints
 from argosy_images import ImageLock, Store, Tools
 
 
@@ -31,17 +30,17 @@ class Plan:
     facts: Site
     placement: Placement
     options: Mapping[str, str | None]
-    """Of the batch script, by their names."""
+    """Options of the batch script, by name."""
     run: Run
     lock: ImageLock | None
     allocation: str | None = None
-    """The folder of the job that the run shares with others of its repeat, below that of the site."""
+    """Folder of the job that the run shares with others of its repeat, relative to the site's results."""
 
 
 def spec_digest(plan: Plan) -> str:
-    """Return a digest of all that decides a run's outcome, to know what a result is of.
+    """Return a digest of a run's inputs, which identifies the request behind a result.
 
-    The site's account, its templates and where the project lies decide nothing; nor do other points.
+    The site's account and templates, the project's path and other points of the study are not inputs.
     """
     spec = {
         "run": plan.run.model_dump(mode="json"),
@@ -71,9 +70,13 @@ def describe_run(plan: Plan) -> RunSpec:
         command=run.command,
         launcher=run.launcher,
         rank_environment=_rank_environment(plan),
-        throughput=_throughput(run),
+        throughput=run.model_dump(mode="json", include={"throughput"})["throughput"],
         time_limit_s=run.resources.time,
-        checkpoints=_checkpoint_plan(run.checkpoints) if run.checkpoints else None,
+        checkpoints=CheckpointPlan(
+            warning_s=run.checkpoints.warning, requeues=run.checkpoints.requeues
+        )
+        if run.checkpoints
+        else None,
         variant=Variant(run.variant.of, run.variant.data) if run.variant else None,
         timeline=run.timeline,
         hang_timeout_s=run.hang_timeout,
@@ -109,19 +112,13 @@ def _formats(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(map(as_format, words))
 
 
-def _throughput(run: Run) -> str | Mapping[str, Any] | None:
-    """Return the pattern alone, or with what its numbers mean."""
-    written: str | Mapping[str, Any] | None = run.model_dump(mode="json")["throughput"]
-    return written
-
-
 def describe_provenance(plan: Plan, tools: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """Return the content of provenance.json.
 
     Args:
-        plan: of the run.
-        tools: what `describe_tools` says.
-        seed: of the order in which the study's runs are submitted (`study.runs`).
+        plan: the run's plan.
+        tools: result of `describe_tools`.
+        seed: seed of the order in which the study's runs are submitted (`study.runs`).
     """
     hardware = plan.placement.hardware
     return {
@@ -143,7 +140,7 @@ def describe_provenance(plan: Plan, tools: Mapping[str, Any], seed: int) -> dict
 
 
 def describe_tools(project: Path, store: Store) -> dict[str, Any]:
-    """Return what of the provenance all runs share that are planned together."""
+    """Return the part of the provenance that runs planned together share."""
     commit = _git(project, "rev-parse", "HEAD")
     changes = _git(project, "status", "--porcelain")
     return {
@@ -162,30 +159,22 @@ def describe_tools(project: Path, store: Store) -> dict[str, Any]:
 
 
 def _rank_environment(plan: Plan) -> dict[str, str]:
-    """Variables of the ranks as format strings, which plain text has to survive."""
+    """Return the variables of the ranks as format strings, with braces of plain text doubled."""
     variables = {
-        **_stall_environment(plan.run),
+        **(stall_environment(plan.run.hang_timeout) if plan.run.launcher == "horovod" else {}),
         **_plain(plan.facts.environment),
         **rank_variables(plan.run),
-        # Libraries that thread by themselves would otherwise take the whole node for each rank.
+        # Otherwise libraries with threads would use the whole node for each rank.
         "OMP_NUM_THREADS": str(plan.run.resources.cpus_per_rank),
     }
     if plan.run.resources.bind != "none":
-        # The agent of the node sets it to the cores that a rank got.
+        # The node's agent sets it to the number of the rank's cores.
         del variables["OMP_NUM_THREADS"]
     return {**variables, **_plain(plan.run.environment)}
 
 
-def _stall_environment(run: Run) -> Mapping[str, str]:
-    return stall_environment(run.hang_timeout) if run.launcher == "horovod" else {}
-
-
 def _plain(texts: Mapping[str, str]) -> dict[str, str]:
     return {name: text.replace("{", "{{").replace("}", "}}") for name, text in texts.items()}
-
-
-def _checkpoint_plan(checkpoints: Checkpoints) -> CheckpointPlan:
-    return CheckpointPlan(warning_s=checkpoints.warning, requeues=checkpoints.requeues)
 
 
 def _describe_image(lock: ImageLock) -> dict[str, Any]:
@@ -206,7 +195,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def _runc_version(store: Store) -> dict[str, str]:
-    """Return the version of the store's or this host's runc; a node decides itself which engine it uses."""
+    """Return the version of the store's or this host's runc; nodes may choose another engine."""
     runtime = Tools(store).runtime()
     if not runtime:
         return {}

@@ -1,9 +1,9 @@
-"""What a driver, a Snakemake that starts runs, has to be: alone at its site, with its profile and executor.
+"""Checks a driver, a Snakemake that starts runs: it is alone at its site, with its profile and executor.
 
 A second driver would submit every run of the site again.
 
-Snakemake's own lock is a file that stays behind when its process is killed. This one is the kernel's
-and goes with its process, so that after a crash the next start needs no `--unlock`.
+Snakemake's own lock is a file that stays behind when its process is killed. The kernel releases the
+driver's lock with its process, so that after a crash the next start needs no `--unlock`.
 """
 
 import argparse
@@ -26,18 +26,18 @@ VARIABLE = "SNAKEMAKE_PROFILE"
 
 
 def check_profile(site: str, said: Collection[str], arguments: Sequence[str]) -> None:
-    """Refuse a `--config` that has dropped the site of the profile.
+    """Reject a `--config` that drops the site of the profile.
 
-    Snakemake lets `--config` on the command line replace all of the profile's `config`. The runs would go
-    to the site of config.yaml, which is often the login node itself.
+    In Snakemake, `--config` on the command line replaces the profile's `config` as a whole. The runs would
+    go to the site of config.yaml, which is often the login node itself.
 
     Args:
-        site: the runs go to.
+        site: the site of the runs.
         said: the keys of `config` from the command line, or else from the profile.
-        arguments: Snakemake's own, without its name.
+        arguments: Snakemake's arguments, without its name.
 
     Raises:
-        ArgosyError: naming the key to add.
+        ArgosyError: with the key to add.
     """
     if "site" in said:
         return
@@ -50,7 +50,7 @@ def check_profile(site: str, said: Collection[str], arguments: Sequence[str]) ->
 
 
 def _profiles(arguments: Sequence[str]) -> Iterator[Path]:
-    """Yield the folders of sites that the command line, or else the variable, names as profiles."""
+    """Yield the folders of sites given as profiles on the command line, or else in the variable."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--profile", action="extend", nargs="+", default=[])
     asked = parser.parse_known_args(list(arguments))[0].profile
@@ -61,18 +61,18 @@ def _profiles(arguments: Sequence[str]) -> Iterator[Path]:
 
 
 OTHER_EXECUTOR = (
-    "runs are started by Snakemake's executor argosy, and this snakemake has another one: remove "
-    "--executor, or write --executor argosy"
+    "runs need Snakemake's executor argosy, but this snakemake uses another one: remove --executor, or "
+    "write --executor argosy"
 )
 
 THIS_PROCESS = "/proc/self"
-"""The kernel's folder of this process: always there, and newer than all files of earlier ones."""
+"""The kernel's folder of this process: it always exists, and is newer than files of earlier processes."""
 
 
 def check_until(rules: Collection[str]) -> None:
-    """Raise ArgosyError where `--until` names the rule of the runs.
+    """Raise ArgosyError if `--until` names the rule `run`.
 
-    Planning is a checkpoint that takes the place of the rule's jobs; Snakemake loses them, and ends well.
+    With this option Snakemake loses the jobs that the planning checkpoint adds, and still exits with 0.
     """
     if "run" in rules:
         raise ArgosyError(
@@ -82,20 +82,19 @@ def check_until(rules: Collection[str]) -> None:
 
 
 def check_executor(name: str) -> None:
-    """Accept Argosy's executor, and `touch`, which starts nothing.
+    """Accept Argosy's executor, and `touch`, which starts no job.
 
     Raises:
-        ArgosyError: any other one would run the training right here, on a login node perhaps.
+        ArgosyError: for other executors, which would run the training here, perhaps on a login node.
     """
     if name not in ("argosy", "touch"):
         raise ArgosyError(OTHER_EXECUTOR)
 
 
 def put_commands_on_path() -> None:
-    """Have the commands of rules be those of the environment that runs Snakemake, activated or not.
+    """Prepend the environment that runs Snakemake to PATH, so that rules use its commands.
 
-    Snakemake's own way, a prefix of all shell commands, would replace the prefix of a workflow that uses
-    Argosy's as a module.
+    Snakemake's shell prefix would replace the prefix of a workflow that uses Argosy as a module.
     """
     folder = str(Path(sys.executable).parent)
     path = os.environ.get("PATH", os.defpath)
@@ -105,14 +104,14 @@ def put_commands_on_path() -> None:
 
 @dataclass(frozen=True)
 class HandedOn:
-    """A text for programs that this process starts, in memory: no folder has a file of it."""
+    """A text in memory, which programs started by this process read by a path."""
 
     file: IO[bytes]
 
     @classmethod
     def of(cls, text: str) -> "HandedOn":
-        """Hold `text` as long as this object lives."""
-        # Some builds of Python are for C libraries that lack it.
+        """Store `text` for the lifetime of this object."""
+        # Some C libraries lack memfd_create.
         if hasattr(os, "memfd_create"):
             file = os.fdopen(os.memfd_create("study"), "w+b")
         else:
@@ -123,23 +122,23 @@ class HandedOn:
 
     @property
     def path(self) -> str:
-        """Return the path by which programs of the same user open it."""
+        """Path of the text for programs of the same user."""
         return f"/proc/{os.getpid()}/fd/{self.file.fileno()}"
 
 
 @dataclass(frozen=True)
 class JobError:
-    """A job of the workflow that failed, as Snakemake was told."""
+    """A failed job of the workflow, from Snakemake's messages."""
 
     rule: str
     message: str
-    """The executor's; empty for a rule that runs here, whose log says why."""
+    """The executor's message; empty for a rule that runs here, whose log has the error."""
     outputs: tuple[str, ...]
     logs: tuple[str, ...]
 
 
 class ToldErrors(logging.Handler):
-    """Remembers the jobs that failed while this Snakemake ran."""
+    """Collects the jobs that failed while this Snakemake ran."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -147,7 +146,7 @@ class ToldErrors(logging.Handler):
         self.errors: list[JobError] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Note a job's error among Snakemake's messages."""
+        """Collect a message if it reports a job's error."""
         said = vars(record)
         if rule := said.get("rule_name"):
             message = str(said.get("rule_msg") or "")
@@ -156,26 +155,26 @@ class ToldErrors(logging.Handler):
 
 
 class LockedError(ArgosyError):
-    """Another driver has the site; the text names it."""
+    """Another driver manages the site's runs; the text names it."""
 
 
 @dataclass(frozen=True)
 class DriverLock:
-    """A lock that is held."""
+    """The lock of a site, held by this process."""
 
     lock: FileLock
     note: Path
 
     @classmethod
     def take(cls, folder: Path, site: str) -> "DriverLock":
-        """Take the lock of `site` below `folder`, a project's .snakemake; again where this process has it.
+        """Acquire the lock of `site` below `folder`, a project's .snakemake; reentrant within the process.
 
         Raises:
-            LockedError: when another process holds it.
+            LockedError: if another process holds it.
         """
         folder.mkdir(exist_ok=True)
         note = folder / f"argosy-driver-{site}"
-        # One object in the process, of all its threads: who holds it may take it again.
+        # A singleton for all threads of the process makes the lock reentrant.
         lock = FileLock(
             folder / f"argosy-driver-{site}.lock", mode=0o600, thread_local=False, is_singleton=True
         )
@@ -193,5 +192,5 @@ class DriverLock:
         return cls(lock, note)
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         self.lock.release()

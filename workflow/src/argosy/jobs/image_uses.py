@@ -1,4 +1,4 @@
-"""The images of runs: notes in the store that they are in use, and jobs that are slow to load theirs."""
+"""Marks images of runs as in use, and warns of jobs whose images load slowly."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -8,15 +8,15 @@ from argosy.run_folder.folder import RunFolder
 from argosy.schedulers.missing_images import WantedImage, wanted_image
 
 CALLS_PER_NODE = 16_000
-"""Calls on files, from a container's start to PyTorch and Horovod loaded, where the image is used in place;
-`make bench-file-calls` counts them."""
+"""File system calls per node from a container's start until PyTorch and Horovod are loaded, if the image is
+not staged; `make bench-file-calls` counts them."""
 
 MOST_CALLS = 1_000_000
-"""Of a job, without a word: metadata servers answer some tens of thousands a second, for all users."""
+"""Calls of a job above which `crowd` warns: metadata servers answer some 10,000 calls per second."""
 
 
 def crowd(run_dirs: Iterable[Path]) -> str:
-    """Return what to say of the largest job that uses its image in place; empty where it is no crowd."""
+    """Return a warning about the largest job whose image is not staged; empty for small jobs."""
     images = {run_dir: wanted_image(run_dir) for run_dir in run_dirs}
     in_place = [run_dir for run_dir, image in images.items() if image and not image.staged]
     sizes = {run_dir: RunFolder(run_dir).spec.nodes for run_dir in in_place}
@@ -32,14 +32,14 @@ def crowd(run_dirs: Iterable[Path]) -> str:
 
 
 def note_uses(run_dirs: Iterable[Path]) -> dict[Path, WantedImage]:
-    """Note the images of runs that are about to be submitted, and return them; nothing is pruned meanwhile.
+    """Mark the images of runs before their submission, and return them; no prune runs meanwhile.
 
     Raises:
-        ArgosyError: when somebody has pruned or built for hours.
+        ArgosyError: if a prune or a build has held the store's lock for hours.
     """
     uses = {run_dir: image for run_dir in run_dirs if (image := wanted_image(run_dir))}
     for store in {image.store for image in uses.values() if image.store.is_writable}:
-        # Whoever prunes at this moment has looked already: the submission finds what is left.
+        # The lock waits for a running prune; the submission then checks that the image still exists.
         with store.locked("prune"):
             for run_dir, image in uses.items():
                 if image.store == store:
@@ -48,7 +48,7 @@ def note_uses(run_dirs: Iterable[Path]) -> dict[Path, WantedImage]:
 
 
 def end_uses(run_dirs: Iterable[Path], noted: Mapping[Path, WantedImage]) -> None:
-    """Take back the notes of runs whose jobs have ended: those of `noted`, or of an earlier driver."""
+    """Remove the marks of runs whose jobs have ended, set by `note_uses` or by an earlier driver."""
     for run_dir in run_dirs:
         with suppress(OSError):
             if image := noted.get(run_dir) or wanted_image(run_dir):

@@ -1,4 +1,4 @@
-"""Reads launchers: a project's own file launchers/NAME.yaml, or else the one that comes with Argosy."""
+"""Reads launchers: a project's file launchers/NAME.yaml, or else Argosy's file of this name."""
 
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -18,10 +18,10 @@ FOLDER = "launchers"
 
 
 def with_launchers(runs: Iterable[Run], project: Path) -> list[Run]:
-    """Return the runs with what a project's own files say of their launchers.
+    """Add a project's own launchers to the runs that use them.
 
     Raises:
-        ArgosyError: naming the file, or the experiment whose launcher does not exist.
+        ArgosyError: with the file, or the experiment whose launcher does not exist.
     """
     runs = list(runs)
     own = {name: read_own(project, name) for name in {run.launcher for run in runs}}
@@ -46,12 +46,12 @@ def _remedy(project: Path, name: str) -> str:
 
 
 def launcher_of(run: Run) -> Launcher:
-    """Return how a run is started."""
+    """Return the launcher of a run."""
     return run.own_launcher or shipped()[run.launcher]
 
 
 def read_own(project: Path, name: str) -> Launcher | None:
-    """Return a project's own launcher; None where it has no such file, or the same as Argosy."""
+    """Return a project's own launcher; None without such a file, or if it equals Argosy's."""
     path = project / FOLDER / f"{name}.yaml"
     own = read_launcher(path) if path.exists() else None
     return None if own == shipped().get(name) else own
@@ -59,7 +59,7 @@ def read_own(project: Path, name: str) -> Launcher | None:
 
 @cache
 def shipped() -> Mapping[str, Launcher]:
-    """Return the launchers that come with Argosy, by name."""
+    """Return Argosy's launchers by name."""
     return {path.stem: read_launcher(path) for path in sorted((SHIPPED / FOLDER).glob("*.yaml"))}
 
 
@@ -67,7 +67,7 @@ def read_launcher(path: Path) -> Launcher:
     """Read a launcher's file.
 
     Raises:
-        ArgosyError: naming the file, and the wrong key or field.
+        ArgosyError: with the file, and the wrong key or field.
     """
     try:
         return Launcher.model_validate(read_yaml(path), context=AS_WRITTEN)
@@ -87,22 +87,22 @@ _CHECKS = 5
 
 
 def stall_environment(hang_timeout: int | None) -> Mapping[str, str]:
-    """Have Horovod say which ranks it misses before the agents call that a hang.
+    """Set Horovod's stall check so that it reports missing ranks before the agents report a hang.
 
-    It looks in intervals of this time, and of tensors that it knows already it speaks after up to four.
+    Horovod checks once per interval, and reports tensors in its cache after up to four intervals.
 
     Args:
-        hang_timeout: seconds; None: as the run's steps suggest, which is a minute at least; 0: never.
+        hang_timeout: seconds; None: derived from the run's steps, at least a minute; 0: no detection.
     """
     if hang_timeout == 0:
         return {}
     seconds = max(1, (hang_timeout or _LEAST_HANG_TIMEOUT_S) // _CHECKS)
-    # Its own default is 60 s.
+    # Horovod's default is 60 s.
     return {"HOROVOD_STALL_CHECK_TIME_SECONDS": str(min(60, seconds))}
 
 
 TIMELINE_ENVIRONMENT: Mapping[str, str] = {
-    # Rank 0 alone writes it, but every rank has to be told: one that has a timeline sends vectors of
-    # twice the length (horovod/common/response_cache.cc), and the job would hang until Gloo gives up.
+    # Only rank 0 writes it, but every rank needs the variable: a rank with a timeline sends vectors of
+    # twice the length (horovod/common/response_cache.cc), and the job would hang until Gloo's timeout.
     "HOROVOD_TIMELINE": "{timeline}",
 }

@@ -1,4 +1,4 @@
-"""Which results are not of what is asked for now, and why: those are measured again."""
+"""Finds outdated results, which do not match the current request and are measured again."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from argosy.run_folder.models import (
 )
 from argosy.runtime.contract.run import RunSpec
 from argosy.runtime.program_files import Program, changed
-from argosy_common.errors import plain
+from argosy_common.errors import plain, some
 from argosy_common.reading import site_of
 
 OTHER_PLAN = "the request has changed"
@@ -24,20 +24,20 @@ MOST_NAMED = 3
 
 @dataclass(frozen=True)
 class Programs:
-    """The user's programs as they are now; each is read once."""
+    """Current digests of the user's programs; each is read once."""
 
     workloads: Path
     _digests: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def of(self, spec: RunSpec) -> dict[str, str]:
-        """Return digests of the files that a run's program is made of (`runtime/program_files.py`)."""
+        """Return the digests of a run's program files (`runtime/program_files.py`)."""
         key = repr((spec.command, spec.rank_environment, spec.runtime))
         if key not in self._digests:
             self._digests[key] = self._program(spec).digests()
         return self._digests[key]
 
     def changed(self, before: Mapping[str, str], spec: RunSpec) -> list[str]:
-        """Return the files of `before` that differ or are gone, whether or not they count today."""
+        """Return the files of `before` that differ or are gone, even if the program no longer uses them."""
         now, program = self.of(spec), self._program(spec)
         return [
             name
@@ -55,10 +55,10 @@ class Programs:
 
 
 def why_outdated(folder: Path, spec: RunSpec, programs: Programs) -> str | None:
-    """Return why a run's result is not of what `spec` asks for; None if it is, or there is none.
+    """Return why a run's result does not match `spec`; None if it matches, or without a result.
 
     Raises:
-        OtherVersionError: for a result of another version of Argosy, which is not taken away.
+        OtherVersionError: for a result of another version of Argosy, which is kept.
     """
     path = folder / "result.json"
     if not path.is_symlink() and not path.exists():
@@ -70,11 +70,15 @@ def why_outdated(folder: Path, spec: RunSpec, programs: Programs) -> str | None:
         _check_version(folder / "run.json")
         return OTHER_PLAN
     names = changed_programs(result, spec, programs)
-    return f"{_some(names)} {'has' if len(names) == 1 else 'have'} changed" if names else None
+    return (
+        f"{some(names, MOST_NAMED)} {'has' if len(names) == 1 else 'have'} changed"
+        if names
+        else None
+    )
 
 
 def _read_result(path: Path) -> Verdict | None:
-    """Return result.json, None for a damaged one. Raises OtherVersionError."""
+    """Read result.json; None if it is damaged. Raises OtherVersionError."""
     try:
         return read_model(path, site_of(path.parent), Verdict)
     except OtherVersionError:
@@ -94,12 +98,12 @@ def _check_version(path: Path) -> None:
 
 
 def changed_programs(result: Verdict, spec: RunSpec, programs: Programs) -> list[str]:
-    """Return the files of the program of `spec` that are not those of a result or verdict."""
+    """Return the program files of `spec` that have changed since a result or verdict."""
     return [] if result.programs is None else programs.changed(result.programs, spec)
 
 
 def describe_outdated(outdated: Mapping[str, str]) -> list[str]:
-    """Say which runs are measured again, one line for each cause.
+    """Return a line for each cause, with the runs that are measured again.
 
     Args:
         outdated: the causes by `EXPERIMENT/RUN`.
@@ -108,10 +112,6 @@ def describe_outdated(outdated: Mapping[str, str]) -> list[str]:
     for run, cause in outdated.items():
         by_cause[cause].append(run)
     return [
-        plain(f"Measured again, since {cause}: {_some(runs)}") for cause, runs in by_cause.items()
+        plain(f"Measured again, since {cause}: {some(runs, MOST_NAMED)}")
+        for cause, runs in by_cause.items()
     ]
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more

@@ -1,7 +1,7 @@
 """Plans the runs of a study and writes their folders: run.json, provenance.json and job.sbatch.
 
-With `resources.same_allocation` the runs of one repeat share a job, on one set of nodes: a pair of sizes
-that ran on the same nodes, one just after the other, has the nodes and the hour in common.
+With `resources.same_allocation` the runs of one repeat share a job. Their sizes then run on the same nodes,
+one just after the other, so that differences between nodes and hours do not affect comparisons.
 """
 
 import os
@@ -44,13 +44,12 @@ from argosy_images import ImageLock, Store, nvml_module
 
 
 def allocation_of(run: Run, site: Site) -> str | None:
-    """Return the folder of the job that the run shares, below that of the site; None for a job of its own.
+    """Return the folder of the run's shared job, relative to the site's results; None for its own job.
 
-    An experiment, the variants that a study makes of it, and the same without containers are compared, so
-    they share.
+    An experiment shares jobs with its variants and its native runs, since the report compares them.
 
     Raises:
-        ArgosyError: when the site does not have it.
+        ArgosyError: if the site does not support shared jobs.
     """
     if not run.resources.same_allocation or not find_batch_system(site.scheduler).SHARES_JOBS:
         return None
@@ -64,10 +63,10 @@ def allocation_of(run: Run, site: Site) -> str | None:
 
 
 def together(asked: Iterable[tuple[str | None, Request]]) -> dict[str, Request]:
-    """Return what each shared job asks for: the nodes of its largest run, the time of all.
+    """Return the request of each shared job: the nodes of its largest run, the total time.
 
     Args:
-        asked: for each run, the folder of the job that it shares, if it does, and what it asks for.
+        asked: for each run, the folder of its shared job, or None, and its request.
     """
     shared: defaultdict[str, list[Request]] = defaultdict(list)
     for allocation, request in asked:
@@ -87,7 +86,7 @@ TEMPLATE = "job.sbatch.j2"
 
 @dataclass(frozen=True)
 class Project:
-    """Where things are in a checkout."""
+    """Paths in a project."""
 
     path: Path
 
@@ -108,19 +107,19 @@ class Project:
 
     @property
     def runtime_dir(self) -> Path:
-        """What runs on compute nodes, `/argosy` in a container."""
+        """The programs of compute nodes, `/argosy` in a container."""
         return Path(argosy.__file__).parent / "runtime"
 
     @property
     def image_start(self) -> Path:
-        """What starts a container on a node."""
+        """The program that starts a container on a node."""
         return Path(argosy.__file__).parents[1] / "argosy_images" / "start.py"
 
     def locks(self, images: Iterable[str]) -> dict[str, ImageLock]:
-        """Read the locks of those images that have one.
+        """Read the existing locks of images, by name.
 
         Raises:
-            ArgosyError: when one is damaged.
+            ArgosyError: if one is damaged.
         """
         paths = {image: ImageLock.path_of(self.path, image) for image in images}
         return {image: ImageLock.read(path) for image, path in paths.items() if path.is_file()}
@@ -132,7 +131,7 @@ class Project:
 
 @dataclass(frozen=True)
 class Target:
-    """The site that a run goes to; `hardware` and `queue` are its entries by name, None: chosen."""
+    """The site of runs; `hardware` and `queue` name its entries; None: chosen by the placement."""
 
     site: str
     hardware: str | None = None
@@ -146,18 +145,18 @@ def plan_runs(
     locks: Mapping[str, ImageLock],
     facts: Site | None = None,
 ) -> list[Plan]:
-    """Find each run's place on the site.
+    """Plan each run's place on the site.
 
     Args:
-        project: has the site's file.
-        where: the runs go to.
-        runs: of the study.
-        locks: of the images that are locked, by name.
-        facts: the site's file, where the caller has read it.
+        project: the project.
+        where: the target of the runs.
+        runs: the study's runs.
+        locks: existing locks of images, by name.
+        facts: the site's file, if the caller has read it.
 
     Raises:
-        ArgosyError: naming the file of the site, when it is not usable or nothing on it suits, or the
-            variable of an experiment that is not its to set.
+        ArgosyError: with the site's file, if it is not usable or no place suits, or with the wrong key of
+            an experiment.
     """
     facts = facts or read_site(project.slurm_dir / where.site)
     for name, value in facts.environment.items():
@@ -175,7 +174,7 @@ def plan_runs(
 
 @dataclass(frozen=True)
 class _Planner:
-    """What all runs of a study are planned by; `shared` is what the jobs that runs share ask for."""
+    """Plans the runs of a study; `shared` has the requests of shared jobs."""
 
     project: Project
     where: Target
@@ -183,7 +182,7 @@ class _Planner:
     shared: Mapping[str, Request]
 
     def plan(self, run: Run, lock: ImageLock | None) -> Plan:
-        """Find a run's place; raises as `plan_runs`."""
+        """Plan a run's place; raises as `plan_runs`."""
         _check_environment(run)
         _check_bind(run)
         _check_mpi(run, self.where.site, self.facts)
@@ -193,7 +192,7 @@ class _Planner:
         allocation = allocation_of(run, facts)
         request = request_of(run)
         try:
-            # Runs of one job go where the job goes.
+            # Runs that share a job have the job's place.
             whole = self.shared[allocation] if allocation else request
             placement = place(facts, whole, where.hardware, where.queue)
             warning = run.checkpoints.warning if run.checkpoints else None
@@ -211,10 +210,10 @@ class _Planner:
 
 
 def runs_of(study: Config, site: Site) -> list[Run]:
-    """Return all runs of a study, as `argosy.study.runs.expand`, with the variables and GPUs of its site.
+    """Expand a study into runs (`argosy.study.runs.expand`), with the variables and GPUs of its site.
 
     Raises:
-        ArgosyError: as that, or the site lacks the study's hardware or queue.
+        ArgosyError: as `expand`, or if the site lacks the study's hardware or queue.
     """
 
     def gpus(resources: Resources) -> int:
@@ -228,7 +227,7 @@ def runs_of(study: Config, site: Site) -> list[Run]:
 
 
 def request_of(run: Run) -> Request:
-    """Return what a run asks of one node, and of the site."""
+    """Return a run's request: its nodes, its time, and the resources of each node."""
     resources, ranks = run.resources, run.ranks_per_node
     return Request(
         nodes=run.nodes,
@@ -249,7 +248,7 @@ def _check_environment(run: Run) -> None:
 
 
 def _check_bind(run: Run) -> None:
-    """Refuse it where the program starts the ranks: Argosy binds only its own."""
+    """Reject `bind` if the program starts the ranks: Argosy binds only ranks that it starts."""
     if run.resources.bind != "none" and launcher_of(run).per != "rank":
         raise ArgosyError(
             f"experiments.{run.asked_as}.resources.bind: {run.launcher} does not start each rank",
@@ -258,40 +257,42 @@ def _check_bind(run: Run) -> None:
 
 
 def _check_mpi(run: Run, site: str, facts: Site) -> None:
-    """Refuse ranks for which the scheduler has to start tasks of MPI where its type is not known."""
+    """Reject a launcher that needs the scheduler's MPI tasks on a site without a type of MPI."""
     if launcher_of(run).mpi_tasks and facts.mpi is None:
         path = f"slurm/{site}/site.yaml"
         raise ArgosyError(
             f"experiments.{run.asked_as}.launcher: {run.launcher} needs Slurm and `mpi` in {path}, "
             f"which has `scheduler: {facts.scheduler}` and no `mpi`",
-            "write there the type that `srun --mpi=list` names, such as `mpi: pmi2`; or choose the "
-            "launcher `mpi`, for an MPI in the image",
+            "write a type from `srun --mpi=list` there, such as `mpi: pmi2`; or choose the launcher "
+            "`mpi`, for an MPI in the image",
         )
 
 
 def _check_outputs(run: Run, workloads: Path) -> None:
-    """Refuse a place below /workloads that the project lacks: nothing can be mounted there."""
+    """Reject a folder below /workloads that the project lacks, since it cannot be a mount point."""
     for path in run.outputs or ():
         name = path.removeprefix("/workloads/")
         if name != path and not (workloads / name).is_dir():
             raise ArgosyError(
                 f"experiments.{run.asked_as}.outputs: {path}: the project has no folder {name}",
-                "make it, or start the program by a relative path and write this one relative, too",
+                "create it, or start the program by a relative path and make this path relative as well",
             )
 
 
 def write_runs(project: Project, plans: Sequence[Plan]) -> list[Path]:
-    """Write what each run needs into its folder, and return the paths of the batch scripts.
+    """Write the files of each run into its folder, and return the paths of the batch scripts.
 
-    A result that is not of what is planned is taken away, its records stay: what is left in `result.json`
-    is always of the plan beside it. The provenance is written anew only where there is no result.
+    Outdated results are removed, but their records stay: `result.json` always matches the plan beside it.
+    The provenance is rewritten only without a result.
 
     Raises:
-        ArgosyError: when the site's template is not usable, or an image has no lock.
+        ArgosyError: if the site's template is not usable, or an image has no lock.
     """
     for plan in plans:
         if plan.run.image and not plan.lock:
-            raise ArgosyError(f"{plan.run.experiment}: there is no image.lock of {plan.run.image}")
+            raise ArgosyError(
+                f"{plan.run.experiment}: the image {plan.run.image} has no image.lock"
+            )
     project.store.uses.note_project(project.path)
     tools = describe_tools(project.path, project.store)
     seed = seed_of(plan.run for plan in plans)
@@ -342,14 +343,14 @@ def _write_run(
     is_new = write_json_if_changed(folder / "run.json", description.content())
     if is_new or not (folder / "result.json").is_file():
         write_json(folder / "provenance.json", describe_provenance(plan, tools, seed))
-    # A scheduler opens its log before the script can make a folder for it.
+    # The scheduler opens its log before the script runs, so the folder must exist.
     (folder / "logs").mkdir(exist_ok=True)
     write_text(folder / "job.sbatch", text)
     return folder / "job.sbatch"
 
 
 def _is_of_another_plan(folder: Path, spec: RunSpec) -> bool:
-    """Return whether a run without a result was planned before, and is another one now."""
+    """Return whether run.json has another plan than `spec`."""
     try:
         return RunFolder(folder).spec.spec != spec.spec
     except (OSError, RunFolderError):
@@ -357,7 +358,7 @@ def _is_of_another_plan(folder: Path, spec: RunSpec) -> bool:
 
 
 def _set_output_aside(folder: Path) -> None:
-    """Rename the program's files of another plan: a program that goes on from them measures less."""
+    """Rename the program's output of another plan, so that the program does not resume from it."""
     output = folder / OUTPUT
     try:
         output.rmdir()

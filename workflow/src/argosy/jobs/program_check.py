@@ -1,4 +1,4 @@
-"""Refuses a study whose program is not there, before anything is submitted."""
+"""Rejects a study with a missing program before anything is submitted."""
 
 import os
 import re
@@ -14,26 +14,26 @@ from argosy.study.runs import Run
 from argosy_common.errors import ArgosyError
 
 _COMPLETED_LATER = re.compile(r"[*?$`{}\[\]\\]")
-"""In a path that a shell or a rank completes."""
+"""Characters of paths that a shell or a rank expands."""
 _OF_A_SHELL = re.compile(r"\s")
 _MOST_NAMES = 1000
-"""Of a folder, among which a similar name is looked for."""
+"""Maximum number of a folder's entries to compare with a missing name."""
 
 
 def check_programs(workloads: Path, runs: Iterable[Run]) -> None:
-    """Refuse a program, module or folder that a command or variable names and that is not there.
+    """Reject missing programs, modules and folders that commands or variables name.
 
     Raises:
-        ArgosyError: naming the key, and what has a similar name.
+        ArgosyError: with the key, and similar names.
     """
-    # Points and repeats of an experiment start the same, unless their own numbers are in the words.
+    # Points and repeats of an experiment share a command, unless it contains their own numbers.
     for run in {
         (run.experiment, run.runtime, run.command, *run.environment.items()): run for run in runs
     }.values():
         program = Program(
             run.command, run.environment, str(workloads), is_native=run.runtime == "native"
         )
-        # What cannot be looked at may be there.
+        # An unreadable path may exist.
         with suppress(OSError):
             for key, path in _missing(run, program):
                 name = f"experiments.{run.asked_as}.{key}: {program.name(str(path))}"
@@ -41,10 +41,10 @@ def check_programs(workloads: Path, runs: Iterable[Run]) -> None:
 
 
 def check_script(project: Path, words: Iterable[str]) -> None:
-    """Refuse a relative script that the project lacks, where no image of the user may have it.
+    """Reject a relative script that the project lacks, if the user names no image that may contain it.
 
     Raises:
-        ArgosyError: naming it, and what has a similar name.
+        ArgosyError: with the script, and similar names.
     """
     script = next((word for word in words if word.endswith(PROGRAMS)), "/")
     path = project / script
@@ -54,12 +54,12 @@ def check_script(project: Path, words: Iterable[str]) -> None:
                 f"{script}: no such file in {project}",
                 f"did you mean {similar[0].relative_to(project)}?"
                 if (similar := _similar(path))
-                else "change to the program's folder, or name the image that has it: --image NAME",
+                else "change to the program's folder, or name the image that contains it: --image NAME",
             )
 
 
 def _missing(run: Run, program: Program) -> Iterator[tuple[str, Path]]:
-    """Yield the key of the study and the path of what is not there."""
+    """Yield the study's key and the path of each missing file or folder."""
     for name, value in run.environment.items():
         yield from ((f"environment.{name}", path) for path in _missing_in(value, program))
     started = [word for word in run.command[1:] if word[:1] != "-"][:1]
@@ -73,10 +73,10 @@ def _missing(run: Run, program: Program) -> Iterator[tuple[str, Path]]:
 
 
 def _missing_in(word: str, program: Program, is_program: bool = False) -> Iterator[Path]:
-    """Yield paths in `/workloads` that a word names and that are not there.
+    """Yield missing paths in `/workloads` that a word names.
 
-    Data may be made later, so of others than programs those count that are similar to what is there.
-    Without a container a program may make files there, and a shell may look whether one is there.
+    Programs may create data later, so a path that is not a program counts only if a similar one exists. In
+    native runs only programs count, since programs may create files there, and shells may test for them.
     """
     is_plain = not program.project and not _OF_A_SHELL.search(word)
     for path in map(Path, program.named(word)):
@@ -88,7 +88,7 @@ def _missing_in(word: str, program: Program, is_program: bool = False) -> Iterat
 
 
 def _misspelt(word: str, program: Program) -> Iterator[Path]:
-    """Yield relative programs in a word that are in no working directory, though a similar one is."""
+    """Yield relative programs in a word that no working directory has, but that resemble a file there."""
     for part in words_of(word):
         if part.endswith(PROGRAMS) and part[0] != "/" and not _COMPLETED_LATER.search(part):
             paths = [_below(base, part) for base in program.bases]
@@ -97,13 +97,13 @@ def _misspelt(word: str, program: Program) -> Iterator[Path]:
 
 
 def _missing_program(run: Run, program: Program) -> Iterator[Path]:
-    """Yield the program of a run without a container that is not there; a system's is not looked for."""
+    """Yield the missing program of a native run, except programs of the system."""
     if not program.project:
         return
     scripts = [word for word in run.command if word.endswith(PROGRAMS)][:1]
     for word in [*(run.command[:1] if "/" in run.command[0] else []), *scripts]:
         path = _below(program.project, word)
-        # Of an absolute path, a folder may be a node's own.
+        # The folder of an absolute path may exist only on nodes.
         is_seen = word[0] != "/" or path.parent.is_dir()
         is_whole = not _COMPLETED_LATER.search(word) and not _OF_A_SHELL.search(word)
         if is_seen and is_whole and program.is_users(str(path)) and not path.exists():
@@ -111,7 +111,7 @@ def _missing_program(run: Run, program: Program) -> Iterator[Path]:
 
 
 def _missing_module(module: str, program: Program) -> Iterator[Path]:
-    """Yield where a module should be whose package is the user's, or whose name is nearly one of theirs."""
+    """Yield the expected path of a missing module of the user: by its package, or by a similar name."""
     top = module.partition(".")[0]
     if top in sys.stdlib_module_names or program.has_module(module):
         return
@@ -132,11 +132,11 @@ def _hint(program: Program, path: Path) -> str:
         return f"did you mean {' or '.join(program.name(str(each)) for each in similar)}?"
     if program.project:
         return "write a path from the project's folder, or an absolute one"
-    return f"/workloads is {program.workloads}; containers see your other folders by `data` only"
+    return f"/workloads is {program.workloads}; containers have your other folders only by `data`"
 
 
 def _similar(path: Path) -> list[Path]:
-    """Return what is there under similar names, where the path leaves what is there."""
+    """Return existing paths with names similar to the first missing part of the path."""
     above = path.parent
     while not above.is_dir():
         path, above = above, above.parent

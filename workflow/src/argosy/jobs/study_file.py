@@ -1,8 +1,8 @@
-"""study.json: what a site's runs are planned for. `argosy render` writes it, after all scripts.
+"""study.json: the inputs of a site's planned runs. `argosy render` writes it after all scripts.
 
-The workflow compares it with what it was given, by content: another study, a project that was copied or
-moved, another store and another Python are all seen, also where Snakemake remembers nothing.
-Parsing a Snakefile only reads; the running Snakemake hands its study on to `argosy render`.
+The workflow compares its content with the current inputs. So it detects another study, a copied or moved
+project, another store and another Python without Snakemake's records. Parsing a Snakefile only reads; the
+running Snakemake passes its study to `argosy render`.
 """
 
 import hashlib
@@ -33,13 +33,13 @@ def study_text(
     sources: Iterable[Path],
     image_files: Iterable[str] = (),
 ) -> str:
-    """Return everything that the batch scripts are made of but for the images' locks, as JSON.
+    """Return all inputs of the batch scripts except the images' locks, as JSON.
 
     Args:
-        project: the scripts hold paths of it, of its store and of this Python.
-        plans: of all runs.
-        sources: the templates; their digests are noted.
-        image_files: the files that images are built of; a digest of their names is noted.
+        project: the project, whose paths the scripts contain.
+        plans: plans of all runs.
+        sources: templates; the text has their digests.
+        image_files: sources of images; the text has a digest of their names.
     """
     content = {
         "schema_version": SCHEMA_VERSION,
@@ -61,16 +61,16 @@ def study_text(
         "sources": {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in sources},
         "image_files": hashlib.sha256("\n".join(image_files).encode()).hexdigest(),
     }
-    # Indented, it would take Python's own encoder, which is ten times as slow.
+    # With indentation, json uses its pure-Python encoder, which is ten times as slow.
     return json.dumps(content) + "\n"
 
 
 def is_planned(path: Path, text: str, folders: Iterable[Path] = ()) -> bool:
-    """Return whether runs are planned as `text` asks for.
+    """Return whether the plan of `text` was written completely.
 
     Args:
-        path: the site's study.json, which planning writes last; it has to hold `text`.
-        folders: of the runs; each has to have what planning writes into it.
+        path: the site's study.json, which planning writes last; its content must equal `text`.
+        folders: folders of the runs; each must contain a script and run.json.
     """
     try:
         is_same = reading.read_bytes(path, path.parent) == text.encode()
@@ -81,7 +81,7 @@ def is_planned(path: Path, text: str, folders: Iterable[Path] = ()) -> bool:
 
 
 def in_order(*stages: Iterable[str]) -> bool:
-    """Return whether all files are there, and none is newer than one of a later stage."""
+    """Return whether all files exist, and none is newer than a file of a later stage."""
     newest = 0.0
     for stage in stages:
         try:
@@ -95,10 +95,10 @@ def in_order(*stages: Iterable[str]) -> bool:
 
 
 def check_date(path: Path) -> None:
-    """Refuse a file of the last plan that is dated in the future: Snakemake would take it for new.
+    """Reject a file of the last plan with an mtime in the future, which Snakemake would treat as new.
 
     Raises:
-        ArgosyError: naming it.
+        ArgosyError: with the file.
     """
     if path.is_file() and path.stat().st_mtime > time.time():
         raise ArgosyError(
@@ -108,9 +108,9 @@ def check_date(path: Path) -> None:
 
 
 def find_outdated(project: Project, plans: Iterable[Plan]) -> dict[str, str]:
-    """Return why results are not of their plans, by `EXPERIMENT/RUN`; planning takes them away.
+    """Return why results are outdated, by `EXPERIMENT/RUN`; planning removes them.
 
-    A run whose image is not locked yet says nothing about its result.
+    Runs whose image is not locked yet are skipped.
     """
     programs = Programs(project.workloads_dir)
     causes = {
@@ -125,10 +125,10 @@ def find_outdated(project: Project, plans: Iterable[Plan]) -> dict[str, str]:
 
 
 def read_study(path: Path, site: str, project: Project) -> tuple[str, list[Plan]]:
-    """Return the text that the driver hands on, and its plans with the images' locks as they are now.
+    """Read the text that the driver passes on, and return it with its plans and the images' current locks.
 
     Raises:
-        ArgosyError: when `path` holds something else, or a lock is damaged.
+        ArgosyError: if `path` has other content, or a lock is damaged.
     """
     try:
         text = path.read_text(encoding="utf-8")

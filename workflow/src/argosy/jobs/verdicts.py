@@ -1,4 +1,4 @@
-"""How a job's run ended, in the researcher's words, from the verdict that the job wrote."""
+"""Describes the end of a job's run to the user, from the verdict that the job wrote."""
 
 import os
 import resource
@@ -27,33 +27,34 @@ ENDED_FROM_OUTSIDE = {
     State.PREEMPTED: "another job preempted it",
     State.CANCELLED: "it was cancelled",
 }
-"""Why a job ended without a verdict of its own; of other endings its log has to tell."""
+"""Causes of ends without a verdict, by state; for other states the log has the cause."""
 
 
 SETTLE_S = 120.0
-"""How long a program may take that looks at what an execution left; it reads some files of each node."""
+"""Time limit in seconds of a program that reads the files of an attempt."""
 SETTLE_BYTES = 2 << 30
+"""Memory limit of such a program, in bytes."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """Whether the run completed, and one line that says so, and why if it did not."""
+    """The outcome of a run, with one line about it and its cause."""
 
     completed: bool
     message: str
     logs: Path
     """The folder of the attempt's logs."""
     is_doubtful: bool = False
-    """Whether the line also says what the numbers of a completed run may be worth less for."""
+    """Whether the line includes doubts about the numbers of a completed run."""
 
     @classmethod
     def failed(cls, message: str, logs: Path) -> "Ending":
-        """Return an ending that says why, which may quote programs."""
+        """Return a failed ending; `message` may quote programs."""
         return cls(False, plain(message), logs)
 
 
 def read_ending(run_dir: Path, status: Status) -> Ending:
-    """Return how the newest attempt of a job that has ended came out."""
+    """Return the ending of the newest attempt of a job that has ended."""
     run = RunFolder(run_dir)
     attempt = run.newest_attempt(status.job_id) or f"{status.job_id}.0"
     logs = run.logs(attempt)
@@ -77,13 +78,13 @@ def read_ending(run_dir: Path, status: Status) -> Ending:
 
 
 def settle(run_dir: Path, status: Status, log_words: Path | None) -> None:
-    """Have the verdict written for what ended with no time to write one, by the same program.
+    """Write the missing verdicts of a job's attempts, by the job's own program.
 
-    The report is then told of every attempt, and why it ended as far as the queue knows. One that
-    the queue ended to start it again did not know that when it called itself cancelled.
+    So the report includes every attempt, with the cause from the queue. A verdict `cancelled` of an attempt
+    that the queue restarted is replaced.
 
     Args:
-        log_words: those of the job's scheduler (`BatchSystem`).
+        log_words: `LOG_WORDS` of the job's scheduler.
     """
     run = RunFolder(run_dir)
     newest = run.newest_attempt(status.job_id)
@@ -98,9 +99,9 @@ def settle(run_dir: Path, status: Status, log_words: Path | None) -> None:
 
 
 def _run(log_words: Path | None, program: str, *arguments: str | Path) -> None:
-    """Run a program of the job's own; it writes its findings into the run's folder.
+    """Run a program of the job, which writes its findings into the run's folder.
 
-    It has a time and a share of the memory: the driver has other runs to look after.
+    Its time and memory are limited, since the driver also serves other runs.
     """
     path = Path(argosy.__file__).parent / "runtime" / program
     process = subprocess.Popen(
@@ -120,15 +121,15 @@ def _run(log_words: Path | None, program: str, *arguments: str | Path) -> None:
 
 
 def _reason(state: State) -> str:
-    """Return the reason as verdict.py takes it, in the words that a job's log has for it."""
+    """Return the reason in the words of a job's log, for verdict.py."""
     words = {State.CANCELLED: "cancelled job", State.TIMEOUT: "time limit"}
     return words.get(state) or ENDED_FROM_OUTSIDE.get(state, "")
 
 
 def uncollected(run_dir: Path) -> Status | None:
-    """Return the job that completed this run while no driver looked, if nothing has changed since.
+    """Return the status of a job that completed this run without a driver, if nothing has changed since.
 
-    Its result is put in its place again: Snakemake has taken it away, taking it for a fragment.
+    Its result.json is restored, since Snakemake has removed it as incomplete.
     """
     job = newest_job(run_dir)
     if not job or job.collected or not job.script_sha256:
@@ -144,7 +145,7 @@ def uncollected(run_dir: Path) -> Status | None:
     with suppress(RunFolderError):
         if changed_programs(verdict, run.spec, programs):
             return None
-    # As it stands: a later version may have noted more than is known here.
+    # Copy it verbatim: a later version may have written fields that are unknown here.
     write_text(
         run_dir / "result.json", read_text(run.attempt_dir(attempt) / "verdict.json", run.site)
     )
@@ -152,5 +153,5 @@ def uncollected(run_dir: Path) -> Status | None:
 
 
 def _see(logs: Path) -> str:
-    """Return where to read on, if there is anything."""
+    """Return a reference to the logs, if they exist."""
     return f"; see {logs}" if logs.is_dir() else ""

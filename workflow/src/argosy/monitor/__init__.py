@@ -1,4 +1,4 @@
-"""What a study's runs do right now: states, progress, logs, from the files of runs and the queue.
+"""Shows states, progress and logs of a study's runs, from the files of runs and the queue.
 
-It reads what is still being written, so a file that is missing, cut off or old is no error here.
+Jobs are still writing these files, so a missing, truncated or old file is not an error here.
 """

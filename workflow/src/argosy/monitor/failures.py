@@ -1,4 +1,4 @@
-"""The runs of a site that failed, each with its cause, for the end of a workflow."""
+"""Prints the failed runs of a site, each with its cause, at the end of a workflow."""
 
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.jobs.driver import JobError, ToldErrors
-from argosy.monitor.jobs import newest_job
-from argosy.monitor.run_state import RunState
+from argosy.monitor.jobs import NewestJob, newest_job
+from argosy.monitor.run_state import RunState, RunView
 from argosy.monitor.sites import run_folders
 from argosy.monitor.study import Study
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.log_tail import last_lines
-from argosy.run_folder.models import Failure, Verdict
+from argosy.run_folder.models import Failure
 from argosy.terminal import plural
-from argosy_common.errors import plain
+from argosy_common.errors import plain, some
 from argosy_common.files import read_paths
 from argosy_common.reading import status_of
 
@@ -25,7 +25,7 @@ MOST_CAUSES = 20
 MOST_NAMES = 5
 LINES = 40
 OF_STARTS = ("it did not start: ", "cannot reach the head")
-"""Beginnings of causes that are the fault of the site or its nodes."""
+"""Prefixes of causes that are faults of the site or its nodes."""
 
 CHECKS = (
     ("interface", "interface"),
@@ -35,13 +35,13 @@ CHECKS = (
     ("cannot run", "environment"),
     ("user namespaces", "engine"),
 )
-"""A word of such a cause, and the doctor's check for it."""
+"""Words in such a cause, and the doctor's check for it."""
 
 CLOCKS_S = 2.0
-"""How far the clocks of a shared file system and of this machine may differ."""
+"""Maximum difference of the clocks of a shared file system and this machine, in seconds."""
 
 PATIENCE_S = 5.0
-"""Seconds to wait for the queue, which may know why a job ended."""
+"""Seconds to wait for the queue, which may have the cause of a job's end."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def print_failures(site: Path, told: ToldErrors | None = None) -> None:
 
     Args:
         site: the folder results/<site>.
-        told: errors of the Snakemake that ends; None: use the runs' folders alone.
+        told: errors of the Snakemake that ends; None: use only the runs' folders.
     """
     planned = read_paths(site / "runs.txt") if (site / "runs.txt").is_file() else []
     lines = [*_describe_rules(told.errors if told else ())]
@@ -78,22 +78,16 @@ def print_failures(site: Path, told: ToldErrors | None = None) -> None:
 def failed_runs(
     site: Path, planned: Collection[Path], told: ToldErrors | None = None
 ) -> list[Failed]:
-    """Look at the runs below `site`, and return those of the `planned` ones that failed.
+    """Return the failed runs among the `planned` ones below `site`.
 
-    Where `told` is given, older jobs of the runs do not count.
+    If `told` is given, older jobs of the runs do not count.
     """
     views = {}
     if any(run_folders(site)):
         looked = Study(site).look(PATIENCE_S)
         views = {site / view.experiment / view.run_id: view for view in looked.views}
     failed = [
-        Failed(
-            view.name,
-            *_cause_and_log(view.note or view.state, folder),
-            view.state in ENDED_EARLY,
-            check_of(_newest_failure(folder)),
-            _host_of(folder),
-        )
+        _failed(folder, view)
         for folder, view in views.items()
         if folder in planned
         and view.state in STATES
@@ -187,7 +181,8 @@ def describe(failed: Sequence[Failed], report: Path) -> Iterator[str]:
         if check := runs[0].check:
             yield f"    `argosy doctor {report.parent.name}` checks that: `{check}`"
         if len(runs) > 1:
-            yield plain(f"    the same for {_some_names(runs[1:])}")
+            others = [each.name for each in runs[1:]]
+            yield plain(f"    the same for {some(others, MOST_NAMES)}")
     if unsaid := [*by_cause.values()][MOST_CAUSES:]:
         count = sum(len(runs) for runs in unsaid)
         yield f"  and {count} more; `argosy status {report.parent.name}` has all"
@@ -201,7 +196,7 @@ def describe(failed: Sequence[Failed], report: Path) -> Iterator[str]:
 
 
 def bad_host(failed: Sequence[Failed], site: Path) -> str:
-    """Return the host on which all of several runs failed while others completed elsewhere; "" for none."""
+    """Return the host on which several runs failed, if all others completed elsewhere; else empty."""
     hosts = [each.host for each in failed if not each.early]
     host = hosts[0] if len(hosts) > 1 and len({*hosts}) == 1 else None
     if host is None:
@@ -212,56 +207,46 @@ def bad_host(failed: Sequence[Failed], site: Path) -> str:
 
 
 def check_of(failure: Failure | None) -> str:
-    """Return the doctor's check that looks at why a job did not start; empty where there is none."""
+    """Return the doctor's check for a failure to start; empty without one."""
     if failure is None or failure.rank is not None or not failure.cause.startswith(OF_STARTS):
         return ""
     return next((check for words, check in CHECKS if words in failure.cause), "")
 
 
-def _newest_failure(run_dir: Path) -> Failure | None:
-    """Return the failure that agents wrote in the newest attempt of a run's newest job."""
-    verdict = _newest_verdict(run_dir)
-    return verdict.failure if verdict else None
-
-
-def _host_of(run_dir: Path) -> str | None:
-    """Return the host of the node that failed in a run's newest job."""
-    verdict = _newest_verdict(run_dir)
-    node = verdict.failure.node if verdict and verdict.failure else None
-    hosts = verdict.hosts if verdict else []
-    return hosts[node] if node is not None and node < len(hosts) else None
-
-
-def _newest_verdict(run_dir: Path) -> Verdict | None:
-    run = RunFolder(run_dir)
+def _failed(folder: Path, view: RunView) -> Failed:
+    """Describe a failed run by its view and the verdict of its newest job."""
+    run = RunFolder(folder)
     job = newest_job(run, None)
-    return run.verdict(job.attempt) if job and job.attempt else None
+    verdict = run.verdict(job.attempt) if job and job.attempt else None
+    failure, hosts = (verdict.failure, verdict.hosts) if verdict else (None, [])
+    node = failure.node if failure else None
+    return Failed(
+        view.name,
+        *_cause_and_log(view.note or view.state, run, job, failure),
+        view.state in ENDED_EARLY,
+        check_of(failure),
+        hosts[node] if node is not None and node < len(hosts) else None,
+    )
 
 
-def _some_names(runs: Sequence[Failed]) -> str:
-    more = f" and {len(runs) - MOST_NAMES} more" if len(runs) > MOST_NAMES else ""
-    return ", ".join(each.name for each in runs[:MOST_NAMES]) + more
-
-
-def _cause_and_log(cause: str, run_dir: Path) -> tuple[str, Path | None]:
-    """Return the cause without the log that it names, as runs have it in common, and the log to read."""
+def _cause_and_log(
+    cause: str, run: RunFolder, job: NewestJob | None, failure: Failure | None
+) -> tuple[str, Path | None]:
+    """Return the cause without the log that it names, as runs share causes, and the log to read."""
     short, see, name = cause.rpartition("; see ")
-    named = run_dir / name
-    if see and name.startswith("logs/") and _has_content(named, RunFolder(run_dir).site):
-        return short, named
-    return (short if see and name.startswith("logs/") else cause), _log_of(run_dir)
+    if not see or not name.startswith("logs/"):
+        return cause, _log_of(run, job, failure)
+    named = run.path / name
+    return short, named if _has_content(named, run.site) else _log_of(run, job, failure)
 
 
-def _log_of(run_dir: Path) -> Path | None:
-    """Return the log of the rank or node that failed first in the newest job, else the job's own."""
-    run = RunFolder(run_dir)
-    job = newest_job(run, None)
+def _log_of(run: RunFolder, job: NewestJob | None, failure: Failure | None) -> Path | None:
+    """Return the log of the rank or node that failed first in the job, else the job's log."""
     if job is None:
         return max(run.scheduler_logs, default=None)
     paths = [run.scheduler_log(job.job_id)]
     if job.attempt:
         paths.insert(0, run.logs(job.attempt) / "job.log")
-        failure = _newest_failure(run_dir)
         if failure and failure.node is not None:
             paths.insert(0, run.logs(job.attempt) / f"node-{failure.node}.log")
         if failure and failure.rank is not None:

@@ -1,4 +1,4 @@
-"""The jobs of runs: those in the queue, those alive on this machine, and which is a run's newest."""
+"""Finds jobs of runs in the queue and on this machine, and the newest job of a run."""
 
 import os
 import threading
@@ -16,14 +16,14 @@ from argosy.runtime.contract.layout import first_attempt, job_of
 from argosy.schedulers.base import Listed, SchedulerError, State, job_name
 
 SAME_PROCESS_S = 1.0
-"""Process ids are reused: a process with another start time is not the job's."""
+"""Tolerance in seconds of a process's recorded start time, which identifies it: process ids are reused."""
 
 
 class Machine:
     """A snapshot of this machine's processes."""
 
     def runs(self, job: Job | None, attempt: str) -> bool:
-        """Return whether the job's script runs, or what a killed script left behind."""
+        """Return whether the job's script runs, or processes of a killed script."""
         return (job is not None and _is_alive(job)) or attempt in self._attempts_alive
 
     @cached_property
@@ -52,28 +52,28 @@ def _is_alive(job: Job) -> bool:
 
 
 EASE = 20.0
-"""The pause before the next question is this many times the time of the last answer."""
+"""Ratio of the pause before the next query to the time of the last answer."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The scheduler's last answer, and since when it has been silent."""
+    """The scheduler's last answer, and the start of its silence since."""
 
     jobs: Mapping[tuple[Path, str], Sequence[Listed]] = field(default_factory=dict)
     """Jobs by folder and name."""
     asked: float | None = None
-    """Unix time of the question; jobs submitted later are missing. None: never answered."""
+    """Unix time of the query; jobs submitted later are missing. None: never answered."""
     silent_since: float | None = None
     problem: str = ""
 
     @property
     def fresh(self) -> bool:
-        """Whether a job that is missing here is not in the queue."""
+        """Whether a job that is missing in `jobs` is not in the queue."""
         return self.asked is not None and self.silent_since is None
 
 
 class Queue:
-    """Asks for the user's jobs, one call at a time."""
+    """Queries the user's jobs, one call at a time."""
 
     def __init__(self, ask: Callable[[], Sequence[Listed]]) -> None:
         self._ask = ask
@@ -82,7 +82,7 @@ class Queue:
         self._not_before = 0.0
 
     def look(self, patience_s: float) -> Answer:
-        """Return the answer to a question asked now, or what is known when `patience_s` have passed."""
+        """Query the jobs; after `patience_s` seconds without an answer, return the last known one."""
         if self._call is None and time.monotonic() >= self._not_before:
             self._call = _Call(self._ask)
             self._call.start()
@@ -103,7 +103,7 @@ class Queue:
 
 
 class _Call(threading.Thread):
-    """One question. As a daemon thread it does not delay the end of the process."""
+    """One query. As a daemon thread it does not delay the end of the process."""
 
     def __init__(self, ask: Callable[[], Sequence[Listed]]) -> None:
         super().__init__(daemon=True)
@@ -133,7 +133,7 @@ def _by_run(jobs: Sequence[Listed]) -> dict[tuple[Path, str], list[Listed]]:
 
 @dataclass(frozen=True)
 class NewestJob:
-    """A job known from the queue, from a driver's note, or only from its files."""
+    """A job found in the queue, in a driver's note, or only by its files."""
 
     job_id: str
     attempt: str | None
@@ -160,19 +160,19 @@ class NewestJob:
 
     @property
     def label(self) -> str:
-        """The job's number, followed by its restart count if it was restarted."""
+        """The job id, followed by the restart count if it was restarted."""
         start = f"{self.job_id}.{self.listed.restarts if self.listed else 0}"
         is_old = self.listed and self.attempt and first_attempt(self.attempt) != start
         return label(start if is_old or not self.attempt else self.attempt)
 
 
 def label(attempt: str) -> str:
-    """Return an attempt's name without the restart count if that is 0."""
+    """Return an attempt's name, without a restart count of 0."""
     return attempt.removesuffix(".0")
 
 
 def newest_job(run: RunFolder, answer: Answer | None) -> NewestJob | None:
-    """Return the current job: the one in the queue, else the last one submitted or started."""
+    """Return a run's current job: the job in the queue, else the last submitted or started job."""
     noted = run.jobs[-1] if run.jobs else None
     submitted = noted.submitted if noted else 0.0
     listed = _jobs_in_queue(run, noted, answer) if answer else []
@@ -188,7 +188,7 @@ def newest_job(run: RunFolder, answer: Answer | None) -> NewestJob | None:
 
 
 def _jobs_in_queue(run: RunFolder, noted: Job | None, answer: Answer) -> list[Listed]:
-    """Return the run's jobs in the queue: its own, and a job it shares with other runs."""
+    """Return the run's jobs in the queue, including a job shared with other runs."""
     own = answer.jobs.get((run.path, job_name(run.path)), ())
     folder = allocation_folder(run.site, noted.allocation) if noted else None
     shared = answer.jobs.get((folder, job_name(folder)), ()) if folder else ()
@@ -196,9 +196,9 @@ def _jobs_in_queue(run: RunFolder, noted: Job | None, answer: Answer) -> list[Li
 
 
 def _of_queue(run: RunFolder, listed: Listed) -> NewestJob:
-    """Return the current attempt; for a requeued job, the next one.
+    """Return a job of the queue with its current attempt; for a requeued job, the next one.
 
-    A run that has completed in a job that it shares does not run again with it.
+    A requeue of a shared job does not run a completed run again.
     """
     attempt = run.newest_of_start(listed.job_id, listed.restarts)
     job = NewestJob(listed.job_id, attempt, 0.0, listed, run.job(listed.job_id))

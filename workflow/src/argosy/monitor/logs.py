@@ -1,4 +1,4 @@
-"""A run's logs: those of its newest attempt, printed or followed."""
+"""Prints or follows the logs of a run's newest attempt."""
 
 import codecs
 import os
@@ -37,7 +37,7 @@ def show_log(run: str, *, rank: int | None, node: int | None, job: bool, follow:
 
 @dataclass
 class Part:
-    """A log file and how much of it was printed; `prefix` precedes each line."""
+    """A log file, and the number of bytes printed (`place`); `prefix` precedes each line."""
 
     path: Path
     top: Path
@@ -64,7 +64,7 @@ class Part:
         with open_regular(self.path, self.top) as log:
             end = os.fstat(log.fileno()).st_size
             log.seek(self.place)
-            # Content written meanwhile is copied next time.
+            # The next call copies content written meanwhile.
             while chunk := log.read(min(CHUNK_BYTES, max(0, end - self.place))):
                 if self.prefix and not ended and len(chunk) < CHUNK_BYTES:
                     chunk = chunk[: chunk.rfind(b"\n") + 1]
@@ -83,7 +83,7 @@ class Part:
             out.write(b"\n")
 
     def _for_terminal(self, chunk: bytes) -> bytes:
-        """Return the chunk, after the rest of the previous one, without codes that act on a terminal."""
+        """Return the rest of the previous chunk and this one, without codes that control a terminal."""
         text, self._rest = coloured(self._rest + self._decoder.decode(chunk))
         return text.encode()
 
@@ -107,7 +107,7 @@ class Log:
 
     @property
     def path(self) -> Path | None:
-        """Its path; before the job writes its own log, the scheduler's log. None: not there yet."""
+        """Path of the log; before the job writes one, path of the scheduler's log; None before both."""
         run = RunFolder(self._folder)
         job = newest_job(run, None)
         name = JOB if self._kind == ALL else self._kind
@@ -213,7 +213,7 @@ def _log_file(run: RunFolder, attempt: str, name: str) -> Path:
 
 
 RESTART_S = 60.0
-"""For so long a run that is to begin again within its job may not have done so."""
+"""Seconds after a verdict in which a run may still restart within its job."""
 
 
 def _mtime(path: Path) -> float:
@@ -224,7 +224,7 @@ def _mtime(path: Path) -> float:
 
 def _is_there(path: Path) -> bool:
     """Return whether the path exists; opening it later refuses anything but a regular file."""
-    # A job's number, and so its log's name, may hold what no name has.
+    # A job id, and so its log's name, may contain characters that no file name has.
     with suppress(OSError, ValueError):
         path.lstat()
         return True

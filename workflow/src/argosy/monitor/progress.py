@@ -1,4 +1,4 @@
-"""How far a run is and how fast, from the ends of records that its ranks are still writing."""
+"""Reads the progress and throughput of a run from the ends of records that its ranks are still writing."""
 
 import re
 from collections.abc import Iterator
@@ -15,14 +15,11 @@ from argosy_common import reading
 from argosy_common.reading import entries, open_regular, site_of, status_of
 
 FAR = 1e15
-"""Larger numbers, and NaN, are not measurements."""
+"""Limit of numbers that count as measurements."""
 
 
 def last_records(path: Path, top: Path, size: int = TAIL_BYTES) -> Iterator[dict[str, Any]]:
-    """Yield the objects in the last `size` bytes, the newest first.
-
-    Lines that are cut off, at either end, are passed over.
-    """
+    """Yield the objects in the last `size` bytes, the newest first, except truncated ones."""
     for line in reversed(tail(path, top, size).decode(errors="replace").split("\n")):
         try:
             found = reading.json_of(line)
@@ -33,7 +30,7 @@ def last_records(path: Path, top: Path, size: int = TAIL_BYTES) -> Iterator[dict
 
 
 def number(value: object) -> float | None:
-    """Return a finite number from a record, or None: programs write whatever they like."""
+    """Return a finite number from a record; None for other values."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if abs(value) < FAR else None
@@ -45,21 +42,21 @@ WINDOW_S = 30.0
 """Seconds over which throughput is averaged: long enough to be steady, short enough to be current."""
 
 LAST_STEP_ROWS = 10
-"""The last row may be damaged."""
+"""Rows to read for the last step, since the last row may be damaged."""
 PACE_ROWS = 340
-"""32 KB."""
+"""Rows to read for the throughput: 32 KB."""
 
 PATIENCE_S = 15.0
 PATIENCE_STEPS = 5
-"""Throughput is outdated if no step came for longer than both."""
+"""Seconds and steps without a record after which throughput is outdated; the longer counts."""
 
 FIRST_PRINT_S = 60.0
-"""The same after the first printed throughput, when the interval is still unknown."""
+"""Seconds for the same after the first printed throughput, when the interval is still unknown."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """`steps` done by rank 0, of `total` where that is known; None: no record yet."""
+    """`steps` done by rank 0, of `total` if known; None: no record yet."""
 
     steps: int | None = None
     total: int | None = None
@@ -69,7 +66,7 @@ class Progress:
     silent_of: Literal["step", "print"] = "step"
     """The kind of the last record: a step, or a printed throughput."""
     unit: str = SAMPLES
-    """What is counted a second, in the plural."""
+    """Plural of the unit that throughput counts."""
 
 
 NO_PROGRESS = Progress()
@@ -84,7 +81,7 @@ class _Pace:
 def read_progress(
     records: Path, ranks: int, now: float, printed: Throughput | None = None
 ) -> Progress:
-    """Return the progress of a running attempt, whose program prints its throughput so."""
+    """Return the progress of a running attempt; `printed` describes the throughput in its output."""
     steps = steps_done(records)
     paths = _of_ranks(records, ranks, _STEPS)
     paces = [_pace(path) for path in paths]
@@ -95,7 +92,7 @@ def read_progress(
     silent = now - max(map(_mtime, paths))
     if silent > max(PATIENCE_S, PATIENCE_STEPS * longest):
         return Progress(steps, silent_s=silent)
-    # A sum over some of the ranks would be too low.
+    # A sum over only some ranks would be too low.
     complete = len(known) == ranks
     return Progress(
         steps, samples_per_s=sum(pace.samples_per_s for pace in known) if complete else None
@@ -135,14 +132,14 @@ def _last_steps(path: Path, most: int) -> list[Step]:
 def _printed_by_all(
     records: Path, ranks: int, steps: int | None, now: float, printed: Throughput | None
 ) -> Progress:
-    """Return the sum of what the ranks print, of which each file holds a rank's part."""
+    """Return the sum of the throughputs printed by the ranks, each with its own file."""
     paths = _of_ranks(records, ranks, PRINTED)
     found = [_printed_progress(path, steps, now) for path in paths]
     silent = [one.silent_s for one in found if one.silent_s is not None]
     known = [one.samples_per_s for one in found if one.samples_per_s is not None]
     if found and len(silent) == len(found):
         return Progress(steps, silent_s=min(silent), silent_of="print")
-    # A sum over some of the ranks would be too low.
+    # A sum over only some ranks would be too low.
     expected = len(printed.ranks(ranks)) if printed else 1
     unit = printed.unit if printed else SAMPLES
     return Progress(steps, samples_per_s=sum(known) if len(known) == expected else None, unit=unit)
@@ -173,7 +170,7 @@ def _printed_progress(path: Path, steps: int | None, now: float) -> Progress:
 
 
 def _of_ranks(records: Path, ranks: int, name: re.Pattern[str]) -> list[Path]:
-    """Return the existing files of a run with `ranks` ranks whose `name` has the rank in its group."""
+    """Return existing files whose names match, for ranks below `ranks`; the group of `name` is the rank."""
     found = []
     with suppress(OSError):
         for each in entries(records, _site(records)):

@@ -1,11 +1,10 @@
-"""What a run's newest attempt has recorded so far, as JSON Lines."""
+"""Prints the records of a run's newest attempt as JSON Lines."""
 
 import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 from argosy.monitor.jobs import newest_job
 from argosy.monitor.sites import find_run
@@ -15,7 +14,7 @@ from argosy_common.errors import ArgosyError, plain
 from argosy_common.reading import NotReadError, entries, open_regular
 
 LONGEST_LINE = 8 << 20
-"""Bytes; of records, no line has as many."""
+"""Maximum bytes of a line; records are shorter."""
 _NAME = re.compile(
     r"rank-[0-9]{1,9}\.steps|(?:rank|telemetry)-[0-9]{1,9}\.jsonl|printed(?:-[0-9]{1,9})?\.jsonl"
 )
@@ -25,12 +24,13 @@ def show_records(run: str, rank: int | None) -> None:
     """Run the command; an interrupt or a closed pipe ends it quietly.
 
     Raises:
-        ArgosyError: when it is not clear which run, there are no records of it, or another version
-            of Argosy wrote them.
+        ArgosyError: if the run is ambiguous, has no records, or has records of another version of Argosy.
     """
     folder = RunFolder(find_run(run))
     try:
-        _print_files(folder, _paths(folder, rank), sys.stdout.buffer)
+        for path in _paths(folder, rank):
+            sys.stdout.buffer.writelines(_records(path, folder.site))
+        sys.stdout.buffer.flush()
     except KeyboardInterrupt:
         return
 
@@ -55,12 +55,6 @@ def _paths(run: RunFolder, rank: int | None) -> list[Path]:
         whose = "" if rank is None else f" of rank {rank}"
         raise ArgosyError(f"{name}: there are no records{whose} yet")
     return sorted(found, key=lambda path: (by_number(path.stem), path.suffix))
-
-
-def _print_files(run: RunFolder, paths: Sequence[Path], out: BinaryIO) -> None:
-    for path in paths:
-        out.writelines(_records(path, run.site))
-    out.flush()
 
 
 def _records(path: Path, top: Path) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""The state of one run, from its files and the scheduler's answer about its job."""
+"""Determines the state of a run from its files and the scheduler's answer about its job."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -19,12 +19,12 @@ from argosy_common.reading import is_regular
 
 
 class RunState(StrEnum):
-    """States in order of importance: a small screen shows the first ones."""
+    """States of a run, by importance: a small screen shows the first ones."""
 
     RUNNING = "running"
     FAILED = "failed"
     GONE = "gone"
-    """It has no verdict and is no longer in the queue."""
+    """The run has no verdict and is no longer in the queue."""
     UNREADABLE = "unreadable"
     REQUEUED = "requeued"
     PENDING = "pending"
@@ -47,13 +47,13 @@ class RunView:
     left_s: float | None = None
     progress: Progress = NO_PROGRESS
     reason: str = ""
-    """Why it waits, in the scheduler's words."""
+    """The scheduler's reason for waiting."""
     note: str = ""
     """Why it waits or failed, in plain words."""
     stuck: bool = False
-    """Waiting will not help: the user has to act."""
+    """Whether waiting will not help, so the user has to act."""
     ended: bool = False
-    """Its state will not change by itself."""
+    """Whether its state is final until the user acts."""
 
     @property
     def name(self) -> str:
@@ -78,7 +78,7 @@ class ClusterState:
     """The state of the cluster at the time of a snapshot."""
 
     now: float
-    """Unix."""
+    """Unix time."""
     answer: Answer | None
     """None without a queue: jobs are processes of this machine."""
     machine: Machine
@@ -99,7 +99,7 @@ def look_at(path: Path, cluster: ClusterState) -> RunView:
     if job is None:
         return RunView(*name, RunState.PLANNED)
     claim = run.claim(job.attempt) if job.attempt else None
-    # A restart may have left it fewer ranks.
+    # After a restart a run may have fewer ranks.
     spec = claim.run if claim and claim.run else spec
     active = _is_active(run, job, cluster)
     verdict = (None if active else run.result) or run.verdict(job.attempt)
@@ -118,7 +118,7 @@ def _is_active(run: RunFolder, job: NewestJob, cluster: ClusterState) -> bool:
         return cluster.machine.runs(job.noted, job.attempt or f"{job.job_id}.0")
     if job.listed:
         verdict = run.verdict(job.attempt)
-        # An interrupted run goes back into the queue.
+        # The scheduler requeues an interrupted run.
         is_done = verdict is not None and verdict.state in ("completed", "failed")
         is_over = (
             is_done if job.listed.state is State.ENDING else job.shared and verdict is not None
@@ -160,7 +160,7 @@ def _waiting(run: RunFolder, job: NewestJob, cluster: ClusterState) -> RunView:
     note = reason.meaning
     state = OF_QUEUE[listed.state] if listed else RunState.PENDING
     if state is RunState.RUNNING:
-        state, note = RunState.PENDING, "its job starts other runs first"
+        state, note = RunState.PENDING, "its job runs other runs first"
     if listed and listed.start and listed.start > cluster.now:
         note += f"{'; ' if note else ''}expected in {span(listed.start - cluster.now)}"
     return RunView(
@@ -188,7 +188,7 @@ def _running(run: RunFolder, spec: RunSpec, job: NewestJob, cluster: ClusterStat
 
 
 def _cleanup_note(job: NewestJob) -> str:
-    """Return a note if the site still cleans up after the job, else an empty string."""
+    """Return a note while the site cleans up after the job, else an empty string."""
     is_ending = job.listed is not None and job.listed.state is State.ENDING and not job.shared
     return "its job is ending: the site cleans up after it" if is_ending else ""
 

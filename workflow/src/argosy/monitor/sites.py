@@ -1,4 +1,4 @@
-"""Folders of sites and of their runs."""
+"""Finds the folders of sites and of their runs."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ TABLES = "tables"
 
 def site_folders() -> list[Path]:
     """Return the folders of all sites with results."""
-    # A site's folder may be a link to a larger disk, made by the owner of the project.
+    # A site's folder may be the project owner's link to a larger disk.
     try:
         names = sorted(each.name for each in entries(RESULTS, RESULTS) if each.is_dir())
     except OSError:
@@ -31,7 +31,7 @@ def _may_have_results(folder: Path) -> bool:
 
 
 def has_results(folder: Path) -> bool:
-    """Return whether a folder holds a site's runs or its report; raises OSError."""
+    """Return whether a folder contains a site's runs or report; raises OSError."""
     there = {each.name for each in entries(folder, folder)}
     made = "summary.json" in there or (folder / TABLES / "runs.parquet").exists()
     return made or any(True for _ in run_folders(folder))
@@ -61,7 +61,7 @@ def _may_be_run(folder: Path) -> bool:
 
 
 def find_run(text: str) -> Path:
-    """Return the folder of the run whose name is or contains `text`.
+    """Return the folder of the run whose name equals or contains `text`.
 
     Raises:
         ArgosyError: if no run or several runs match, with the candidates.
@@ -90,14 +90,14 @@ def find_run(text: str) -> Path:
 
 
 def _without_common_site(names: Sequence[str]) -> str:
-    """Return some names, without the site if all share it."""
+    """List some names, without the site if all share it."""
     if len({name.partition("/")[0] for name in names}) == 1:
         names = [name.partition("/")[2] for name in names]
     return some(names)
 
 
 def _in_results(text: str) -> str:
-    """Return a run's name, given as a name or as a path."""
+    """Convert a run's name or path to its name."""
     path = Path(os.path.normpath(text))
     if path.is_absolute() and path.is_relative_to(RESULTS.absolute()):
         return path.relative_to(RESULTS.absolute()).as_posix()

@@ -18,7 +18,7 @@ from argosy.site.models import LOCAL
 from argosy_common.errors import ArgosyError, plain
 
 FINAL = (RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED)
-"""Final until something new is written into the run's folder."""
+"""States that last until the run's folder changes."""
 
 
 @dataclass(frozen=True)

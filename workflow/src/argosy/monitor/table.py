@@ -1,4 +1,4 @@
-"""The table of runs in a terminal, shown once or until all runs have ended."""
+"""Prints the table of runs in a terminal, once or until all runs have ended."""
 
 import time
 from collections import Counter
@@ -34,22 +34,22 @@ ALARM = "bold red"
 GAP = "  "
 MEASURES = ("left", "steps", "samples/s", "nodes")
 _LEAST_WANTED = (3, 0, 1, 2)
-"""Indices of measures in the order in which they are left out on a narrow screen."""
+"""Indices of measures, in the order in which a narrow screen drops them."""
 _ANY = 10_000
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How much of the table is shown, and how."""
+    """The layout of the table."""
 
     grouped: bool = True
-    """Under a heading per experiment; else each line has the full name, for other programs."""
+    """Whether experiments have headings; if not, each line has the full name, for other programs."""
     room: int | None = None
     """Lines of the screen; None: all runs with their whole notes."""
 
 
 def render(snapshot: Snapshot, layout: Layout) -> RenderableType:
-    """Return totals, problems of the queue, and the table of runs."""
+    """Return the totals, problems of the queue, and the table of runs."""
     lines = headings(snapshot)
     # The totals may take a second line.
     shown = _fitting_views(snapshot.views, layout, len(lines) + 1)
@@ -72,7 +72,7 @@ def headings(snapshot: Snapshot) -> list[Text]:
 
 
 def totals(snapshot: Snapshot) -> Text:
-    """`testbed at 14:03:05: 9 runs, 2 running, …`"""
+    """Return the line of totals, such as `testbed at 14:03:05: 9 runs, 2 running, …`."""
     line = Text.assemble((plain(snapshot.site), "bold"), f" at {_clock(snapshot.at)}: ")
     line.append(plural(len(snapshot.views), "run"))
     for state, count in _counts(snapshot.views):
@@ -128,7 +128,7 @@ def _details(view: RunView, widths: Sequence[int], layout: Layout) -> "_Details"
 
 @dataclass(frozen=True)
 class _Details:
-    """A cell of measures and words; measures are left out whole if they do not fit."""
+    """A cell of measures and words; measures that do not fit are dropped whole."""
 
     cells: Sequence[str]
     widths: Sequence[int]
@@ -152,7 +152,7 @@ class _Details:
 
 
 def _fitting_widths(widths: Sequence[int], room: int) -> Sequence[int]:
-    """Return the measures' widths, 0 for those left out."""
+    """Return the measures' widths, 0 for dropped ones."""
     kept = [*widths]
     for place in _LEAST_WANTED:
         if sum(kept) + len(GAP) * (sum(map(bool, kept)) - 1) > room:
@@ -195,7 +195,7 @@ def _fitting_views(views: Sequence[RunView], layout: Layout, above: int) -> Sequ
     """Return the most important runs that fit on the screen."""
     if layout.room is None:
         return views
-    # An empty line, the table's header, and the line about runs left out.
+    # Reserve an empty line, the table's header, and the line about runs not shown.
     room = max(3, layout.room - above - 4 - len({view.experiment for view in views}))
     order = list(RunState)
     ranked = sorted(views, key=lambda view: (not view.stuck, order.index(view.state)))
@@ -222,7 +222,7 @@ PAUSE_S = 5.0
 PATIENCE_ONCE_S = 15.0
 PATIENCE_S = 3.0
 EASE = 10.0
-"""Snapshots take at most a tenth of the time, even for many runs."""
+"""Ratio of the pause to the time of a snapshot, which limits the load of many runs."""
 
 
 def show(study: Study, console: Console) -> None:
@@ -274,8 +274,8 @@ def _tell_changes(study: Study, console: Console, pause_s: float) -> None:
 def _wait_for_next(study: Study, snapshot: Snapshot, began: float, pause_s: float) -> bool:
     """Wait until the next snapshot; return True if all runs have ended.
 
-    A job that lost its node may briefly look ended before it is requeued, so a second snapshot confirms
-    the end.
+    A job that lost its node may briefly look ended before its requeue, so a second snapshot confirms the
+    end.
     """
     time.sleep(max(pause_s, EASE * (time.monotonic() - began)))
     return snapshot.ended and study.look(PATIENCE_S).ended

@@ -1,4 +1,4 @@
-"""What a run's result depends on, and whether the run would be measured again."""
+"""Describes the inputs of a run's result, and whether the run would be measured again."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from argosy_common.errors import plain
 from argosy_common.units import amount
 
 _DIGITS = 12
-"""Digits of a digest that are shown."""
+"""Number of digits shown of a digest."""
 
 
 def describe_dependencies(folder: Path, workloads: Path) -> Iterator[str]:
@@ -58,7 +58,7 @@ def _describe_programs(spec: RunSpec, result: Verdict | None, programs: Programs
         word = "  has changed" if name in changed else ""
         yield plain(f"{'program':10}{_short(now.get(name, 'gone')):{_DIGITS}}  {name}{word}")
     if not now:
-        watched = "only its image's" if spec.image and not spec.is_native else "none is watched"
+        watched = "only in its image" if spec.image and not spec.is_native else "not watched"
         yield f"{'program':10}{watched}: the command names no file of yours"
 
 

@@ -1,1 +1,1 @@
-"""Finds out what a cluster is, and writes its folder below slurm/."""
+"""Surveys a cluster, and writes its folder below slurm/."""

@@ -1,4 +1,4 @@
-"""The interface, the temporary folder and the absent folders of a site, as its nodes found them."""
+"""Chooses a site's interface and temporary folder, and lists absent folders, from its nodes' reports."""
 
 import math
 import os
@@ -51,7 +51,7 @@ def choose_tmpdir(looks: Sequence[NodeLook]) -> Value | None:
 
 
 def _is_good(scratch: Scratch) -> bool:
-    """Return whether a folder is local to the node and, if a variable, set by the job."""
+    """Return whether a folder is usable, local to the node and, if a variable, set by the job."""
     name = scratch.written[1:] if scratch.written.startswith("$") else ""
     # A value that is set on this machine too, or is a common folder, was not set by the job.
     is_of_here = bool(name) and scratch.folder in (os.environ.get(name), *SCRATCH)
@@ -128,7 +128,7 @@ def choose_interface(looked: Sequence[Looked]) -> Value:
         for name in sorted({name for found in tries for name in found})
     )
     if not reached:
-        return Value(TO_FILL_IN, f"over none of them two nodes reached each other: {tried}")
+        return Value(TO_FILL_IN, f"two nodes did not reach each other over any of them: {tried}")
     fast = {
         each.name
         for one in looked
@@ -145,6 +145,6 @@ def choose_interface(looked: Sequence[Looked]) -> Value:
 def _only_interface(looked: Sequence[Looked]) -> Value:
     names = sorted({each.name for one in looked for look in one.looks for each in look.interfaces})
     if len(names) == 1:
-        return Value(names[0], "the only one that nodes have; no two nodes could be asked together")
+        return Value(names[0], "the only one that nodes have; no two nodes were inspected together")
     words = f"; they have {', '.join(names)}" if names else ""
-    return Value(TO_FILL_IN, f"no two nodes could be asked together{words}")
+    return Value(TO_FILL_IN, f"no two nodes were inspected together{words}")

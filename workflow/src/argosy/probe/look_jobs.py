@@ -1,4 +1,4 @@
-"""Small jobs that look at nodes from the inside."""
+"""Runs small jobs that inspect nodes from the inside."""
 
 import json
 import re
@@ -6,8 +6,8 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from argosy.probe.looks import Marks, NodeLook, Questions, read_looks, read_problems
@@ -30,14 +30,14 @@ SHOWN_LATE_S = 20.0
 NOTHING_KNOWN = Status(State.WAITING)
 
 OF_LAUNCHER = re.compile(r"\w+: error: .*Exited with exit code \d+")
-"""The launcher's own last line; the lines before it tell more."""
+"""The launcher's last line; the lines before it contain the cause."""
 
 
 @dataclass(frozen=True)
 class Looked:
-    """The looks at a kind of nodes, and a problem if some are missing.
+    """The reports of a kind of nodes, and a problem if some are missing.
 
-    `is_fault`: the site or a node is at fault; waiting longer would not help.
+    `is_fault`: the site or a node is at fault, so that a longer wait would not help.
     """
 
     name: str
@@ -48,9 +48,9 @@ class Looked:
 
 @dataclass
 class PendingLook:
-    """A submitted look at nodes, and how long the scheduler has been silent about it.
+    """A submitted job that inspects nodes, and the seconds in which the scheduler did not answer.
 
-    `job_id` is empty while the scheduler takes no more jobs.
+    `job_id` is empty while the scheduler accepts no more jobs.
     """
 
     name: str
@@ -63,22 +63,22 @@ class PendingLook:
 
     @property
     def looks(self) -> list[NodeLook]:
-        """The looks that its nodes have written so far."""
+        """The reports that its nodes have written so far."""
         return read_looks(self.job.folder, self.job.most)
 
     @property
     def waited_s(self) -> float:
-        """Seconds since its start, without the time in which the scheduler was silent."""
+        """Seconds since submission, without the scheduler's silence."""
         return time.monotonic() - self.began - self.silent_s
 
     @property
     def is_whole(self) -> bool:
-        """Whether all nodes have written."""
+        """Whether all nodes have written a report."""
         looks = self.looks
         return len(looks) >= max((look.nodes for look in looks), default=self.job.nodes)
 
     def collect(self) -> Looked:
-        """Return the looks of an ended job, as soon as the file system shows them."""
+        """Return the reports of an ended job, after waiting for the file system to show them."""
         until = time.monotonic() + SHOWN_LATE_S
         log = self.job.folder / "job.log"
         while not self.is_whole and not log.exists() and time.monotonic() < until:
@@ -89,17 +89,19 @@ class PendingLook:
         return Looked(self.name, looks, self._why_not_all(log), is_fault=True)
 
     def _why_not_all(self, log: Path) -> str:
-        """Return why looks of an ended job are missing."""
+        """Return why reports of an ended job are missing."""
         if said := read_problems(self.job.folder, self.job.most):
             return "; ".join(said)
         if not log.exists():
             where = self.job.folder
-            return f"its job left nothing in {where}: nodes do not see it, or cannot write to it"
+            return (
+                f"its job wrote nothing into {where}: nodes lack this folder, or cannot write to it"
+            )
         lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         if own := [line for line in lines if line.startswith("argosy: ")]:
             return "; ".join(line.removeprefix("argosy: ") for line in dict.fromkeys(own))
         rest = [line for line in lines if not OF_LAUNCHER.search(line)] or lines
-        return f"its job failed: {rest[-1].strip() if rest else 'it said nothing'}; see {log}"
+        return f"its job failed: {rest[-1].strip() if rest else 'it printed nothing'}; see {log}"
 
 
 RUNTIME = Path(__file__).parents[1] / "runtime"
@@ -112,38 +114,24 @@ WORD_S = 15.0
 """Seconds between two lines of progress."""
 
 LONGEST_SILENCE_S = 300.0
-"""Seconds of the scheduler's silence after which a job without results is given up."""
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A job that looks at nodes of the kind `name`; its folder is made on submission.
-
-    It takes up to `most` nodes if they are free.
-    """
-
-    name: str
-    options: Mapping[str, str | None]
-    nodes: int
-    most: int
-    folder: Path
+"""Seconds of the scheduler's silence after which a job without results is cancelled."""
 
 
 def look_at(
-    planned: Iterable[Planned], questions: Questions, surveyor: Surveyor, wait_s: float, say: Say
+    jobs: Mapping[str, LookJob], questions: Questions, surveyor: Surveyor, wait_s: float, say: Say
 ) -> list[Looked]:
-    """Submit all jobs, wait for them together, and return what they found.
+    """Submit all jobs, wait for them together, and return their reports.
 
     Args:
-        wait_s: seconds after which unfinished jobs are cancelled, without the time in which the scheduler
-            is silent.
+        jobs: jobs by the kind of their nodes; their folders and commands are made here.
+        wait_s: seconds after which unfinished jobs are cancelled, not counting the scheduler's silence.
     """
     found: list[Looked] = []
     pending: list[PendingLook] = []
     written: list[PendingLook] = []
     try:
-        for each in planned:
-            one = _write_questions(each, questions)
+        for name, job in jobs.items():
+            one = _write_questions(name, job, questions)
             written.append(one)
             if refused := _submit(one, surveyor, say):
                 found.append(refused)
@@ -161,15 +149,15 @@ def look_at(
 
 
 def _submit(one: PendingLook, surveyor: Surveyor, say: Say) -> Looked | None:
-    """Submit a job, or note why the scheduler takes none now; return a finding if it never will."""
+    """Submit a job, or record why the scheduler accepts none now; return a result if it never will."""
     try:
-        with speaking(say, f"the scheduler to take a job for {one.name}"):
+        with speaking(say, f"the scheduler to accept a job for {one.name}"):
             one.job_id = surveyor.submit(one.job)
     except BusyError as problem:
         one.status = Status(State.WAITING, reason=str(problem))
     except SchedulerError as problem:
         is_fault = not isinstance(problem, NotNowError)
-        return Looked(one.name, problem=f"its job was not taken: {problem}", is_fault=is_fault)
+        return Looked(one.name, problem=f"its job was not accepted: {problem}", is_fault=is_fault)
     return None
 
 
@@ -182,15 +170,15 @@ def _try_to_cancel(job_id: str, surveyor: Surveyor) -> str:
     return ""
 
 
-def _write_questions(planned: Planned, questions: Questions) -> PendingLook:
+def _write_questions(name: str, job: LookJob, questions: Questions) -> PendingLook:
     """Write the nodes' questions into the job's new folder on the shared file system."""
-    folder = planned.folder
+    folder = job.folder
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=0o700)
     asked = folder / "questions.json"
     marks = Marks(secrets.token_hex(16), questions.paths)
     content = {
-        "nodes": planned.nodes,
+        "nodes": job.nodes,
         "secret": marks.secret,
         "marked": marks.leave(),
         **asdict(questions),
@@ -198,14 +186,7 @@ def _write_questions(planned: Planned, questions: Questions) -> PendingLook:
     write_text(asked, json.dumps(content))
     look = str(RUNTIME / "node_look.py")
     command = ("bash", str(RUNTIME / "look-node.sh"), look, str(asked), str(folder), "--")
-    job = LookJob(
-        planned.options,
-        planned.nodes,
-        planned.most,
-        folder,
-        (*command, sys.executable, *PYTHONS),
-    )
-    return PendingLook(planned.name, job, marks)
+    return PendingLook(name, replace(job, command=(*command, sys.executable, *PYTHONS)), marks)
 
 
 def _wait(
@@ -227,7 +208,7 @@ def _wait(
 
 
 def _look_in(each: PendingLook, surveyor: Surveyor, wait_s: float, say: Say) -> Looked | None:
-    """Return a job's findings, or why waiting is pointless; None to go on waiting.
+    """Return a job's reports, or why waiting is pointless; None to continue waiting.
 
     Files from nodes take precedence over the scheduler's answers.
     """
@@ -237,7 +218,7 @@ def _look_in(each: PendingLook, surveyor: Surveyor, wait_s: float, say: Say) -> 
         return refused
     asked = time.monotonic()
     try:
-        with speaking(say, f"the scheduler's word on the job for {each.name}"):
+        with speaking(say, f"the scheduler's status of the job for {each.name}"):
             each.status = surveyor.status(each.job_id) if each.job_id else each.status
     except SchedulerError as problem:
         each.silent_s += time.monotonic() - asked + POLL_S
@@ -253,7 +234,7 @@ def _look_in(each: PendingLook, surveyor: Surveyor, wait_s: float, say: Say) -> 
 def _tired_of(
     each: PendingLook, status: Status, surveyor: Surveyor, wait_s: float
 ) -> Looked | None:
-    """Give up a job that is stuck or late; return None while there is time."""
+    """Cancel a job that is stuck or late; return None while there is time."""
     if status.stuck:
         words = f"waiting will not help its job: {status.stuck}"
         return _give_up(each, words, surveyor, is_fault=True)
@@ -272,7 +253,7 @@ def _tired_of(
 def _progress_line(left: Sequence[PendingLook], waited: float, wait_s: float) -> str:
     first = left[0]
     if first.status is NOTHING_KNOWN:
-        doing = "is not known to run yet: the scheduler does not answer"
+        doing = "has an unknown state: the scheduler does not answer"
     else:
         doing = f"waits: {first.status.reason}" if first.status.reason else "runs"
     more = f", and {len(left) - 1} more" if len(left) > 1 else ""
@@ -286,7 +267,7 @@ def _progress_line(left: Sequence[PendingLook], waited: float, wait_s: float) ->
 def _give_up(
     each: PendingLook, problem: str, surveyor: Surveyor, *, is_fault: bool = False
 ) -> Looked:
-    """Cancel a job and return its findings; it may have ended meanwhile."""
+    """Cancel a job and return its reports; it may have ended meanwhile."""
     not_cancelled = _try_to_cancel(each.job_id, surveyor) if each.job_id else ""
     if each.is_whole:
         return each.collect()

@@ -1,4 +1,4 @@
-"""What nodes are asked, what they answer, and which folders are the same there (`runtime/node_look.py`)."""
+"""Questions to nodes, their reports, and marks that identify shared folders (`runtime/node_look.py`)."""
 
 import json
 import os
@@ -17,18 +17,18 @@ from argosy_common.files import write_text
 from argosy_common.reading import read_text
 
 SUFFIXES = ("i", "-ib", "ib", "-ib0", "-hsn", "-hsn0", "-opa", "-eth")
-"""Suffixes that sites give the names of nodes on the fast network."""
+"""Suffixes of the names of nodes on the fast network at various sites."""
 
 SCRATCH = ("/tmp", "/var/tmp", "/scratch", "/lscratch", "/localscratch", "/local", "/dev/shm")
 
 
 @dataclass(frozen=True)
 class Questions:
-    """Questions to nodes, besides those of every look.
+    """Questions to nodes, in addition to the fixed ones of every look.
 
     Args:
         folders: folders that nodes may lack.
-        scratch: folders for temporary files, which may hold variables.
+        scratch: folders for temporary files, which may contain variables.
         suffixes: suffixes of a node's name on other networks.
         outside: hosts and ports to reach.
         paths: folders that nodes need, and whether they must be writable.
@@ -68,13 +68,13 @@ def _package_index() -> list[tuple[str, int]]:
 
 
 def _folders_here() -> list[str]:
-    """Return folders of this machine that nodes may lack: home, and those in the user's variables."""
+    """Return folders of this machine that nodes may lack, from HOME and similar variables."""
     named = (os.environ.get(name, "") for name in ("HOME", "WORK", "SCRATCH", "PROJECT"))
     return sorted({each for each in named if each.startswith("/") and Path(each).is_dir()})
 
 
 class Part(BaseModel):
-    """Immutable; keys of a later version are left out."""
+    """Part of a report; keys of later versions are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
@@ -103,7 +103,7 @@ class Scratch(Part):
 
 
 class Connection(Part):
-    """What node 1 found when it connected to node 0 over an interface."""
+    """The connection from node 1 to node 0 over an interface."""
 
     problem: str = ""
     bytes_per_s: float = 0.0
@@ -113,7 +113,7 @@ class Connection(Part):
 
 
 class Meeting(Part):
-    """How a node reached the others."""
+    """A node's connections to other nodes."""
 
     interfaces: Mapping[str, Connection] = {}
     """On node 1: the connection to node 0 over each common interface."""
@@ -130,7 +130,7 @@ class Told(Part):
 
 
 class NodeLook(Part):
-    """A node from the inside."""
+    """A node's report about itself."""
 
     node: str
     number: int = 0
@@ -167,7 +167,7 @@ def read_problems(folder: Path, nodes: int) -> list[str]:
 
 
 def read_looks(folder: Path, nodes: int) -> list[NodeLook]:
-    """Return the looks of a job's nodes in order, without damaged or missing ones."""
+    """Return the reports of a job's nodes in order, without damaged or missing ones."""
     found = []
     for number in range(nodes):
         try:
@@ -179,23 +179,23 @@ def read_looks(folder: Path, nodes: int) -> list[NodeLook]:
 
 
 PREFIX = ".argosy-look-"
-NOT_SEEN = "takes files that the login node does not see: it is another folder there"
+NOT_SEEN = "is not shared: the login node does not see files that the node writes there"
 
 
 @dataclass(frozen=True)
 class Marks:
-    """The marks of one job.
+    """Files by which a job's nodes and this machine identify shared folders.
 
     Args:
-        secret: the job's secret, which is part of each file's name and its content.
-        paths: the folders, and whether nodes write into each.
+        secret: the job's secret, a part of each file's name and its content.
+        paths: folders, and whether nodes write into each.
     """
 
     secret: str
     paths: Mapping[str, bool]
 
     def leave(self) -> list[str]:
-        """Write a mark into each folder for nodes to read; return the folders that took one."""
+        """Write a mark into each folder for nodes to read; return the folders with a mark."""
         left = []
         for path in filter(os.path.isdir, self.paths):
             with suppress(OSError):
@@ -204,7 +204,7 @@ class Marks:
         return left
 
     def checked(self, looks: Sequence[NodeLook], patience_s: float) -> list[NodeLook]:
-        """Return the looks with a problem for each folder in which a node's mark is not visible here."""
+        """Return the reports with a problem for each folder in which a node's mark is not visible here."""
         until = time.monotonic() + patience_s
         return [self._checked(look, until) for look in looks]
 
@@ -229,7 +229,7 @@ class Marks:
         return look.model_copy(update={"paths": {**look.paths, **dict.fromkeys(unseen, NOT_SEEN)}})
 
     def _folders_written(self, look: NodeLook) -> Iterable[str]:
-        """Return the folders into which a node says it wrote its mark."""
+        """Return the folders into which a node reports to have written its mark."""
         return (
             path for path, writes in self.paths.items() if writes and look.paths.get(path) == ""
         )

@@ -1,4 +1,4 @@
-"""A whole probe: ask the scheduler, look at nodes, write or compare the site's folder."""
+"""Probes a cluster: queries the scheduler, inspects nodes, writes or compares the site's folder."""
 
 import sys
 import time
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import argosy
-from argosy.probe.look_jobs import Looked, Planned, look_at
+from argosy.probe.look_jobs import Looked, look_at
 from argosy.probe.looks import of_any_cluster
 from argosy.probe.site_draft import SiteDraft, draft_site, site_text
 from argosy.probe.site_draft import plain as plain_keys
 from argosy.schedulers import find_batch_system
-from argosy.schedulers.batch_system import ClusterFacts, Surveyor
+from argosy.schedulers.batch_system import ClusterFacts, LookJob, Surveyor
 from argosy.site.models import Site, read_site
 from argosy.site.values import KEY, TO_FILL_IN, keys_to_fill_in
 from argosy.yaml_file import read_yaml
@@ -22,9 +22,9 @@ from argosy_common.files import write_text
 
 
 def find_drift(written: Mapping[str, Any], today: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the differences between a site's file and the cluster of today, in words.
+    """Yield the differences between a site's file and the cluster today, in words.
 
-    Keys that only the file has are ignored, except hardware and queues that are gone.
+    Keys that only the file has are ignored, except for hardware and queues.
 
     Args:
         written: the content of site.yaml.
@@ -39,13 +39,13 @@ def find_drift(written: Mapping[str, Any], today: Mapping[str, Any]) -> Iterator
             yield f"{key}: the file says {_in_words(file[key])}, the cluster {_in_words(known[key])}"
     for folder in known["absent_folders"]:
         if folder not in file["absent_folders"]:
-            yield f"absent_folders: nodes lack {folder}, which the file does not say"
+            yield f"absent_folders: nodes lack {folder}, which is missing in the file"
     yield from _entry_drift("hardware", file["hardware"], known["hardware"], _hardware_identity)
     yield from _entry_drift("queues", file["queues"], known["queues"], _queue_identity)
 
 
 def _known_keys(today: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the draft's known keys, which the model accepts."""
+    """Return the draft's keys with known values, which the model accepts."""
     found = {key: value for key, value in today.items() if value != TO_FILL_IN}
     return {**found, "account_required": bool(today.get("account_required"))}
 
@@ -61,7 +61,7 @@ def _queue_identity(name: str, entry: Mapping[str, Any]) -> object:
 def _entry_drift(
     key: str, file: Mapping[str, Any], today: Mapping[str, Any], identity: Any
 ) -> Iterator[str]:
-    """Yield the differences between entries; two entries match if they mean the same to the scheduler."""
+    """Yield the differences between entries; two entries match if `identity` returns the same for both."""
     now = {identity(name, entry): entry for name, entry in today.items()}
     then = {identity(name, entry): (name, entry) for name, entry in file.items()}
     for mark, (name, entry) in then.items():
@@ -76,7 +76,7 @@ def _entry_drift(
                 )
     for mark in now:
         if mark not in then:
-            yield f"{key}: the cluster has {mark}, which the file has not"
+            yield f"{key}: the cluster has {mark}, which the file lacks"
 
 
 _COMPARED = {
@@ -90,7 +90,7 @@ def _in_words(value: object) -> str:
 
 
 SCHEDULER = "slurm"
-"""The only scheduler that can be surveyed so far."""
+"""The only scheduler with a surveyor."""
 
 FOLDER = Path("resources/probe")
 PROFILE = """\
@@ -105,7 +105,7 @@ class Probe:
     """A probe of the cluster.
 
     Args:
-        project: the folder that has `slurm/`.
+        project: the folder that contains `slurm/`.
         name: name of the site.
         account: the account to charge, if the user names one.
         wait_s: seconds that jobs may take; None: submit none.
@@ -122,7 +122,7 @@ class Probe:
         return self.project / "slurm" / self.name
 
     def check(self) -> None:
-        """Raise ArgosyError if the name is unfit or the folder exists."""
+        """Raise ArgosyError if the name is invalid or the folder exists."""
         if not KEY.fullmatch(self.name):
             raise ArgosyError(
                 f"{self.name}: a site's name may contain letters, digits, '.', '_' and '-'"
@@ -146,7 +146,7 @@ class Probe:
         date = time.strftime("%Y-%m-%d")
         head = [
             f"Written by `argosy site probe {self.name}` (Argosy {argosy.__version__}) on {date}. "
-            "Each value says where it comes from; change what you know better. "
+            "Comments give the source of each value; correct wrong ones. "
             "slurm/mycluster/site.yaml explains every key."
         ]
         write_text(self.folder / "config.yaml", PROFILE.format(name=self.name))
@@ -154,7 +154,7 @@ class Probe:
         yield from self._summary(draft, time.monotonic() - began)
 
     def drift(self) -> list[str]:
-        """Return where the site's file differs from the cluster today. Raises ArgosyError."""
+        """Return the differences between the site's file and the cluster today. Raises ArgosyError."""
         read_site(self.folder)
         written = read_yaml(self.folder / "site.yaml")
         return [
@@ -168,21 +168,21 @@ class Probe:
         return draft_site(SCHEDULER, facts, self._look_at_nodes(facts, surveyor))
 
     def _look_at_nodes(self, facts: ClusterFacts, surveyor: Surveyor) -> list[Looked]:
-        """Look at nodes of each kind that takes jobs now; report the others as not looked at."""
+        """Inspect nodes of each kind that accepts jobs now; report the others as not inspected."""
         if self.wait_s is None:
             return []
-        planned, away = [], []
+        jobs, away = {}, []
         for kind in facts.kinds:
             leading = [each for each in facts.queues if kind.name in each.kinds]
             queue = max(leading, key=lambda each: min(2, each.nodes))
             nodes = min(2, kind.usable, queue.nodes)
             if not nodes:
-                away.append(Looked(kind.name, problem="none of its nodes takes jobs now"))
+                away.append(Looked(kind.name, problem="none of its nodes accepts jobs now"))
                 continue
             options = surveyor.look_options(kind, queue, facts.account, nodes)
             place = self.project / FOLDER / self.name / kind.name
-            planned.append(Planned(kind.name, options, nodes, nodes, place))
-        return away + look_at(planned, of_any_cluster(), surveyor, self.wait_s, _say)
+            jobs[kind.name] = LookJob(options, nodes, nodes, place)
+        return away + look_at(jobs, of_any_cluster(), surveyor, self.wait_s, _say)
 
     def _summary(self, draft: SiteDraft, took_s: float) -> Iterator[str]:
         keys = plain_keys(draft.keys)

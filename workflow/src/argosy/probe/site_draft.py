@@ -1,4 +1,4 @@
-"""A site's file as the cluster would have it: each value with its origin, and what is not known."""
+"""Drafts a site's file from a survey: each value with its origin, and a list of unknown ones."""
 
 import sys
 import textwrap
@@ -22,7 +22,7 @@ CLOCK_S = 1.0
 def not_found(
     facts: ClusterFacts, looked: Sequence[Looked], interface: Value, tmpdir: Value | None
 ) -> Iterator[str]:
-    """Yield what could not be found, with the reason."""
+    """Yield the values that could not be found, with the reason."""
     if interface.value == TO_FILL_IN:
         yield f"interface ({interface.origin})"
     if facts.account_required and not facts.account:
@@ -32,15 +32,15 @@ def not_found(
     seen = {each.name for each in looked}
     for each in looked:
         if each.problem:
-            yield f"hardware.{each.name} from the inside ({each.problem})"
+            yield f"inspection of hardware.{each.name} ({each.problem})"
     for kind in facts.kinds:
         if kind.name not in seen:
-            yield f"hardware.{kind.name} from the inside (not looked at)"
-    yield "images.build: whether login nodes are a place for builds, the site's pages say"
+            yield f"inspection of hardware.{kind.name} (not done)"
+    yield "images.build (see the site's pages for its rules on builds on login nodes)"
 
 
 def worth_knowing(facts: ClusterFacts, looked: Sequence[Looked]) -> Iterator[str]:
-    """Yield facts about nodes without a key in a site's file, and obstacles."""
+    """Yield facts about nodes that have no key in a site's file, and obstacles."""
     with_gpus = {each.name for each in facts.kinds if each.gpus}
     for each in looked:
         for number, look in enumerate(each.looks):
@@ -60,11 +60,11 @@ def _of_first(look: NodeLook, has_gpus: bool) -> Iterator[str]:
     )
     if sys.executable not in [path for path, _, _ in pythons]:
         yield (
-            f"Argosy's environment does NOT run there ({sys.executable}): it, and the Python that it was "
-            "made with, must be in a folder that nodes see"
+            f"Argosy's environment does NOT run there ({sys.executable}): it, and its base Python, must be "
+            "in a folder that nodes share"
         )
     if has_gpus and not look.gpus:
-        yield "a job that was given a GPU saw none"
+        yield "a job with a GPU allocated found none"
     for host, problem in look.outside.items():
         yield f"does not reach {host} ({problem})" if problem else f"reaches {host}"
 
@@ -80,7 +80,7 @@ def _of_second(look: NodeLook) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class SiteDraft:
-    """The keys of a site's file, what could not be found, and notes without a key."""
+    """The keys of a site's file, the values that could not be found, and notes without a key."""
 
     keys: Draft
     unknown: tuple[str, ...]
@@ -88,7 +88,7 @@ class SiteDraft:
 
 
 def draft_site(scheduler: str, facts: ClusterFacts, looked: Sequence[Looked]) -> SiteDraft:
-    """Combine the scheduler's answers and the nodes' looks."""
+    """Combine the scheduler's answers and the nodes' reports."""
     looks = [look for each in looked for look in each.looks]
     interface = choose_interface(looked)
     tmpdir = choose_tmpdir(looks)
@@ -130,7 +130,7 @@ def _hardware(kind: NodeKind, looked: Sequence[Looked]) -> dict[str, Any]:
     if kind.gpus:
         gpus = {
             "gpus": Value(kind.gpus),
-            **({"gpu": Value(kind.gpu, f"as the scheduler spells it{by_gpu}")} if kind.gpu else {}),
+            **({"gpu": Value(kind.gpu, f"the scheduler's name{by_gpu}")} if kind.gpu else {}),
             "options": {name: Value(value) for name, value in kind.options.items()},
         }
     threads = kind.threads_per_core
@@ -151,7 +151,7 @@ def _queue(queue: QueueFacts) -> dict[str, Any]:
         "hardware": Value(list(queue.kinds), queue.origin),
         "options": {name: Value(value) for name, value in queue.options.items()},
         "limits": Value([limit]),
-        **({"gpus_only": Value(True, "it takes no job without GPUs")} if queue.gpus_only else {}),
+        **({"gpus_only": Value(True, "it rejects jobs without GPUs")} if queue.gpus_only else {}),
         **({"only_by_name": Value(True, queue.aside)} if queue.aside else {}),
     }
 
@@ -170,7 +170,7 @@ def site_text(draft: SiteDraft, head: Sequence[str]) -> str:
 
 
 def plain(keys: Draft) -> dict[str, Any]:
-    """Return the keys with their values alone."""
+    """Return the keys with their values, without origins."""
     return {
         key: each.value if isinstance(each, Value) else plain(each) for key, each in keys.items()
     }
@@ -196,7 +196,7 @@ def _inline(value: Any) -> str:
 
 
 def _comments(texts: Sequence[str], depth: int) -> Iterator[str]:
-    """Yield comment lines; each line gets its own mark, so foreign text cannot leave the comment."""
+    """Yield comment lines; each line begins with `#`, so foreign text cannot leave the comment."""
     indent = "  " * depth + "# "
     for text in texts:
         shown = "".join(letter if letter.isprintable() else " " for letter in text)

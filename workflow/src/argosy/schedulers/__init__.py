@@ -1,4 +1,4 @@
-"""Schedulers: who runs batch scripts. Each is a folder that has what `BatchSystem` asks for."""
+"""Schedulers of batch scripts: each is a folder that implements `BatchSystem`."""
 
 from argosy.schedulers.batch_system import BatchSystem, find_batch_system
 

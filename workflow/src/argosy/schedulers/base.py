@@ -1,6 +1,6 @@
-"""Jobs as all schedulers see them, and the interface between executor and scheduler.
+"""Job states and statuses common to all schedulers, and the interface between executor and scheduler.
 
-A job is identified by its run's folder, since a run has one job at a time.
+The folder of a run identifies its job, since a run has one job at a time.
 """
 
 import threading
@@ -13,7 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-from argosy_common.errors import ArgosyError
+from argosy_common.errors import ArgosyError, some
 
 Say = Callable[[str], None]
 
@@ -27,30 +27,30 @@ def job_name(run_dir: Path) -> str:
 
 
 class SchedulerError(Exception):
-    """The scheduler failed or refused; the text is its own, in one line."""
+    """The scheduler failed or refused; the text is its message in one line."""
 
 
 class NotNowError(SchedulerError):
-    """The request may succeed later: nothing is known to be wrong with the job."""
+    """The request may succeed later: the job has no known fault."""
 
 
 class BusyError(NotNowError):
-    """The scheduler takes no more jobs of the user for now; try again later."""
+    """The scheduler accepts no more jobs of the user for now; try again later."""
 
 
 class NotAnsweredError(ArgosyError):
-    """The scheduler did not answer within its time: the state of the jobs is unknown."""
+    """The scheduler did not answer in time: the state of the jobs is unknown."""
 
 
 class State(Enum):
-    """A job as its scheduler sees it. Whether the run went well is in its verdict, not here."""
+    """The scheduler's state of a job; the result of the run is in its verdict."""
 
     WAITING = "not yet submitted"
     PENDING = "pending"
     REQUEUED = "requeued"
     RUNNING = "running"
     ENDING = "ending"
-    """Its script has ended and the site cleans up; it may still be requeued."""
+    """The script has ended and the site cleans up; the scheduler may still requeue the job."""
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -63,12 +63,12 @@ class State(Enum):
 
     @property
     def active(self) -> bool:
-        """Whether the job has not ended yet."""
+        """Whether the job is waiting, running or ending."""
         return self in ACTIVE
 
 
 ACTIVE = (State.RUNNING, State.ENDING, State.PENDING, State.REQUEUED, State.WAITING)
-"""In the order of messages."""
+"""States of jobs that have not ended, in the order of messages."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Status:
     """The status of a job.
 
     `job_id` is None until submission; `reason` is the scheduler's reason for the state; `nodes` is the
-    scheduler's list of nodes; `stuck` says what to do if waiting will not help.
+    scheduler's list of nodes; `stuck` is the remedy if waiting will not help.
     """
 
     state: State
@@ -89,7 +89,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Listed:
-    """A job as a queue shows it."""
+    """A job listed by the queue."""
 
     job_id: str
     state: State
@@ -120,7 +120,7 @@ class Reason:
 class Accepted:
     """A script that a scheduler accepts.
 
-    `wait` says what keeps it from starting, `given` how its allocation will differ from its request.
+    `wait` is the reason for which it will wait, `given` the difference of its allocation from its request.
     """
 
     script: Path
@@ -133,14 +133,14 @@ class Accepted:
 
 
 class Scheduler(Protocol):
-    """Runs batch scripts. Implementations note jobs in each run's job.json."""
+    """Runs batch scripts. Implementations record jobs in each run's job.json."""
 
     avoids_bad_nodes: bool
     """Whether jobs avoid a node on which runs fail in a way that no other node shares."""
 
     @property
     def cancel_command(self) -> str:
-        """The command that cancels a job, without the job's number."""
+        """The command that cancels a job, without the job id."""
 
     @property
     def pause_s(self) -> float:
@@ -151,13 +151,13 @@ class Scheduler(Protocol):
         """Why the scheduler does not answer, for the user; None if it does."""
 
     def submit(self, run_dirs: Iterable[Path]) -> None:
-        """Take over runs: attach to jobs of earlier drivers, and submit the others."""
+        """Accept runs: attach to jobs of earlier drivers, and submit the others."""
 
     def poll(self) -> Mapping[Path, Status]:
-        """Return the status of all runs taken over; ended runs are released."""
+        """Return the status of all accepted runs, and release ended ones."""
 
     def cancel(self) -> None:
-        """Cancel the jobs of all runs taken over.
+        """Cancel the jobs of all accepted runs.
 
         Raises:
             SchedulerError: if they could not be cancelled.
@@ -165,10 +165,7 @@ class Scheduler(Protocol):
 
 
 def describe_queue(statuses: Collection[Status], cancel_command: str) -> str:
-    """Return a line with the number of jobs in each state and reasons for waiting; empty without jobs.
-
-    For stuck jobs it says what to do.
-    """
+    """Return a line of job counts by state, reasons, and remedies for stuck jobs; empty without jobs."""
     states = Counter(status.state for status in statuses if status.state.active)
     parts = []
     for state in ACTIVE:
@@ -188,8 +185,7 @@ def describe_queue(statuses: Collection[Status], cancel_command: str) -> str:
 
 
 def _job_list(job_ids: Sequence[str]) -> str:
-    more = f" and {len(job_ids) - 3} more" if len(job_ids) > 3 else ""
-    return f"job{'s' if len(job_ids) > 1 else ''} {', '.join(job_ids[:3])}{more}"
+    return f"job{'s' if len(job_ids) > 1 else ''} {some(job_ids, 3)}"
 
 
 SILENCE_S = 30.0
@@ -197,7 +193,7 @@ SILENCE_S = 30.0
 
 @contextmanager
 def speaking(say: Say, waits_for: str) -> Iterator[None]:
-    """Report every SILENCE_S seconds what the block waits for, and for how long."""
+    """Report `waits_for` and the time so far every SILENCE_S seconds while the block runs."""
     ended, began = threading.Event(), time.monotonic()
 
     def speak() -> None:

@@ -19,7 +19,7 @@ from argosy_common.errors import ArgosyError
 
 @dataclass(frozen=True)
 class NodeKind:
-    """Nodes that are alike to a job; where they differ, the smallest values."""
+    """Nodes that are alike to a job; each value is the smallest among them."""
 
     name: str
     architecture: str
@@ -42,7 +42,7 @@ class NodeKind:
 
 @dataclass(frozen=True)
 class QueueFacts:
-    """A way into the cluster."""
+    """A queue of the cluster, such as a partition with a QoS."""
 
     name: str
     """Its name in the scheduler."""
@@ -51,11 +51,11 @@ class QueueFacts:
     kinds: tuple[str, ...]
     options: Mapping[str, str]
     nodes: int
-    """The most nodes of a job."""
+    """Maximum number of nodes of a job."""
     minutes: float | None
-    """The longest time of a job in minutes; None: no limit."""
+    """Maximum time of a job in minutes; None: no limit."""
     aside: str
-    """Why only jobs that name it should use it; empty if all may."""
+    """Reason why only jobs that name this queue should use it; empty if all may."""
     gpus_only: bool
     origin: str
     reserve: int = 0
@@ -88,19 +88,19 @@ class LookJob:
     """Options of its script by the scheduler's names; None: an option without a value."""
     nodes: int
     most: int
-    """The most nodes it may have, if they are free."""
+    """Maximum number of nodes, if they are free."""
     folder: Path
-    """Its working folder, which gets its output, `job.log`."""
-    command: tuple[str, ...]
-    """The command; ARGOSY_NODE_VARIABLE and ARGOSY_NODES_VARIABLE name the variables that hold the node's
-    number and the number of nodes."""
+    """Its working folder, in which it writes its output, `job.log`."""
+    command: tuple[str, ...] = ()
+    """The command; ARGOSY_NODE_VARIABLE and ARGOSY_NODES_VARIABLE name the variables of the node's index
+    and of the number of nodes."""
 
 
 class Surveyor(Protocol):
-    """Asks a cluster about itself; each question has a time limit."""
+    """Queries a cluster; each query has a time limit."""
 
     def survey(self, account: str | None, say: Callable[[str], None]) -> ClusterFacts:
-        """Ask everything; `account` is the account to charge, if the user names one.
+        """Query all facts; `account` is the account to charge, if the user names one.
 
         Raises:
             ArgosyError: if the scheduler is missing here, or does not answer.
@@ -119,7 +119,7 @@ class Surveyor(Protocol):
         """Return the options of a job that looks at nodes of a kind."""
 
     def submit(self, job: LookJob) -> str:
-        """Submit a job and return its number. Raises SchedulerError; BusyError: try again later."""
+        """Submit a job and return its id. Raises SchedulerError; BusyError: try again later."""
 
     def status(self, job_id: str) -> Status:
         """Return a job's status, with its reason for waiting. Raises SchedulerError without an answer."""
@@ -159,7 +159,7 @@ class BatchSystem(Protocol):
         """Return the script's line for an option."""
 
     def check_scripts(self, scripts: Iterable[Path], say: Say) -> Sequence[Accepted]:
-        """Ask whether these scripts would be accepted, before any is submitted.
+        """Check that the scheduler would accept these scripts, before any is submitted.
 
         Raises:
             ArgosyError: naming the key to change.

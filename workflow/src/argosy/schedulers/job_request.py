@@ -17,9 +17,9 @@ GPU_FIELDS = ("{gpus}", "{gpus_total}", "{memory_per_gpu}")
 class JobRequest:
     """A job at its place on a site.
 
-    `folder` is its working folder, which holds its log and identifies it. `warning` is the time in seconds
-    before its time limit at which its script is warned; None: no warning. `survives_nodes` says whether it
-    goes on when nodes are lost.
+    `folder` is its working folder, which contains its log and identifies it. `warning`: seconds before the
+    time limit at which the script gets a signal; None: no signal. `survives_nodes`: the job continues after
+    the loss of a node.
     """
 
     site: Site
@@ -56,7 +56,7 @@ class JobRequest:
     def with_options_of_site(
         self, own: Mapping[str, str | int | None]
     ) -> dict[str, str | int | None]:
-        """Return Argosy's own options, with additions, replacements and removals by the site."""
+        """Merge the site's options into Argosy's own: they add, replace or remove options."""
         options = {
             name: value for name, value in own.items() if name not in self.site.unsupported_options
         }
@@ -65,7 +65,7 @@ class JobRequest:
         return options
 
     def check_folder(self) -> None:
-        """Refuse a folder that scripts cannot name or compute nodes do not have.
+        """Reject a folder that scripts cannot name or compute nodes do not have.
 
         Raises:
             ArgosyError: with the remedy.
@@ -81,7 +81,7 @@ class JobRequest:
 
     @property
     def levels(self) -> list[Options]:
-        """The options of the site, of its hardware and of its queue: the last one wins."""
+        """Options of the site, the hardware and the queue; a later level overrides an earlier one."""
         levels = [self.site.options]
         if self.placement.hardware:
             levels.append(self.placement.hardware.options)
@@ -91,7 +91,7 @@ class JobRequest:
 
 
 def as_text(options: Mapping[str, str | int | None]) -> dict[str, str | None]:
-    """Return the options as text."""
+    """Convert the options' values to text."""
     return {name: None if value is None else str(value) for name, value in options.items()}
 
 
@@ -108,7 +108,7 @@ def _apply(options: dict[str, str | int | None], level: Options, fields: Mapping
 
 
 def _fill(value: str, fields: Mapping[str, int]) -> str:
-    """Return the value with its fields filled in, without the GPU parts if the run has no GPUs."""
+    """Fill in the value's fields; drop its GPU parts if the run has no GPUs."""
     if not fields["gpus"]:
         parts = value.split(",")
         value = ",".join(part for part in parts if not any(gpu in part for gpu in GPU_FIELDS))

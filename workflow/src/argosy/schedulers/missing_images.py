@@ -63,7 +63,7 @@ def _what_is_missing(run_dir: Path, wanted: WantedImage) -> str | None:
     there = store.description(digest).is_file()
     if there and wanted.staged and not store.archive(digest).is_file():
         return (
-            f"{where}: image {name} is not packed for its nodes ({store.archive(digest)} is not there); "
+            f"{where}: image {name} is not packed for its nodes ({store.archive(digest)} does not exist); "
             f"pack it: argosy image pack {name}"
         )
     if there and (wanted.staged or store.root(digest).is_dir()):
@@ -74,12 +74,12 @@ def _what_is_missing(run_dir: Path, wanted: WantedImage) -> str | None:
         what = f"import it again: argosy image import SOURCE {name}"
     return (
         f"{ImageLock.path_of(Path(), name)}: {where} runs in this image, {digest[:19]}…, which is not in "
-        f"the store {store.path}, pruned perhaps; {what}"
+        f"the store {store.path}, perhaps after a prune; {what}"
     )
 
 
 def _image_name(project: Path, digest: str) -> str:
-    """Return the image whose lock in the project has this digest."""
+    """Return the name of the project's image whose lock has this digest; else NAME."""
     for path in sorted(ImageLock.path_of(project, "x").parents[1].glob("*/image.lock")):
         if digest in path.read_text(encoding="utf-8", errors="replace"):
             return path.parent.name

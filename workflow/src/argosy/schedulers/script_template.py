@@ -1,7 +1,7 @@
-"""Batch scripts: the scheduler's template of a name, with the blocks that the site overrides.
+"""Renders batch scripts from the scheduler's template, with blocks that the site overrides.
 
-Each value that a template prints is one shell word: `finalize` quotes everything but Markup. The results of
-`q`, `directive`, `expanded`, macros and `super()` are Markup.
+Each value that a template prints is one shell word: `finalize` quotes everything except Markup. The filters
+`q`, `directive` and `expanded`, macros and `super()` return Markup.
 """
 
 import os
@@ -52,7 +52,7 @@ trap - ERR
 
 
 class ScriptTemplate:
-    """The scheduler's template `name`, with blocks overridden by the site's file of that name.
+    """The scheduler's template `name`, with blocks overridden by the site's file of the same name.
 
     Raises:
         ArgosyError: with the template's name, if it is not valid Jinja.
@@ -110,7 +110,7 @@ def _environment(system: BatchSystem, site_dir: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        # Makes macros and `super()` return Markup. `finalize` comes first, so nothing is escaped as HTML.
+        # Makes macros and `super()` return Markup. `finalize` runs first, so nothing is escaped as HTML.
         autoescape=True,
         finalize=_one_word,
     )
@@ -149,7 +149,7 @@ def _directive(system: BatchSystem, name: str, value: str | None) -> Markup:
 
 
 def _expanded(folder: str) -> Markup:
-    """Return a folder for double quotes, in which the shell expands its variables."""
+    """Return a folder to write in double quotes, where the shell expands its variables."""
     if not FOLDER.fullmatch(folder):
         raise ArgosyError(
             f"{folder}: is not an absolute path",
@@ -159,10 +159,10 @@ def _expanded(folder: str) -> Markup:
 
 
 def lenient(lines: str, strict: str) -> str:
-    """Return a site's shell lines so that unset variables and failures do not end the script.
+    """Wrap a site's shell lines so that unset variables and failures do not end the script.
 
-    Sourced files such as conda's are not written for strict shells. Failing commands of the lines are
-    reported; failures inside a sourced file or a function are not.
+    Sourced files such as conda's fail in strict shells. The script reports failing commands of the lines,
+    but not failures inside a sourced file or a function.
 
     Args:
         strict: the command that makes the shell strict again.

@@ -1,4 +1,4 @@
-"""This machine: scripts are its processes, one after another."""
+"""The scheduler `local` runs scripts as processes of this machine, one after another."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -25,7 +25,7 @@ def script_options(job: JobRequest) -> Mapping[str, str | None]:
     job.check_folder()
     if not job.site.interface:
         raise ArgosyError(
-            "interface: not known",
+            "interface: unknown",
             "write the network interface over which the nodes reach each other; "
             "`ip -o addr` lists them with their addresses",
         )
@@ -38,18 +38,18 @@ def directive(name: str, value: str | None) -> str:
 
 
 def check_scripts(scripts: Iterable[Path], say: Say) -> list[Accepted]:
-    """Return all: whether this machine can run one is seen when it does."""
+    """Accept all scripts unchecked."""
     return [Accepted(script) for script in scripts]
 
 
 def list_jobs() -> None:
-    """Return nothing: there is no queue."""
+    """Return None: there is no queue."""
 
 
 def make_surveyor() -> None:
-    """Return nothing: this machine is no cluster."""
+    """Return None: this machine is no cluster."""
 
 
 def explain(reason: str, *, alone: bool) -> Reason:
-    """Return the reason without further meaning."""
+    """Return an empty explanation, since `local` has no reasons to explain."""
     return Reason("")

@@ -1,6 +1,6 @@
 """Runs batch scripts as processes of this machine, one after another.
 
-Runs that share a machine's cores would measure each other, so there is a queue and only one runs.
+Concurrent runs would disturb each other's measurements, so a queue starts one at a time.
 """
 
 import os
@@ -26,20 +26,20 @@ CANCEL_GRACE_S = 8.0
 """Seconds from SIGTERM to SIGKILL."""
 
 SAME_PROCESS_S = 1.0
-"""Process ids are used again: one that began at another time than recorded is somebody else's, unless its
-variables name the job."""
+"""Tolerance of a process's recorded start time. Process ids are reused: at another start time, only
+variables that name the job identify its process."""
 
 PAUSES_S = (0.0, 0.01, 0.05)
-"""Before each look at a process: one that is loading a program may seem gone or closed for a moment.
+"""Pauses before each look at a process, which may seem gone or unreadable for a moment during exec.
 
-Seen in some of 30,000 starts on Linux 6.18. So a process is not the job's only if no look shows that it is.
+Observed in some of 30,000 starts on Linux 6.18. So one positive look identifies the job's process.
 """
 
 _RUNTIME = Path(argosy.__file__).parent / "runtime"
 
 
 class LocalScheduler:
-    """A job is a process group, its id the time and the process id."""
+    """Runs each job as a process group; a job's id contains the time and the driver's process id."""
 
     avoids_bad_nodes = False
     cancel_command = "kill"
@@ -53,14 +53,14 @@ class LocalScheduler:
         self._limits: dict[Path, Enforcer] = {}
 
     def submit(self, run_dirs: Iterable[Path]) -> None:
-        """Attach to the scripts that still run; the others wait for their turn.
+        """Attach to scripts that still run, and queue the others.
 
-        A script that is another one by now is ended first.
+        A running script that differs from its current file is ended first.
         """
         outdated: list[Job] = []
         for run_dir in run_dirs:
             job = newest_job(run_dir)
-            # That of a copied run names another folder's process.
+            # A copied run's job.json names a process of another folder.
             if job and job.script in (None, str(run_dir / SCRIPT)) and _process_of(job):
                 if job.script_sha256 == script_digest(run_dir / SCRIPT):
                     self._running[run_dir] = job
@@ -71,9 +71,9 @@ class LocalScheduler:
         self._start_next()
 
     def poll(self) -> Mapping[Path, Status]:
-        """Return whether a job runs: its script, or processes that a killed script left.
+        """Return the statuses, and end jobs over their time limit.
 
-        One that is over its time limit is ended.
+        A job runs while its script lives, or processes that a killed script left.
         """
         statuses = {
             run_dir: Status(self._state(run_dir, job), job.job_id)
@@ -85,11 +85,11 @@ class LocalScheduler:
                 self._limits.pop(run_dir, None)
         self._start_next()
         refused, self._refused = self._refused, {}
-        waiting = Status(State.PENDING, reason="another run has the machine")
+        waiting = Status(State.PENDING, reason="another run uses this machine")
         return {**dict.fromkeys(self._queue, waiting), **statuses, **refused}
 
     def cancel(self) -> None:
-        """End all scripts and forget waiting runs."""
+        """End all scripts and drop waiting runs."""
         self._queue.clear()
         _end(self._running.values())
 
@@ -113,7 +113,7 @@ class LocalScheduler:
 
 
 def _start(run_dir: Path) -> Job:
-    """Start the run's script in a session of its own, and return its job."""
+    """Start the run's script in its own session, and return its job."""
     job_id = f"local-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}-{time.monotonic_ns() % 10**6}"
     log = run_dir / "logs" / f"{job_id}.0" / "job.log"
     log.parent.parent.mkdir(exist_ok=True, mode=0o777 & ~umask())
@@ -142,7 +142,7 @@ def _start(run_dir: Path) -> Job:
 
 
 def _end(jobs: Collection[Job]) -> None:
-    """Send SIGTERM to scripts, each of which ends its nodes, and kill the rest."""
+    """Send SIGTERM to scripts, which end their nodes, and kill the remaining processes."""
     scripts = [process for job in jobs if (process := _process_of(job))]
     families = [process for script in scripts for process in _family(script)]
     for script in scripts:
@@ -150,7 +150,7 @@ def _end(jobs: Collection[Job]) -> None:
             os.kill(script.pid, signal.SIGTERM)
     _, alive = psutil.wait_procs(families, timeout=CANCEL_GRACE_S)
     _kill(alive)
-    # What a script started while it was being looked at.
+    # Processes that a script started after its family was listed.
     _kill([process for job in jobs for process in _left_behind(job)])
 
 
@@ -178,7 +178,7 @@ def _family(process: psutil.Process) -> list[psutil.Process]:
 
 
 def _left_behind(job: Job) -> list[psutil.Process]:
-    """Return the nodes of a script that was killed: processes of its session, which has lost its leader."""
+    """Return processes of a killed script's session, which has lost its leader."""
     if job.pid is None or psutil.pid_exists(leader := job.pid):
         return []
     return [
@@ -189,7 +189,7 @@ def _left_behind(job: Job) -> list[psutil.Process]:
 
 
 def _is_of(process: psutil.Process, job_id: str) -> bool:
-    """Return whether the process was started by this job; job.json alone is no proof."""
+    """Return whether this job started the process; job.json alone is no proof."""
     for pause_s in PAUSES_S:
         time.sleep(pause_s)
         if _looks_like_of(process, job_id):
@@ -198,9 +198,9 @@ def _is_of(process: psutil.Process, job_id: str) -> bool:
 
 
 def _is_leader_of(process: psutil.Process, job_id: str) -> bool:
-    """Return whether this is the job's script, whenever it seems to have begun.
+    """Return whether this is the job's script, whatever its start time.
 
-    When a machine's clock is set, all dates at which processes began move with it.
+    Setting the machine's clock moves the start times of all processes.
     """
     try:
         named = process.environ().get("ARGOSY_JOB_ID") == job_id
@@ -212,18 +212,18 @@ def _is_leader_of(process: psutil.Process, job_id: str) -> bool:
 def _looks_like_of(process: psutil.Process, job_id: str) -> bool:
     try:
         if process.status() == psutil.STATUS_ZOMBIE:
-            return True  # it shows nobody what it was, and no signal does it harm
+            return True  # its variables are unreadable, and signals are harmless to it
         return _shows_job(process, job_id)
     except psutil.NoSuchProcess:
-        # One that is ending shows nothing any more, and counts until its number is free.
+        # An ending process shows no variables; it counts until its pid is free.
         return psutil.pid_exists(process.pid)
 
 
 def _shows_job(process: psutil.Process, job_id: str) -> bool:
-    """Return whether a process is of this job by its variables, or by its command where it hides them.
+    """Return whether a process's variables name this job, or its command if they are hidden.
 
-    One that is just being started, or that is ending, has neither or a command alone, and counts; so
-    does one that a script started with no variables at all.
+    A process that is starting or ending has neither, or only a command, and counts; so does a process
+    without any variables.
     """
     command = process.cmdline()
     if not command:
@@ -244,7 +244,7 @@ def _session(pid: int) -> int | None:
 
 
 def _process_of(job: Job) -> psutil.Process | None:
-    """Return the job's process while it lives; a child that ended is reaped on the way."""
+    """Return the job's live process, or None; an ended child is reaped."""
     if job.scheduler != "local" or job.pid is None or job.process_created is None:
         return None
     for pause_s in PAUSES_S:
@@ -257,10 +257,10 @@ def _process_of(job: Job) -> psutil.Process | None:
 
 
 def _living(process: psutil.Process, created: float, job_id: str) -> psutil.Process | None:
-    """Return the process if it is the job's and has not ended.
+    """Return the process if it belongs to the job and has not ended.
 
     Raises:
-        psutil.NoSuchProcess: when it is gone, or seems to be.
+        psutil.NoSuchProcess: if it is gone, or seems to be.
     """
     same_date = abs(process.create_time() - created) <= SAME_PROCESS_S
     if not same_date and not _is_leader_of(process, job_id):

@@ -1,4 +1,4 @@
-"""Holds jobs of this machine to `resources.time`, as Slurm does: a warning, SIGTERM, then SIGKILL."""
+"""Enforces `resources.time` for jobs of this machine, as Slurm does: a warning, SIGTERM, then SIGKILL."""
 
 import os
 import signal
@@ -15,22 +15,22 @@ from argosy.run_folder.models import RunFolderError
 from argosy_common.files import write_text
 
 KILL_WAIT_S = 30.0
-"""From SIGTERM to SIGKILL; Slurm's default KillWait."""
+"""Seconds from SIGTERM to SIGKILL; Slurm's default KillWait."""
 
 MARK = "time-limit"
-"""The file of an attempt by which verdict.py knows why it ended."""
+"""An attempt's file that tells verdict.py that the time limit ended it."""
 
 
 @dataclass(frozen=True)
 class TimeLimit:
-    """What a run may take, and how long before that it is warned, in seconds; None: not."""
+    """A run's time limit, and the time of its warning before the limit, in seconds; None: no warning."""
 
     seconds: float
     warning: float | None
 
     @classmethod
     def of_run(cls, run_dir: Path, attempt: str) -> "TimeLimit | None":
-        """Return the limit of the run as the attempt claimed it, else of run.json; None without one."""
+        """Return the limit in the attempt's claim, else in run.json; None without a limit."""
         run = RunFolder(run_dir)
         claim = run.claim(attempt)
         try:
@@ -43,16 +43,16 @@ class TimeLimit:
 
 
 class Enforcer:
-    """Ends one job that is over its limit; asked again and again.
+    """Ends one job that exceeds its time limit; each poll calls `enforce`.
 
     Args:
-        run_dir: the folder of its run.
-        job_id: the job.
-        script: its first process, alive.
-        family: lists the processes of the job as they are now.
+        run_dir: the run's folder.
+        job_id: the job's id.
+        script: the job's first process, alive.
+        family: lists the current processes of the job.
 
     Raises:
-        psutil.NoSuchProcess: when the script is gone.
+        psutil.NoSuchProcess: if the script has ended.
     """
 
     def __init__(
@@ -72,11 +72,11 @@ class Enforcer:
 
     @property
     def ended(self) -> bool:
-        """Whether the job was ended for its time."""
+        """Whether the time limit ended the job."""
         return self._ended_at is not None
 
     def enforce(self) -> None:
-        """Do what is due. The job's script must be alive."""
+        """Send the warning, SIGTERM or SIGKILL if it is due; the job's script must be alive."""
         if self._limit is None:
             return
         left = self._started + self._limit.seconds - time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -84,7 +84,7 @@ class Enforcer:
             self._kill_in_time(self._ended_at)
         elif left <= 0:
             self._ended_at = time.monotonic()
-            # Without a claim it has not come so far that a verdict would be written.
+            # An attempt without a folder has no claim yet, so no verdict will read the mark.
             run = RunFolder(self._run_dir)
             attempt_dir = run.attempt_dir(run.newest_attempt(self._job_id) or f"{self._job_id}.0")
             if attempt_dir.is_dir():
@@ -106,8 +106,8 @@ class Enforcer:
 
 
 def seconds_from_boot(process: psutil.Process) -> float:
-    """Return when a process began, on the clock that counts from the machine's start.
+    """Return the start of a process in seconds since boot.
 
-    As a date it is known to the second only, and changes with the machine's clock.
+    Its date has a resolution of one second and changes with the machine's clock.
     """
     return process.create_time() - psutil.boot_time()

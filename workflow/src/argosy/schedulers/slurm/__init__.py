@@ -1,4 +1,4 @@
-"""Slurm, which is met through its commands alone."""
+"""The scheduler `slurm`, used through its commands only."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -33,17 +33,17 @@ LOG_WORDS: Path | None = Path(__file__).with_name("log_words.py")
 
 
 def make_scheduler(poll_s: float) -> Scheduler:
-    """Return what submits by sbatch and looks by squeue. Raises ArgosyError: `check_variables`."""
+    """Return a scheduler that uses sbatch and squeue. Raises ArgosyError: `check_variables`."""
     check_variables()
     return SlurmScheduler(poll_s)
 
 
 def make_surveyor() -> Surveyor:
-    """Return what asks Slurm's commands. Raises ArgosyError: `check_variables`."""
+    """Return a surveyor that queries Slurm's commands. Raises ArgosyError: `check_variables`."""
     check_variables()
     return SlurmSurveyor()
 
 
 def list_jobs() -> Callable[[], Sequence[Listed]]:
-    """Return what asks squeue, with more patience each time."""
+    """Return a function that queries squeue; its time limit doubles after each late answer."""
     return partial(ask_queue, Patience())

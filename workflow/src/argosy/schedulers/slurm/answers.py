@@ -1,9 +1,9 @@
-"""Reads the answers of Slurm's commands among other output.
+"""Extracts the answers of Slurm's commands from other output.
 
-Wrappers, plugins and start-up files of a site print greetings and `[INFO]` lines before, between and after
-the lines of an answer. So the format of each question makes its answer recognisable: columns end in a
-unique separator, the first column is requested twice, and the header is required. Output without the header
-is not an answer: a command silenced by a wrapper does not mean an empty queue.
+Wrappers, plugins and start-up files of a site print banners and `[INFO]` lines before, between and after
+the lines of an answer. So each query's format makes its answer recognisable: columns end in a unique
+separator, the first column is requested twice, and the header is required. Output without the header is not
+an answer: a wrapper may swallow it, which does not mean an empty queue.
 """
 
 import re
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from argosy.schedulers.slurm.commands import NoAnswerError, shown
 
 SEPARATOR = "|argosy|"
-"""Ends each column of squeue, sinfo and sacct."""
+"""End of each column of squeue, sinfo and sacct."""
 
 _JOB = re.compile(r"(?:Submitted batch job )?([1-9]\d*)(?:(?:;| on cluster )(\S+))?")
 _JOB_ID = re.compile(r"[1-9]\d*(?:[_+]\d+)?")
@@ -30,23 +30,23 @@ _COLUMN = 26
 
 
 class UnreadableError(NoAnswerError):
-    """A command succeeded without an answer in its output, which the text quotes."""
+    """A command succeeded, but its output, which the text quotes, contains no answer."""
 
     def __init__(self, what: str, text: str) -> None:
         super().__init__(f"{what}; it printed: {shown(text)}")
 
 
 def columns(fields: Sequence[str], joint: str = "") -> str:
-    """Return the columns as sinfo's --format wants them, or with a `joint` of `:,` squeue's --Format."""
+    """Return the columns in the syntax of sinfo's --format, or with `joint=":,"` of squeue's --Format."""
     before, between = joint[:1], joint[1:]
     return between.join(f"{field}{before}{SEPARATOR}" for field in (fields[0], *fields))
 
 
 def read_table(text: str, count: int) -> list[list[str]]:
-    """Return the rows of a table of `count` columns, of which the first was asked for twice.
+    """Return the rows of a table of `count` columns, the first of which was requested twice.
 
     Raises:
-        UnreadableError: its header is not there.
+        UnreadableError: if the header is missing.
     """
     found = []
     for line in text.split("\n"):
@@ -63,7 +63,7 @@ def read_accounts(text: str, header: str) -> list[list[str]]:
     """Return the rows of `sacctmgr -p`, whose header begins with `header`.
 
     Raises:
-        UnreadableError: its header is not there.
+        UnreadableError: if the header is missing.
     """
     lines = [line.strip().split("|") for line in text.split("\n")]
     begins = [number for number, row in enumerate(lines) if row[0].endswith(header) and row[1:]]
@@ -75,17 +75,17 @@ def read_accounts(text: str, header: str) -> list[list[str]]:
 
 
 def read_records(text: str, first: str) -> list[dict[str, str]]:
-    """Return what `scontrol show … -o` says, a dictionary a line; each begins with the key `first`.
+    """Parse `scontrol show … -o` into a dictionary per line; each line begins with the key `first`.
 
-    Text and not `--json`: that came with 21.08, needs a plugin that sites may leave out, and its keys have
-    changed with nearly every version, while these lines have kept theirs. A value may hold spaces and
-    lasts until the next key. The first of a key counts, as free text comes last.
+    `--json` exists since 21.08, needs an optional plugin, and its keys change with nearly every version;
+    the keys of these lines do not. A value may contain spaces and ends at the next key. The first
+    occurrence of a key counts, since free text comes last.
     """
     found = []
     for line in text.split("\n"):
         begin = line.find(f"{first}=")
         record = _record(line[begin:]) if begin >= 0 else {}
-        # A greeting may speak of a partition; it does not tell its state.
+        # A banner may name a partition, but not its state.
         if any(key.endswith("State") for key in record):
             found.append(record)
     return found
@@ -101,26 +101,26 @@ def _record(line: str) -> dict[str, str]:
 
 
 def read_config(text: str) -> dict[str, str]:
-    """Return what `scontrol show config` says, by key.
+    """Parse `scontrol show config` into a dictionary.
 
     Raises:
-        UnreadableError: the answer is not there.
+        UnreadableError: if the output has no settings.
     """
     _, begun, settings = text.partition("Configuration data as of ")
     if not begun:
         raise UnreadableError("the answer has no settings", text)
     lines = [line for each in settings.split("\n") if (line := _SETTING.fullmatch(each))]
     found: dict[str, str] = {}
-    # Slurm sets them in columns; the first of a key counts.
+    # Slurm aligns its values; aligned lines precede others, and the first of a key counts.
     for line in sorted(lines, key=lambda line: line.start(2) < _COLUMN):
         found.setdefault(line[1], line[2].strip())
     return found
 
 
 def read_submitted(text: str) -> tuple[str, str] | None:
-    """Return number and cluster of the job that sbatch has submitted; the cluster is mostly empty.
+    """Return the id and the cluster, mostly empty, of the job that sbatch submitted.
 
-    None where no line, or more than one, is a number and nothing else.
+    None if no line, or several different ones, consist of a job id.
     """
     lines = [_JOB.fullmatch(line.strip()) for line in text.split("\n")]
     found = {(said[1], said[2] or "") for said in lines if said}
@@ -128,21 +128,21 @@ def read_submitted(text: str) -> tuple[str, str] | None:
 
 
 def is_job_id(text: str) -> bool:
-    """Return whether a text is a job's number, with that of its part in an array or a heterogeneous job."""
+    """Return whether a text is a job id, also of an array task or a part of a heterogeneous job."""
     return _JOB_ID.fullmatch(text) is not None
 
 
 def read_start(text: str) -> tuple[int, str] | None:
-    """Return how many nodes, and which partition, `sbatch --test-only` would give; None: it does not say.
+    """Return the number of nodes and the partition in the answer of `sbatch --test-only`; None without one.
 
-    0 nodes: not known. The partition is empty where this version of Slurm does not name it.
+    0 nodes: unknown. The partition is empty if this version of Slurm does not name it.
     """
     found = _TO_START.search(text)
     return (_count_nodes(found[1]), found[2] or "") if found else None
 
 
 def _count_nodes(text: str) -> int:
-    """Return how many nodes a list such as `n[1-3,7],login1` names; 0 where it is another kind of list."""
+    """Count the nodes of a list such as `n[1-3,7],login1`; 0 for lists in another syntax."""
     if not _NODES.fullmatch(text):
         return 0
     groups = _GROUP.findall(text)
@@ -157,9 +157,9 @@ _WITHOUT = {1: (60,), 2: (60, 1), 3: (3600, 60, 1)}
 
 
 def span_seconds(text: str) -> float | None:
-    """Return a span in seconds; None for words such as `UNLIMITED`, `infinite` and `INVALID`.
+    """Parse a time span into seconds; None for words such as `UNLIMITED`, `infinite` and `INVALID`.
 
-    Source: sbatch(1), --time: minutes, minutes:seconds, hours:minutes:seconds, days-hours,
+    Formats of sbatch(1), --time: minutes, minutes:seconds, hours:minutes:seconds, days-hours,
     days-hours:minutes and days-hours:minutes:seconds.
     """
     found = _SPAN.fullmatch(text.strip())

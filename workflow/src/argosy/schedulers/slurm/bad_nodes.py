@@ -1,7 +1,7 @@
-"""Bad nodes: runs fail on them in a way that other nodes do not share.
+"""Finds and avoids bad nodes, on which runs fail in a way that other nodes do not share.
 
-Such a node is soon free again, so Slurm gives it one job after another. From the second failure of a kind
-on a node, later jobs avoid it, as long as other nodes do not fail in the same way: then it is the program.
+Such a node is soon free again, so Slurm assigns one job after another to it. After two failures of a kind
+on a node, later jobs avoid the node. If other nodes fail in the same way, the program is the likely cause.
 """
 
 import re
@@ -29,21 +29,21 @@ _CHANGING = re.compile(r"0x[0-9a-f]+|/\S+|\d{4,}")
 
 
 class BadNodes:
-    """Remembers on which nodes runs of this driver failed, and why."""
+    """Counts failures of this driver's runs by kind and node."""
 
     def __init__(self) -> None:
         self._failures: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._healthy: set[str] = set()
 
     def note(self, run_dir: Path, status: Status) -> None:
-        """Take note of a run whose job has ended."""
+        """Record a run whose job has ended."""
         nodes = hostnames(status.nodes)
         run = RunFolder(run_dir)
         verdict = run.verdict(run.newest_attempt(status.job_id))
         if verdict and verdict.state == "completed":
             self._healthy.update(nodes)
             for failures in self._failures.values():
-                # It does not spoil every job.
+                # A completed run clears its nodes.
                 for node in nodes:
                     failures.pop(node, None)
             return
@@ -59,7 +59,7 @@ class BadNodes:
             self._healthy.discard(nodes[number])
 
     def found(self) -> dict[str, str]:
-        """Return the nodes that spoil jobs, each with the kind of failure that only such nodes have."""
+        """Return the bad nodes, each with the kind of failure that only bad nodes have."""
         found = {}
         for kind, failures in self._failures.items():
             is_bad = all(count >= LEAST_FAILURES for count in failures.values())
@@ -69,7 +69,7 @@ class BadNodes:
 
 
 class Avoidance:
-    """Keeps this driver's jobs away from bad nodes, and reports it."""
+    """Excludes bad nodes from this driver's jobs, and reports it."""
 
     def __init__(self, patience: Patience) -> None:
         self._patience = patience
@@ -78,21 +78,21 @@ class Avoidance:
         self._nodes: list[Node] = []
 
     def note(self, run_dir: Path, status: Status) -> None:
-        """Take note of a run whose job has ended."""
+        """Record a run whose job has ended."""
         self._seen.note(run_dir, status)
 
     def act(self, pending: Mapping[str, Path]) -> None:
-        """Have jobs that wait avoid the nodes found so far.
+        """Exclude the bad nodes found so far from pending jobs.
 
         Args:
-            pending: the folders of the jobs' scripts, by the jobs' numbers.
+            pending: the folders of the jobs' scripts, by job id.
         """
         found = self._seen.found()
         if found == self._avoided:
             return
         for node in sorted(found.keys() - self._avoided.keys()):
             _warn(
-                f"{node} spoils one run after the other, and other nodes do not ({found[node]}): "
+                f"{node}: several runs failed on this node, but not on other nodes ({found[node]}): "
                 "later jobs avoid it; `avoid_bad_nodes: false` in config.yaml or site.yaml turns that off"
             )
         for node in sorted(self._avoided.keys() - found.keys()):
@@ -107,7 +107,7 @@ class Avoidance:
                 nodes = excluded(folder, found, self._nodes)
                 call("scontrol", "update", f"jobid={job_id}", f"excnodelist={nodes}")
         except SlurmError as problem:
-            _warn(f"jobs that wait already may still get such a node: {problem}")
+            _warn(f"jobs that are already pending may still get such a node: {problem}")
 
     def excluded(self, folder: Path) -> str:
         """Return the nodes to exclude from a script's job; empty if only the script's own."""
@@ -119,12 +119,12 @@ def _warn(line: str) -> None:
 
 
 def excluded(folder: Path, bad: Collection[str], nodes: list[Node]) -> str:
-    """Return the option `exclude` of a script, with the bad nodes where enough others are left.
+    """Return the option `exclude` of a script, with the bad nodes added if enough others are left.
 
     Args:
-        folder: of the script.
-        bad: nodes that spoil jobs.
-        nodes: of all partitions.
+        folder: the script's folder.
+        bad: names of bad nodes.
+        nodes: the nodes of all partitions.
     """
     options: Mapping[str, str | None] = ScriptOptions(folder).values
     own = options.get("exclude") or ""

@@ -1,4 +1,4 @@
-"""Slurm's commands: how they are called, and what their failures mean."""
+"""Calls Slurm's commands and classifies their failures."""
 
 import os
 import re
@@ -8,19 +8,19 @@ from pathlib import Path
 from argosy.schedulers.base import NotNowError, SchedulerError
 
 TIMEOUT_S = 100.0
-"""Seconds until a command is given up. Without munge, Slurm tries for some 50 s."""
+"""Time limit of a command in seconds. Without munge, Slurm retries for some 50 s."""
 
 QUESTION_TIMEOUT_S = 20.0
-"""The first time limit of commands that change nothing; repeated questions get more time."""
+"""First time limit of a query, in seconds; repeated queries have longer ones."""
 
 LONGEST_QUESTION_S = 300.0
-"""An overloaded slurmctld may take minutes to answer."""
+"""Longest time limit of a query, in seconds: an overloaded slurmctld may take minutes to answer."""
 
 OF_OUTER_JOB = re.compile(r"S(?:LURM|BATCH|RUN|ALLOC|QUEUE|ACCT|CANCEL|CONTROL|INFO)_")
 """Variables of an outer job or the user that would change a command's behaviour."""
 
 MOST_SHOWN = 200
-"""Characters of a quotation."""
+"""Maximum characters of quoted output."""
 
 KEPT = frozenset({"SLURM_CONF", "SLURM_JWT"})
 
@@ -31,7 +31,7 @@ NO_ANSWER = re.compile(
     r"resource temporarily unavailable|slurmctld.*(?:not responding|down)|connection timed out",
     re.IGNORECASE,
 )
-"""Messages of an absent or overloaded slurmctld; they say nothing about the job."""
+"""Messages of an absent or overloaded slurmctld, which do not concern the job."""
 
 
 class SlurmError(SchedulerError):
@@ -53,16 +53,16 @@ class MissingError(SlurmError):
 
 
 class Patience:
-    """The time limit for answers, doubled after each one that did not come.
+    """The time limit of queries, doubled after each one without an answer.
 
-    So silence is reported soon, and slow answers are received in the end.
+    So silence is reported soon, and slow answers arrive in the end.
     """
 
     def __init__(self) -> None:
         self.limit_s = QUESTION_TIMEOUT_S
 
     def ask(self, program: str, *arguments: str, with_errors: bool = False) -> str:
-        """Run a command that changes nothing; see `call`."""
+        """Run a query; see `call`."""
         try:
             return call(program, *arguments, timeout_s=self.limit_s, with_errors=with_errors)
         except LateError:
@@ -77,7 +77,7 @@ def call(
     timeout_s: float = TIMEOUT_S,
     with_errors: bool = False,
 ) -> str:
-    """Run a Slurm command and return its standard output, `with_errors` also standard error.
+    """Run a Slurm command and return its standard output; `with_errors`: and its standard error.
 
     Raises:
         NoAnswerError: if slurmctld did not answer.
@@ -108,16 +108,16 @@ def call(
 
 
 def environment() -> dict[str, str]:
-    """Return this process's variables without those of an outer job, with times as unix time."""
+    """Return the variables for Slurm's commands: without an outer job's, and with times as unix time."""
     mine = {k: v for k, v in os.environ.items() if k in KEPT or not OF_OUTER_JOB.match(k)}
     return {**mine, "LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
 
 
 def one_line(program: str, errors: str, printed: str = "") -> str:
-    """Return why a command failed, in its own words or else by all output.
+    """Return a command's error message in one line; without one, all its output.
 
-    Its own lines begin with its name or one of Slurm's few other prefixes. Output before them is left out;
-    later lines may belong to the message.
+    Lines of the message begin with the command's name or another prefix of Slurm. Output before them is
+    dropped; later lines may belong to the message.
     """
     own = re.compile(
         rf"{program}: (?:error: |fatal: )?|(?=slurm_\w+|allocation failure|job script )"
@@ -132,7 +132,7 @@ def one_line(program: str, errors: str, printed: str = "") -> str:
 
 
 def shown(text: str) -> str:
-    """Return output as a quotation in one line, shortened in the middle."""
+    """Quote output in one line, shortened in the middle."""
     line = " / ".join(filter(None, (each.strip() for each in text.splitlines())))
     short = (
         line

@@ -1,7 +1,7 @@
 """Compare a job's allocation with its script's request: ``python3 given.py SCRIPT``.
 
-Runs on the job's first node, before anything is measured. Reports smaller resources or another partition,
-and exits with 2; a larger allocation is accepted. Standard library only.
+The job's first node runs it before the measurement. It reports smaller resources or another partition and
+exits with 2; it accepts a larger allocation. Standard library only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _GPU_LISTS = ("SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", 
 
 
 def asked_as(run_dir: Path) -> str:
-    """Return the experiment of config.yaml that a run is made of; its folder may have another name."""
+    """Return the run's experiment in config.yaml; its folder may have another name."""
     try:
         made = json.loads((run_dir / "provenance.json").read_text(encoding="utf-8"))["experiment"]
         of = [made[key]["of"] for key in ("sweep", "variant") if key in made]
@@ -37,7 +37,7 @@ def asked_as(run_dir: Path) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print what is missing in one line and return 2; return 0 if nothing is."""
+    """Print the missing resources in one line and return 2; return 0 if none are missing."""
     (script,) = arguments
     run_dir = Path(script).absolute().parent
     site, experiment = run_dir.parts[-3], asked_as(run_dir)
@@ -45,12 +45,12 @@ def main(arguments: Sequence[str]) -> int:
     partition = values.get("partition")
     given = os.environ.get("SLURM_JOB_PARTITION")
     said = [
-        f"config.yaml: experiments.{experiment}.{key}: the job asked for {words}"
+        f"config.yaml: experiments.{experiment}.{key}: the job requested {words}"
         for key, words in shortfalls(values, os.environ)
     ]
     if partition and given and given not in partition.split(","):
         said.append(
-            f"slurm/{site}/site.yaml: the job asked for the partition {partition} and Slurm gave it "
+            f"slurm/{site}/site.yaml: the job requested the partition {partition} and Slurm assigned "
             f"{given}, whose nodes may differ"
         )
     if said:
@@ -101,11 +101,12 @@ def shortfalls(values: Values, environment: Mapping[str, str]) -> Iterator[tuple
 
 def _in_words(asked: float, what: str, given: float) -> str:
     where = "" if what == "nodes" else " of each node"
-    return f"{asked:.0f} {what}{where} and Slurm gave it {given:.0f}: request as much as the site gives"
+    words = f"{asked:.0f} {what}{where} and Slurm allocated {given:.0f}"
+    return f"{words}: request no more than the site allows"
 
 
 def _memory(values: Values, names: Sequence[str], cpus: int, gpus: int) -> float:
-    """Return a node's memory in MiB from values per node, CPU or GPU; 0 if not given."""
+    """Return a node's memory in MiB from values per node, CPU or GPU; 0 without a value."""
     of_node, of_cpu, of_gpu = (mebibytes(values.get(name)) for name in names)
     return of_node or of_cpu * cpus or of_gpu * gpus
 
@@ -117,7 +118,7 @@ def _gpus(environment: Mapping[str, str]) -> str | None:
 
 
 def mebibytes(text: str | None) -> float:
-    """Return the MiB that an option requests; 0 for nothing or a whole node."""
+    """Convert an option's memory to MiB; 0 without a value or for a whole node."""
     found = re.fullmatch(r"(\d+)([KMGT]?)", text or "")
     return int(found[1]) * _MEBIBYTES[found[2] or "M"] if found else 0
 
@@ -127,7 +128,7 @@ def _number(text: str | None) -> int | None:
 
 
 def _unquoted(line: str) -> str:
-    """Return the option of a line `#SBATCH --name='value'` as sbatch reads it."""
+    """Return the option of a line `#SBATCH --name='value'`, unquoted as by sbatch."""
     words = line.removeprefix("#SBATCH ")
     try:
         return shlex.split(words)[0]
@@ -155,7 +156,7 @@ def asked_gres(option: str, text: str | None) -> Mapping[str, int]:
     if not text or option == "gpus":
         return {}
     if option != "gres":
-        # Jobs have one task a node: per task is per node.
+        # Jobs have one task per node, so per task means per node.
         text = ",".join(f"gpu:{part}" for part in text.split(","))
     found: dict[str, int] = {}
     for kind, count in _items(text):
@@ -164,7 +165,7 @@ def asked_gres(option: str, text: str | None) -> Mapping[str, int]:
 
 
 def _items(text: str) -> list[tuple[str, int]]:
-    """Return name, perhaps with a type, and number of each resource; 1 without a number."""
+    """Return the name, or `name:type`, and the count of each resource; 1 without a count."""
     found = []
     for part in filter(None, text.split(",")):
         *kind, last = part.split(":")

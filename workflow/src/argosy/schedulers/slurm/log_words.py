@@ -13,31 +13,31 @@ from collections.abc import Iterator, Sequence
 
 NAME = "Slurm"
 
-# Without messages of a cancellation.
+# Error messages, except those of a cancellation.
 TELLING = (re.compile(r"((?:srun|slurmstepd): error: (?!.*CANCELLED|\S+: tasks? [\d,-]+: ).+)"),)
 
 # slurmstepd's last words, such as: *** JOB 7 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***
 _ENDED = re.compile(
     r"\*\*\* (?:JOB|STEP) \S+ ON \S+ CANCELLED AT ([^*\n]{1,40}?)(?: DUE TO ([A-Z ]+)[^*\n]{0,80}?)? \*\*\*"
 )
-# One task a node, so a task's number is its node's.
+# Jobs have one task per node, so a task's number is its node's index.
 _FAILED = re.compile(r"srun: error: (\S+): tasks? ([\d,-]+): Exited with exit code (\d+)")
 
 _TIMEOUT = re.compile(r"^SlurmdTimeout\s*=\s*(\d+)", re.MULTILINE)
-# Slurm's own default, and how long its answer is waited for; seconds.
+# Slurm's default, and the time limit of the query; seconds.
 _SLURMD_TIMEOUT = 300.0
 _ANSWER_TIME = 60.0
 
 
 def why_ended(text: str) -> str | None:
-    """Return why Slurm ended the job, in its words; None if it did not."""
+    """Return Slurm's reason for ending the job; None if Slurm did not end it."""
     ends = [(found.group(2) or "CANCELLED").lower() for found in _ENDED.finditer(text)]
-    # A bare CANCELLED may follow from another end; a reason stands.
+    # A bare CANCELLED may be a consequence of another end, so a reason takes precedence.
     return max(ends, key=lambda reason: reason != "cancelled", default=None)
 
 
 def ended_at(text: str) -> float | None:
-    """Return when Slurm first ended the job, as unix time if its node's zone were UTC; None: it did not."""
+    """Return the time of Slurm's first end message, read as UTC, in unix time; None without one."""
     found = _ENDED.search(text)
     try:
         return (
@@ -54,7 +54,7 @@ def failed_nodes(line: str) -> tuple[str, Sequence[int], int] | None:
 
 
 def misses_node_after() -> float:
-    """Return Slurm's SlurmdTimeout in seconds, after which it starts the job of a lost node again."""
+    """Return SlurmdTimeout in seconds, after which Slurm requeues the job of a lost node."""
     try:
         done = subprocess.run(
             ["scontrol", "show", "config"],
@@ -70,7 +70,7 @@ def misses_node_after() -> float:
 
 
 def _numbers(text: str) -> Iterator[int]:
-    """Yield the tasks that Slurm means by ``0,2-4``."""
+    """Yield the numbers of a list of tasks such as ``0,2-4``."""
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
         yield from range(int(first), int(last or first) + 1)

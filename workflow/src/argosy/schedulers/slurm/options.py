@@ -1,4 +1,4 @@
-"""The `#SBATCH` lines of a job, and the file and key behind each."""
+"""Writes the `#SBATCH` lines of a job, and finds the file and key behind each."""
 
 import math
 import shlex
@@ -33,7 +33,7 @@ def script_options(job: JobRequest) -> dict[str, str | None]:
     options: dict[str, str | int | None] = {
         "job-name": job_name(job.folder),
         "chdir": folder,
-        # sbatch expands %, and reads %% as one.
+        # sbatch expands % and reads %% as a literal %.
         "output": f"{folder.replace('%', '%%')}/logs/scheduler-%j.log",
         # A requeued job appends to the same file.
         "open-mode": "append",
@@ -50,7 +50,7 @@ def script_options(job: JobRequest) -> dict[str, str | None]:
     if job.survives_nodes:
         options["no-kill"] = None
     if job.warning is not None:
-        # B: the signal goes to the batch script, which passes it on to the agents.
+        # B: only the batch script gets the signal; it forwards it to the agents.
         options["signal"] = f"B:USR1@{job.warning}"
     options = _with_one_memory(job, job.with_options_of_site(options))
     _check_complete(job, options)
@@ -60,7 +60,7 @@ def script_options(job: JobRequest) -> dict[str, str | None]:
 def _with_one_memory(
     job: JobRequest, options: Mapping[str, str | int | None]
 ) -> dict[str, str | int | None]:
-    """Return the options with a single memory option: the innermost level's, else Argosy's `mem`."""
+    """Keep a single memory option: the innermost level's, else Argosy's `mem`."""
     given = (name for level in job.levels[::-1] for name in MEMORY_OPTIONS if name in level)
     chosen = next((name for name in given if name in options), "mem")
     return {
@@ -71,7 +71,7 @@ def _with_one_memory(
 
 
 def directive(name: str, value: str | None) -> str:
-    """Return one `#SBATCH` line, quoted as in a shell, which is how sbatch reads it."""
+    """Return one `#SBATCH` line, with shell quoting, which sbatch reads."""
     return f"#SBATCH --{name}" if value is None else f"#SBATCH --{name}={shlex.quote(value)}"
 
 
@@ -85,7 +85,7 @@ def _check_complete(job: JobRequest, options: Mapping[str, str | int | None]) ->
         )
     if not site.interface:
         missing.append(
-            "interface: not known; write the network interface over which the nodes reach each other; "
+            "interface: unknown; write the network interface over which the nodes reach each other; "
             f"`{_look_at_nodes(job, options)}` lists them with their addresses"
         )
     several = str(options.get("nodes", 1)) != "1"
@@ -142,7 +142,7 @@ class ScriptOptions:
     """The options of one job.
 
     `run_dir` is <project>/results/<site>/<experiment>/<run>, or <project>/logs/<site>/builds/<image> for a
-    build job, whose size is not configured.
+    build job, which has no keys for its size.
     """
 
     run_dir: Path
@@ -182,15 +182,12 @@ class ScriptOptions:
         return math.inf if span is None else span / 60
 
     def named(self, option: str) -> list[str]:
-        """Return the script's options that `option` stands for.
-
-        `gres` stands for all GPU options, `mem` for all memory options.
-        """
+        """Return the script's options of a group: `gres`: all for GPUs; `mem`: all for memory."""
         names = {"gres": GPU_OPTIONS, "mem": MEMORY_OPTIONS}.get(option, (option,))
         return [name for name in names if name in self.values]
 
     def keys(self, option: str) -> str:
-        """Return the files and keys that decide `option`, or where to add it."""
+        """Return the files and keys that set `option`, or the key under which to add it."""
         of_site = self._site_keys(option)
         of_experiment = self._experiment_keys(option)
         parts = []
@@ -258,11 +255,11 @@ class ScriptOptions:
             for where, options in self._levels()
             if self._is_from(option, options.get(option))
         ]
-        # The innermost level wins where the run's place is known.
+        # If the run's place is known, the innermost level wins.
         return found[0] if self._run and found else " or ".join(found)
 
     def _is_from(self, option: str, value: str | int | None) -> bool:
-        """Return whether a level's value may have set the script's."""
+        """Return whether the script's value may come from this value of a level."""
         if value is None:
             return False
         asked = self.values.get(option)

@@ -1,4 +1,4 @@
-"""Slurm's partitions and nodes: limits, sizes, and whether they take jobs."""
+"""Reads limits, sizes and availability of Slurm's partitions and nodes."""
 
 import math
 import re
@@ -13,14 +13,14 @@ PARTITION_QUESTION = ("scontrol", "show", "partition", "-o")
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition; without a limit it is infinite."""
+    """A partition; a missing limit is infinite."""
 
     name: str
     is_default: bool
     minutes: float
     nodes: float
     state: str
-    """UP; DOWN: it queues jobs but starts none; DRAIN, INACTIVE: it takes none."""
+    """UP; DOWN: it queues jobs but starts none; DRAIN, INACTIVE: it accepts none."""
     memory_per_cpu: float = math.inf
     """MiB per CPU; for more memory Slurm allocates and charges more CPUs."""
 
@@ -41,7 +41,7 @@ def read_partitions(text: str, of_all: str = "") -> list[Partition]:
 
 
 def partition_of(values: Mapping[str, str | None], partitions: list[Partition]) -> Partition | None:
-    """Return the script's partition, or the default one; None for several or an unknown one."""
+    """Return the script's partition, or the default one; None if unknown or several."""
     named = values.get("partition")
     fitting = (
         each for each in partitions if (each.is_default if named is None else each.name == named)
@@ -67,11 +67,11 @@ def _most(text: str) -> float:
 
 
 NODE_FIELDS = ("%R", "%P", "%n", "%c", "%m", "%G", "%f", "%t", "%E")
-"""Of sinfo: partition, the same with a mark of the default one, node, CPUs, MiB, gres, features, state,
+"""Fields of sinfo: partition, partition with a mark if default, node, CPUs, MiB, gres, features, state,
 reason."""
 
 AWAY = ("down", "drain", "drng", "fail", "failg", "inval", "maint", "resv", "unk")
-"""Compact states of sinfo(1) in which a node takes no new jobs for now."""
+"""Compact states of sinfo(1) in which a node accepts no new jobs for now."""
 
 _MARKS = "*~#!%$@^-+"
 _LISTED = re.compile(r"(?:[^,\[\]]|\[[^\]]*\])+")
@@ -98,13 +98,13 @@ class Node:
 
     @property
     def away(self) -> bool:
-        """Whether it takes no jobs now."""
-        # A star: it does not respond. Other marks are power states.
+        """Whether the node accepts no jobs now."""
+        # A star marks a node that does not respond. Other marks are power states.
         return "*" in self.state or self.state.rstrip(_MARKS) in AWAY
 
 
 def read_nodes(text: str) -> list[Node]:
-    """Return the nodes of sinfo's answer, without nodes of unknown size.
+    """Return the nodes of sinfo's answer, except nodes of unknown size.
 
     Raises:
         UnreadableError: if the output has no answer.

@@ -1,4 +1,4 @@
-"""Asks Slurm whether it would take a study's scripts, before any of them is submitted."""
+"""Checks that Slurm would accept a study's scripts, before any of them is submitted."""
 
 import math
 import re
@@ -38,25 +38,28 @@ from argosy_common.errors import ArgosyError
 from argosy_common.units import duration
 
 
-def other_partition(options: ScriptOptions, answer: str) -> str:
-    """Return the partition in the answer of `sbatch --test-only` where the script names another."""
-    start = read_start(answer)
-    given = start[1] if start else ""
-    asked = (options.values.get("partition") or "").split(",")
-    return given if given and any(asked) and given not in asked else ""
+def _check_start(options: ScriptOptions, answer: str) -> None:
+    """Reject a job for which `sbatch --test-only` names another partition or fewer nodes than requested."""
+    nodes, given = read_start(answer) or (0, "")
+    partition, asked = (options.values.get(name) or "" for name in ("partition", "nodes"))
+    if given and partition and given not in partition.split(","):
+        raise ArgosyError(
+            f"{options.keys('partition')}: Slurm would run {options.where} in the partition {given}: "
+            f"the site redirects jobs of {partition} to it",
+            f"set the partition to {given} if you want to measure its nodes",
+        )
+    if asked.isdigit() and 0 < nodes < int(asked):
+        raise ArgosyError(
+            f"{options.keys('nodes')}: Slurm would allocate {nodes} of the {asked} nodes that "
+            f"{options.where} requests: a plugin of the site reduces the number",
+            "request as many nodes as the site allows",
+        )
 
 
-def fewer_nodes(options: ScriptOptions, answer: str) -> int | None:
-    """Return how many nodes the answer of `sbatch --test-only` has where the script asks for more."""
-    start, asked = read_start(answer), options.values.get("nodes") or ""
-    return start[0] if start and asked.isdigit() and 0 < start[0] < int(asked) else None
+def _more_cpus(options: ScriptOptions, partition: Partition | None) -> str:
+    """Return a warning if Slurm will allocate more CPUs of a node than requested; else empty.
 
-
-def more_cpus(options: ScriptOptions, partition: Partition | None) -> str:
-    """Say that Slurm will give more CPUs of a node than are asked for; else nothing.
-
-    It does so for memory that counts as CPUs. `sbatch --test-only` counts as the script does, and so does
-    not tell.
+    MaxMemPerCPU turns memory into CPUs; the answer of `sbatch --test-only` does not include them.
     """
     cpus, memory = options.values.get("cpus-per-task") or "1", mebibytes(options.values.get("mem"))
     memory = memory or mebibytes(options.values.get("mem-per-cpu")) * int(cpus)
@@ -65,8 +68,8 @@ def more_cpus(options: ScriptOptions, partition: Partition | None) -> str:
     if partition is None or given <= int(cpus):
         return ""
     return (
-        f"Slurm will give it {given} CPUs of each node where it asks for {cpus}, as the partition "
-        f"{partition.name} counts {most:.0f} MiB for a CPU and it asks for {memory:.0f}: "
+        f"Slurm will allocate {given} CPUs of each node instead of {cpus}, since the partition "
+        f"{partition.name} counts {most:.0f} MiB for a CPU and the job requests {memory:.0f}: "
         f"{options.keys('mem')}, or {options.keys('cpus-per-task')}, changes that"
     )
 
@@ -79,7 +82,7 @@ NOT_YET = re.compile(r"invalid time specified|reservation not usable now", re.IG
 OF_ONE_RUN = ("job-name", "chdir", "output")
 
 LONGEST_SILENCE_S = 600.0
-"""Seconds of silence after which Slurm is no longer asked."""
+"""Seconds of silence after which the check fails."""
 
 PAUSE_S = 10.0
 
@@ -87,13 +90,13 @@ PAUSE_S = 10.0
 def check_scripts(scripts: Iterable[Path], say: Say) -> list[Accepted]:
     """Test each shape of job once, by `sbatch --test-only`.
 
-    Runs of one point differ in nothing that Slurm looks at, so a study costs a few questions.
+    Runs of one point have the same options, so a study needs few queries.
 
     Args:
-        say: is told when Slurm lets one wait for its answers.
+        say: prints progress while Slurm does not answer.
 
     Raises:
-        ArgosyError: naming the key to change, with Slurm's words, or the image that is not there.
+        ArgosyError: naming the key to change, with Slurm's message, or the missing image.
     """
     folders = [script.absolute().parent for script in scripts]
     check_images(folders)
@@ -117,7 +120,7 @@ def check_scripts(scripts: Iterable[Path], say: Say) -> list[Accepted]:
 
 
 def _check_cluster(options: ScriptOptions, here: str) -> None:
-    """Refuse a site of another cluster than the one that Slurm's commands speak to."""
+    """Reject a site whose cluster is not the one that Slurm's commands reach."""
     named = options.cluster_name
     if named and here != named:
         raise ArgosyError(
@@ -127,7 +130,7 @@ def _check_cluster(options: ScriptOptions, here: str) -> None:
 
 
 def _job_folders(run_dirs: Iterable[Path]) -> list[Path]:
-    """Return the folders of the jobs' scripts; the script of a shared job is written here."""
+    """Return the folders of the jobs' scripts, and write the scripts of shared jobs."""
     alone, shared = split_shared(run_dirs)
     return [*alone, *(write_script(folder, runs).parent for folder, runs in shared.items())]
 
@@ -137,7 +140,7 @@ def _shape(options: ScriptOptions) -> tuple[tuple[str, str | None], ...]:
 
 
 class _Questions:
-    """Runs Slurm commands that change nothing, again and again until there is an answer."""
+    """Repeats queries of Slurm until an answer arrives."""
 
     def __init__(self, say: Say) -> None:
         self._say = say
@@ -150,11 +153,11 @@ class _Questions:
         read: Callable[[str], T],
         with_errors: bool = False,
     ) -> T:
-        """Return what `read` makes of a command's answer.
+        """Run a command and parse its answer with `read`.
 
         Raises:
-            SlurmError: when Slurm says no.
-            ArgosyError: when there is no Slurm here, or no answer for LONGEST_SILENCE_S.
+            SlurmError: if Slurm refuses.
+            ArgosyError: if Slurm is not installed here, or does not answer for LONGEST_SILENCE_S.
         """
         began = time.monotonic()
         while True:
@@ -163,7 +166,7 @@ class _Questions:
                     return read(self._patience.ask(*command, with_errors=with_errors))
             except MissingError as problem:
                 raise ArgosyError(
-                    f"{options.site_file}: scheduler: it is slurm, but {problem}",
+                    f"{options.site_file}: scheduler: is slurm, but {problem}",
                     "run on a login node of the cluster, or choose the site `local`",
                 ) from None
             except NoAnswerError as problem:
@@ -183,10 +186,10 @@ class _Questions:
 
 
 def _check(options: ScriptOptions, known: list[Partition], questions: _Questions) -> Accepted:
-    """Ask about one shape of job.
+    """Test one shape of job.
 
     Raises:
-        ArgosyError: when Slurm refuses it, or would let it wait for ever.
+        ArgosyError: if Slurm refuses it, or would keep it waiting forever.
     """
     script = options.run_dir / "job.sbatch"
     check_script(options)
@@ -199,25 +202,12 @@ def _check(options: ScriptOptions, known: list[Partition], questions: _Questions
         )
     except SlurmError as problem:
         return Accepted(script, _why_it_waits(options, str(problem), questions))
-    if given := other_partition(options, answer):
-        raise ArgosyError(
-            f"{options.keys('partition')}: Slurm would run {options.where} in the partition {given}: "
-            f"the site sends jobs of {options.values['partition']} there",
-            f"set the partition to {given} if you want to measure its nodes",
-        )
-    if nodes := fewer_nodes(options, answer):
-        raise ArgosyError(
-            f"{options.keys('nodes')}: Slurm would give {options.where} {nodes} of the "
-            f"{options.values['nodes']} nodes that it requests: a plugin of the site reduces the "
-            "number",
-            "request as many nodes as the site gives",
-        )
-    more = more_cpus(options, partition)
-    return Accepted(script, _wait_for_partition(options, partition), more)
+    _check_start(options, answer)
+    return Accepted(script, _wait_for_partition(options, partition), _more_cpus(options, partition))
 
 
 def _check_limits(options: ScriptOptions, partition: Partition) -> None:
-    """Refuse jobs that the partition never runs, which sbatch accepts with EnforcePartLimits=NO."""
+    """Reject jobs over the partition's limits, which sbatch accepts with EnforcePartLimits=NO."""
     if options.minutes > partition.minutes:
         said = f"the partition {partition.name} has a time limit of {partition.minutes:.0f} minutes"
         raise ArgosyError(explain(options.run_dir, said))
@@ -227,10 +217,10 @@ def _check_limits(options: ScriptOptions, partition: Partition) -> None:
 
 
 def _why_it_waits(options: ScriptOptions, said: str, questions: _Questions) -> str:
-    """Return the reason to wait for a job that the test refuses for now.
+    """Return why a job that the test refuses for now will wait.
 
     Raises:
-        ArgosyError: when waiting does not help.
+        ArgosyError: if waiting does not help.
     """
     if wait := wait_for(said, has_jobs=True) or _wait_for_reservation(options, said, questions):
         return wait
@@ -240,7 +230,7 @@ def _why_it_waits(options: ScriptOptions, said: str, questions: _Questions) -> s
 
 
 def _wait_for_reservation(options: ScriptOptions, said: str, questions: _Questions) -> str:
-    """Say that the script's reservation has not begun, which the test calls invalid; else nothing."""
+    """Return when the script's reservation begins if the test refuses it until then; else empty."""
     name = options.values.get("reservation")
     if not name or not NOT_YET.search(said):
         return ""
@@ -256,10 +246,10 @@ def _wait_for_reservation(options: ScriptOptions, said: str, questions: _Questio
 
 
 def _wait_for_nodes(options: ScriptOptions, said: str, questions: _Questions) -> str:
-    """Return the reason to wait for a job that only the test refuses: sbatch takes it while nodes are away.
+    """Return why a job will wait that the test refuses, but sbatch accepts, while nodes are unavailable.
 
     Raises:
-        ArgosyError: when nodes that are away are not the reason.
+        ArgosyError: if unavailable nodes are not the reason.
     """
     layout = f"--format={columns(NODE_FIELDS)}"
     found = find_shortage(
@@ -276,6 +266,6 @@ def _wait_for_partition(options: ScriptOptions, partition: Partition | None) -> 
     if partition is None or partition.state != "DOWN":
         return ""
     return (
-        f"the site has closed the partition {partition.name} (it is down: it takes jobs, and starts none); "
+        f"the site has closed the partition {partition.name} (DOWN: it queues jobs, but starts none); "
         f"{options.keys('partition')} chooses it"
     )

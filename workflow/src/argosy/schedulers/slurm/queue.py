@@ -1,4 +1,4 @@
-"""The user's jobs as squeue lists them, and Slurm's reasons for a wait in plain words."""
+"""Lists the user's jobs by squeue and sacct, and explains Slurm's reasons for a wait."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -76,7 +76,7 @@ REASONS: tuple[tuple[str, Reason], ...] = (
     ),
     (r"DeadLine", Reason("cannot end before its deadline", _STUCK)),
 )
-"""JOB REASON CODES of squeue(1), by pattern; the first that fits the whole of Slurm's word."""
+"""JOB REASON CODES of squeue(1) by pattern; the first full match counts."""
 
 ALONE: Mapping[Reason, Reason] = {
     _QOS: Reason("exceeds your limit of the QoS; request less", _STUCK),
@@ -89,7 +89,7 @@ def explain(said: str, *, alone: bool = False) -> Reason:
     """Return the meaning of a reason; empty for unknown words.
 
     Args:
-        alone: whether no other job of the user has run lately.
+        alone: whether no other job of the user has run recently.
     """
     word = said.strip()
     for pattern, reason in REASONS:
@@ -141,14 +141,14 @@ STATES = {
     "NODE_FAIL": State.NODE_FAIL,
     "PREEMPTED": State.PREEMPTED,
 }
-"""JOB STATE CODES of squeue(1). One that is not known yet counts as running: it is not the end."""
+"""JOB STATE CODES of squeue(1). An unknown state counts as running."""
 
 
 def list_jobs(patience: Patience) -> list[Listed]:
-    """Return all of the user's jobs that slurmctld still knows, ended ones too.
+    """Return all of the user's jobs in slurmctld's list, including ended ones.
 
     Raises:
-        SlurmError: when there is no answer.
+        SlurmError: if there is no answer.
     """
     layout = f"--Format={columns(FIELDS, ':,')}"
     text = patience.ask("squeue", "--all", "--me", "--states=all", layout)
@@ -171,7 +171,7 @@ def _listed(row: Sequence[str]) -> Listed:
 
 
 def _state(said: str, otherwise: State) -> State:
-    """Return the state that Slurm names, such as `CANCELLED by 1001`."""
+    """Return the state in Slurm's text, such as `CANCELLED by 1001`."""
     return STATES.get(said.partition(" ")[0].rstrip("+"), otherwise)
 
 
@@ -182,7 +182,7 @@ class Accounting:
         self._patience = Patience()
 
     def states(self, job_ids: Collection[str]) -> dict[str, State]:
-        """Return the last state of each job that the accounts know; nothing where they do not answer."""
+        """Return the last recorded state of each job; empty without an answer."""
         if not job_ids:
             return {}
         fields = ("JobIDRaw", "State")
@@ -194,5 +194,5 @@ class Accounting:
             rows = read_table(text, len(fields))
         except SlurmError:
             return {}
-        # A requeued job has a line for each of its lives, the last one last.
+        # A requeued job has a line for each start, the latest last.
         return {row[0]: _state(row[1], State.GONE) for row in rows if is_job_id(row[0])}

@@ -1,4 +1,4 @@
-"""Why Slurm refuses a job or has no nodes for it, and the file and key to change."""
+"""Explains why Slurm refuses a job or has no nodes for it, with the file and key to change."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -8,6 +8,7 @@ from pathlib import Path
 from argosy.schedulers.slurm.given import GPU_OPTIONS, MEMORY_OPTIONS, asked_gres, mebibytes
 from argosy.schedulers.slurm.options import ScriptOptions
 from argosy.schedulers.slurm.partitions import Node, in_partition
+from argosy_common.errors import some
 
 FULL: tuple[tuple[str, str], ...] = (
     (r"AssocMaxSubmit\w*", "your jobs in the queue have reached the account's limit per user"),
@@ -27,10 +28,10 @@ FULL: tuple[tuple[str, str], ...] = (
         "Slurm accepts no more jobs for now",
     ),
 )
-"""Temporary refusals, in the words of Slurm and of sites, with what to wait for."""
+"""Temporary refusals: patterns of messages of Slurm and of sites, and the reason to wait."""
 
 NO_WORD = re.compile(r"job submit limit, user's size and/or time limits")
-"""Slurm's message about any limit of an account or QoS; usually it names the limit as well."""
+"""Slurm's message about any limit of an account or QoS; it usually also names the limit."""
 
 LIMIT = re.compile(r"\b((?:QOS|Assoc)(?:Max|Min|Grp)\w+|Max\w+Per(?:Account|Limit))\b")
 """The limit that a single job exceeds, as reported by a QoS with DenyOnLimit."""
@@ -46,13 +47,13 @@ LIMITED: tuple[tuple[str, tuple[str, ...]], ...] = (
 """The options behind such a limit, by a pattern of its name."""
 
 NO_MUNGE = re.compile(r"munge|authentication|credential", re.IGNORECASE)
-"""Authentication fails: a fault of this machine, which waiting does not mend."""
+"""Authentication fails: a fault of this machine, so waiting does not help."""
 
 NO_SUCH_NODES = re.compile(r"node configuration", re.IGNORECASE)
-"""No node satisfies the whole request; Slurm does not say which part is too much."""
+"""No node satisfies the whole request; Slurm does not name the option at fault."""
 
 NODE_OPTIONS = ("cpus-per-task", *MEMORY_OPTIONS, *GPU_OPTIONS, "constraint", "nodes", "partition")
-"""Options that nodes may be too small or too few for."""
+"""Options that no node, or too few nodes, may satisfy."""
 
 SLURMS_WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"accounting/QOS policy", ("nodes", "time", "qos", "account")),
@@ -72,7 +73,7 @@ SLURMS_WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"node name", ("nodelist",)),
     (r"wckey", ("wckey",)),
 )
-"""Messages of sbatch (slurm_errno.h), and the options they are about."""
+"""Messages of sbatch (slurm_errno.h), and the options that they concern."""
 
 SITES_WORDS: tuple[tuple[str, str], ...] = (
     (r"project|account|allocation|budget|charge|\s-A\b", "account"),
@@ -101,17 +102,17 @@ MEMORY_BY_NODE = re.compile(
     r"(?:do not|don't|never|without|remove|drop) (?:\w+ ){0,3}--mem\b",
     re.IGNORECASE,
 )
-"""Messages of sites that demand memory per CPU or GPU, or no memory option."""
+"""Messages of sites that require memory per CPU or GPU, or no memory option."""
 
 UNSAID = ("job-name", "chdir", "output", "open-mode", "requeue", "ntasks-per-node")
 """Options that are the same for every job."""
 
 
 def wait_for(said: str, *, has_jobs: bool) -> str:
-    """Return what a refused job has to wait for, with Slurm's words; empty if waiting does not help.
+    """Return why a refused job has to wait, with Slurm's message; empty if waiting does not help.
 
     Args:
-        has_jobs: whether the user has jobs in the queue, whose number may be the unnamed limit.
+        has_jobs: whether the user has jobs in the queue, which may fill an unnamed limit.
     """
     for pattern, words in FULL:
         if found := re.search(pattern, said, re.IGNORECASE):
@@ -122,7 +123,7 @@ def wait_for(said: str, *, has_jobs: bool) -> str:
 
 
 def explain(run_dir: Path, said: str) -> str:
-    """Return file, key and Slurm's words in one line, for the job of a run or a build."""
+    """Return the file, the key and Slurm's message in one line, for the job of a run or a build."""
     script = ScriptOptions(run_dir)
     if NO_MUNGE.search(said):
         return f"{script.where}: munge does not run here, so Slurm cannot authenticate you: {said}"
@@ -135,14 +136,14 @@ def explain(run_dir: Path, said: str) -> str:
 
 
 def _options_of(script: ScriptOptions, said: str) -> list[str]:
-    """Return the options that Slurm's message is about; none for a site's own message."""
+    """Return the options that Slurm's message concerns; none for a site's own message."""
     if limit := LIMIT.search(said):
         asked = next(options for pattern, options in LIMITED if re.search(pattern, limit[1]))
         of = "account" if limit[1].startswith("Assoc") else "qos"
         return [*_present(script, asked), of]
     if NO_REASON.search(said):
         return []
-    # Slurm's last sentence is the reason; a plugin may have printed more before.
+    # The last sentence is Slurm's reason; a plugin may have printed earlier ones.
     last = said.rpartition(": ")[2]
     for words in (last, said):
         for pattern, options in SLURMS_WORDS:
@@ -152,7 +153,7 @@ def _options_of(script: ScriptOptions, said: str) -> list[str]:
 
 
 def _present(script: ScriptOptions, options: Sequence[str]) -> list[str]:
-    """Return the first option, and those of the others that the script has."""
+    """Return the first option, and every other option that the script has."""
     return [options[0], *(option for option in options[1:] if script.named(option))]
 
 
@@ -164,14 +165,14 @@ def refusal(script: ScriptOptions, options: Iterable[str], said: str) -> str:
 def _memory_by_node(script: ScriptOptions, said: str) -> str:
     """Return the keys of a site's file for other memory options."""
     return (
-        f'{script.site_file}: options: write `mem-per-cpu: "{{memory_per_cpu}}M"` where the site counts '
-        f'memory by CPU, `mem-per-gpu: "{{memory_per_gpu}}M"` by GPU, `mem: null` where it accepts none: '
-        f"Slurm refuses {script.where}, which asks for mem={script.values['mem']}: {said}"
+        f'{script.site_file}: options: write `mem-per-cpu: "{{memory_per_cpu}}M"` if the site counts '
+        f'memory by CPU, `mem-per-gpu: "{{memory_per_gpu}}M"` if by GPU, `mem: null` if it accepts none: '
+        f"Slurm refuses {script.where}, which requests mem={script.values['mem']}: {said}"
     )
 
 
 def _of_some_node_option(script: ScriptOptions, said: str) -> str:
-    """Return all node options of the script with their keys, since Slurm does not name the one at fault."""
+    """Return the refusal with all node options and keys, since Slurm does not name the option at fault."""
     asked = [option for option in NODE_OPTIONS if option in script.values]
     keys = f"Slurm refuses {script.where}: {said}"
     if not asked:
@@ -186,7 +187,7 @@ def _keys(script: ScriptOptions, options: Iterable[str]) -> str:
 
 
 def _in_the_sites_words(script: ScriptOptions, said: str) -> str:
-    """Return a site's own message with the options it may mean, or else all options of the script."""
+    """Return a site's own message with the options it mentions, or else all options of the script."""
     said = NO_REASON.sub("", said) or said
     meant = [option for pattern, option in SITES_WORDS if re.search(pattern, said, re.IGNORECASE)]
     if meant:
@@ -195,7 +196,7 @@ def _in_the_sites_words(script: ScriptOptions, said: str) -> str:
             f"which mentions {', '.join(meant)}: {said}"
         )
     asked = script.listed([option for option in script.values if option not in UNSAID])
-    of_what = f"; the script asks for {asked}" if asked else ""
+    of_what = f"; the script requests {asked}" if asked else ""
     return f"{script.where}: Slurm refuses {script.run_dir / 'job.sbatch'}: {said}{of_what}"
 
 
@@ -207,7 +208,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Shortage:
-    """Too few nodes satisfy these options of the script; the reason in words."""
+    """Too few nodes satisfy these options of the script; `words` is the reason."""
 
     options: tuple[str, ...]
     words: str
@@ -215,14 +216,14 @@ class Shortage:
 
 @dataclass(frozen=True)
 class Wait:
-    """Enough nodes suit, but too many of them are unavailable now; these in words."""
+    """Enough nodes suit, but too many are unavailable now; `words` lists them."""
 
     words: str
 
 
 @dataclass(frozen=True)
 class _Demand:
-    """An option's request per node: a test of a node, and what nodes have in words."""
+    """An option's request per node: `given_by` tests a node, `most` describes what nodes offer."""
 
     option: str
     given_by: Callable[[Node], bool]
@@ -241,19 +242,19 @@ def find_shortage(values: Values, nodes: list[Node]) -> Shortage | Wait | None:
         return None
     of = f"nodes of partition {here[0].partition}"
     if len(here) < wanted:
-        return Shortage(("nodes",), f"it asks for {wanted} nodes, there are {len(here)} {of}")
+        return Shortage(("nodes",), f"it requests {wanted} nodes, there are {len(here)} {of}")
     suited = here
     demands = list(_demands(values, nodes))
     for demand in demands:
         giving = [each for each in here if demand.given_by(each)]
         if len(giving) < wanted:
-            asked = f"it asks {wanted} {of} for {demand.option}={values[demand.option]}"
-            words = f"{asked}; {len(giving)} of {len(here)} give it ({demand.most(here)})"
+            asked = f"it requests {demand.option}={values[demand.option]} on {wanted} {of}"
+            words = f"{asked}; {len(giving)} of {len(here)} have it ({demand.most(here)})"
             return Shortage((demand.option,), words)
         suited = [each for each in suited if each in giving]
     if len(suited) < wanted:
         options = tuple(demand.option for demand in demands)
-        return Shortage(options, f"{len(suited)} of {len(here)} {of} give all of it together")
+        return Shortage(options, f"{len(suited)} of {len(here)} {of} satisfy all options together")
     away = [each for each in suited if each.away]
     if len(suited) - len(away) < wanted:
         return Wait(f"of {len(suited)} {of} that suit, {_away_in_words(away)}")
@@ -294,23 +295,18 @@ def _most_memory(here: Sequence[Node]) -> str:
 
 def _kinds(here: Sequence[Node]) -> str:
     found = {f"{kind}:{count}" for each in here for kind, count in each.gres.items()}
-    return f"they have {_first_names(sorted(found, key=len, reverse=True)) or 'none'}"
+    return f"they have {some(sorted(found, key=len, reverse=True), _SHOWN) or 'none'}"
 
 
 def _features(here: Sequence[Node]) -> str:
     found = {name for each in here for name in each.features}
-    return f"they have {_first_names(sorted(found))}"
+    return f"they have {some(sorted(found), _SHOWN)}"
 
 
 def _away_in_words(away: Sequence[Node]) -> str:
-    """Return number, names, states and reasons of unavailable nodes in words."""
+    """Describe the number, names, states and reasons of unavailable nodes."""
     states = sorted({each.state for each in away})
     reasons = sorted({each.reason for each in away if each.reason})
-    why = f": {_first_names(reasons)}" if reasons else ""
-    names = _first_names([each.name for each in away])
-    return f"{len(away)} take no jobs now ({names}; {', '.join(states)}{why})"
-
-
-def _first_names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{', '.join(names[:_SHOWN])}{more}"
+    why = f": {some(reasons, _SHOWN)}" if reasons else ""
+    names = some([each.name for each in away], _SHOWN)
+    return f"{len(away)} accept no jobs now ({names}; {', '.join(states)}{why})"

@@ -1,4 +1,4 @@
-"""The scheduler of a Slurm cluster."""
+"""Submits, polls and cancels jobs of a Slurm cluster."""
 
 import time
 from collections import defaultdict, deque
@@ -40,17 +40,17 @@ from argosy_common.reading import read_text, site_of
 PARALLEL_SUBMISSIONS = 4
 LONGEST_PAUSE_S = 60.0
 PATIENCE = 20.0
-"""The pause before the next question is this many times the time of the answer."""
+"""Ratio of the pause before the next query to the time of the last answer."""
 
 ANSWERS = 3
-"""The fastest of the last answers counts: one slow answer may be due to this machine."""
+"""Number of recent answers of which the fastest counts: one slow answer may be due to this machine."""
 
 OFTEN_A_PASSAGE = (State.NODE_FAIL, State.PREEMPTED, State.GONE)
-"""States that a job may pass through while it is requeued; they count when seen twice."""
+"""States that a job may pass through during a requeue; they count if two polls see them."""
 
 
 class SlurmScheduler:
-    """Follows all jobs by one call of squeue.
+    """Polls all jobs by one call of squeue.
 
     Args:
         poll_s: seconds between two polls while slurmctld answers quickly.
@@ -94,17 +94,17 @@ class SlurmScheduler:
         return self._give_back(self._look_up(listed))
 
     def cancel(self) -> None:
-        """Cancel all jobs by one scancel, including jobs whose number was lost."""
+        """Cancel all jobs by one scancel, including jobs whose id was lost."""
         self._waiting.clear()
         lost = self._lost.all_of(list_jobs(self._patience)) if self._lost else []
-        # Runs may share a job, so numbers may repeat.
+        # Runs may share a job, so ids may repeat.
         if ids := dict.fromkeys([*filter(None, self._jobs.values()), *lost]):
             call("scancel", *ids)
 
     # ---- asking
 
     def _ask_queue(self) -> list[Listed] | None:
-        """Return the queue, or None if slurmctld does not answer, which says nothing about jobs."""
+        """Return the queue, or None if slurmctld does not answer."""
         began = time.monotonic()
         try:
             listed = list_jobs(self._patience)
@@ -119,11 +119,11 @@ class SlurmScheduler:
         return listed
 
     def _describe_silence(self, since: float, problem: SlurmError) -> str:
-        """Return a line about the silence: its length, its cause, and the next attempt."""
+        """Describe the silence in a line: its length, its cause, and the next attempt."""
         again = f"asking again in {self.pause_s:.0f} s"
         if isinstance(problem, LateError):
             again += f", with {self._patience.limit_s:.0f} s for the answer"
-        kept = "; nothing is submitted before it has" if self._waiting else ""
+        kept = "; nothing is submitted until it answers" if self._waiting else ""
         silent = time.monotonic() - since
         return f"Slurm has not answered for {silent:.0f} s ({problem}); {again}{kept}"
 
@@ -133,7 +133,7 @@ class SlurmScheduler:
     # ---- submitting
 
     def _submit_waiting(self, listed: list[Listed]) -> None:
-        """Submit the waiting runs, one repeat after the other, each in parallel.
+        """Submit the waiting runs: repeats one after the other, the runs of a repeat in parallel.
 
         `listed` is a fresh queue, so that no run gets two jobs.
         """
@@ -145,7 +145,7 @@ class SlurmScheduler:
             together = partial(self._submit_shared, folder, runs, listed)
             by_repeat[repeat_of(runs[0])].append(together)
         with ThreadPoolExecutor(PARALLEL_SUBMISSIONS) as pool:
-            # Within the pool, so that an interrupt waits for running submissions.
+            # Inside the pool's block, so that an interrupt waits for running submissions.
             for _, block in sorted(by_repeat.items()):
                 for each in [pool.submit(step) for step in block]:
                     each.result()
@@ -195,7 +195,7 @@ class SlurmScheduler:
     def _not_submitted(
         self, folder: Path, run_dirs: list[Path], problem: SlurmError, listed: list[Listed]
     ) -> None:
-        """Let these runs, whose script is in `folder`, wait for the next poll, or refuse them."""
+        """Keep these runs, whose script is in `folder`, for the next poll, or refuse them."""
         said = str(problem)
         has_jobs = bool(self._jobs) or any(job.state.active for job in listed)
         wait = said if isinstance(problem, NoAnswerError) else wait_for(said, has_jobs=has_jobs)
@@ -292,14 +292,14 @@ def _script_folder(run_dir: Path) -> Path:
 
 
 def _note_job(run_dir: Path, job_id: str) -> None:
-    """Note a run's job in its job.json."""
+    """Record a run's job in its job.json."""
     digest = script_digest(run_dir / SCRIPT)
     job = Job(scheduler="slurm", job_id=job_id, submitted=time.time(), script_sha256=digest)
     add_job(run_dir, job)
 
 
 def _unnoted(run_dir: Path, listed: Iterable[Listed]) -> Listed | None:
-    """Return the run's job that is missing in job.json, since sbatch's answer held another number."""
+    """Return the run's job that job.json lacks because sbatch printed another id."""
     noted = [job.job_id for job in read_jobs(run_dir)]
     return find_new(run_dir, job_name(run_dir), noted, listed)
 
@@ -311,9 +311,9 @@ def _of_run(run_dir: Path, job: Listed) -> Status:
 
 
 def _of_forgotten(run_dir: Path, job_id: str, said: State) -> State:
-    """Return the final state of a job that slurmctld has forgotten, by its verdict or else by sacct.
+    """Return the final state of a job that slurmctld no longer lists, by its verdict or else by sacct.
 
-    Accounting may lag or be wrong for ever: a job that it calls active is gone.
+    Accounting may lag or stay wrong: a job that sacct reports as active is gone.
     """
     run = RunFolder(run_dir)
     outcome = outcome_of(run, run.newest_attempt(job_id))

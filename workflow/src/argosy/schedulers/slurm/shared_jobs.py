@@ -1,7 +1,7 @@
-"""One job for several runs: each is measured by its own script, one after another on the same nodes.
+"""Shares one job among several runs: each run's own script runs in turn on the same nodes.
 
-The job's script lies in a folder of its own and names the runs it holds, so the queue's copy of it says
-which runs a job has that an earlier driver left.
+The job's script has its own folder and names its runs. So the queue's copy of the script identifies the
+runs of a job that an earlier driver submitted.
 """
 
 import math
@@ -32,7 +32,7 @@ MEASURE = re.compile(r"^measure (.+) ([0-9a-f]{64})$", re.MULTILINE)
 
 
 def split_shared(run_dirs: Iterable[Path]) -> tuple[list[Path], dict[Path, list[Path]]]:
-    """Split runs into those with their own job, and those that share one, by the shared job's folder."""
+    """Split runs into runs with their own job, and runs that share a job, by the shared job's folder."""
     alone, shared = [], defaultdict(list)
     for run_dir in run_dirs:
         if folder := _folder_of(run_dir):
@@ -43,7 +43,7 @@ def split_shared(run_dirs: Iterable[Path]) -> tuple[list[Path], dict[Path, list[
 
 
 def repeat_of(run_dir: Path) -> int:
-    """Return the repeat that a planned run is of; 0 where its run.json cannot be read."""
+    """Return the number of a run's repeat; 0 if its run.json cannot be read."""
     try:
         return RunFolder(run_dir).spec.repeat
     except RunFolderError:
@@ -51,7 +51,7 @@ def repeat_of(run_dir: Path) -> int:
 
 
 def _folder_of(run_dir: Path) -> Path | None:
-    """Return the folder of the job that a planned run shares; None for a job of its own."""
+    """Return the folder of the job that a planned run shares; None if it has its own job."""
     try:
         return allocation_folder(site_of(run_dir), RunFolder(run_dir).spec.allocation)
     except RunFolderError:
@@ -61,10 +61,10 @@ def _folder_of(run_dir: Path) -> Path | None:
 def submit_shared(
     folder: Path, run_dirs: Sequence[Path], excluded: Callable[[Path], str] = lambda _: ""
 ) -> Status:
-    """Submit one job for these runs, in this order; `excluded` returns nodes that it is not to have.
+    """Submit one job for these runs, in this order; `excluded` returns the nodes to exclude.
 
     Raises:
-        SlurmError: when Slurm refuses it, or does not answer.
+        SlurmError: if Slurm refuses it, or does not answer.
     """
     script = write_script(folder, run_dirs)
     job_id = submit(script, folder, excluded(folder))
@@ -75,13 +75,12 @@ def submit_shared(
 def attach_shared(
     folder: Path, run_dirs: Sequence[Path], in_queue: Iterable[Listed], patience: Patience
 ) -> dict[Path, Listed]:
-    """Return the jobs that hold these runs already, with the scripts that they have now.
+    """Return existing jobs by run, for runs whose current scripts they contain and which have not ended.
 
-    A run that has ended in its job is not in it any more. A job all of whose scripts are others by now is
-    cancelled.
+    A job without any current script is cancelled.
 
     Raises:
-        SlurmError: when Slurm does not answer.
+        SlurmError: if Slurm does not answer.
     """
     attached: dict[Path, Listed] = {}
     for job in in_queue:
@@ -122,7 +121,7 @@ def _is_noted(run_dir: Path, job_id: str) -> bool:
 
 
 def note(folder: Path, run_dirs: Sequence[Path], job_id: str) -> None:
-    """Note the job that these runs share in the job.json of each."""
+    """Record the job that these runs share in each run's job.json."""
     for run_dir in run_dirs:
         job = Job(
             scheduler="slurm",
@@ -143,10 +142,10 @@ def write_script(folder: Path, run_dirs: Sequence[Path]) -> Path:
 
 
 def script_text(folder: Path, run_dirs: Sequence[Path]) -> str:
-    """Return the script: the options of the largest run, the time of all, and each run's own script.
+    """Return the script: the options of the largest run, the total time, and each run's own script.
 
     Raises:
-        ArgosyError: naming the template, when it is not usable.
+        ArgosyError: with the template's name, if it is not usable.
     """
     asked = [ScriptOptions(run_dir) for run_dir in run_dirs]
     largest = max((each.values for each in asked), key=_size)
@@ -179,7 +178,7 @@ def _size(options: Mapping[str, str | None]) -> tuple[int, int]:
 
 
 def runs_of(script: str) -> dict[Path, str]:
-    """Return the runs that a job's script holds, each with the digest of its own script."""
+    """Return the runs in a job's script, each with the digest of its own script."""
     found = {}
     for quoted, digest in MEASURE.findall(script):
         words = shlex.split(quoted)
@@ -189,7 +188,7 @@ def runs_of(script: str) -> dict[Path, str]:
 
 
 def status_of_run(run_dir: Path, job: Listed) -> Status | None:
-    """Return how a run of a shared job is while the job is not over; None: as the job is."""
+    """Return the status of a run of a shared job that has not ended; None: the job's status applies."""
     run = RunFolder(run_dir)
     newest = run.newest_attempt(job.job_id)
     verdict = run.verdict(newest)
@@ -199,17 +198,17 @@ def status_of_run(run_dir: Path, job: Listed) -> Status | None:
     if job.state not in (State.RUNNING, State.ENDING):
         return None
     if newest != f"{job.job_id}.{job.restarts}":
-        turn = f"its turn in job {job.job_id}"
+        turn = f"earlier runs of job {job.job_id}"
         return Status(State.PENDING, job.job_id, job.restarts, turn, job.nodes)
-    # A run that was cancelled may be of a job on its way back into the queue: that decides.
+    # Slurm may be requeueing the job of a cancelled run, so the job's status applies.
     return Status(State.FAILED, job.job_id, job.restarts) if come_to == "failed" else None
 
 
 def ending_of(run_dir: Path, job: Listed) -> Status | None:
-    """Return the outcome of a run whose job is completing, by its verdict; None: the job decides.
+    """Return the outcome of a run whose job is completing, by its verdict; None: the job's status applies.
 
-    A site may clean up for minutes. A job that was interrupted or cancelled, or left no verdict, may go
-    back into the queue.
+    A site may clean up for minutes. Slurm may requeue a job that was interrupted or cancelled, or left no
+    verdict.
     """
     if job.state is not State.ENDING:
         return None

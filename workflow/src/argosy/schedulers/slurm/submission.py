@@ -1,4 +1,4 @@
-"""Submitting a script to the user's cluster, and finding its job when sbatch's answer is lost."""
+"""Submits a script to the user's cluster, and finds its job if sbatch's answer is lost."""
 
 import os
 import re
@@ -27,7 +27,7 @@ def cluster_name(patience: Patience) -> str:
 
 
 def check_variables() -> None:
-    """Refuse variables that direct the user's Slurm commands to another cluster.
+    """Reject variables that direct the user's Slurm commands to another cluster.
 
     Raises:
         ArgosyError: with the variable's name.
@@ -51,7 +51,7 @@ def check_variables() -> None:
 
 
 def check_script(options: ScriptOptions) -> None:
-    """Refuse a script that a site's template sends to another cluster.
+    """Reject a script that a site's template directs to another cluster.
 
     Raises:
         ArgosyError: with the template's name.
@@ -65,51 +65,51 @@ def check_script(options: ScriptOptions) -> None:
 
 
 def check_cluster(job_id: str, cluster: str) -> None:
-    """Cancel and refuse a job that went to another cluster, where it would not be found again.
+    """Cancel a job that sbatch sent to another cluster, whose queue Argosy does not poll.
 
     Raises:
-        SlurmError: with the other cluster.
+        SlurmError: if it went to another cluster, with its name.
     """
     try:
         here = cluster_name(Patience())
     except SlurmError:
-        # Its number is known; the next poll will tell.
+        # The job id is known, so the next poll finds out.
         return
     if cluster == here:
         return
     call("scancel", f"--clusters={cluster}", job_id)
     raise SlurmError(
         f"sbatch sent the job {job_id} to the cluster {cluster}, but Argosy works with {here}: "
-        f"the job is cancelled;  {_REMEDY}"
+        f"the job is cancelled; {_REMEDY}"
     )
 
 
 T = TypeVar("T")
 
 LOOKS = 1
-"""Polls that may not show a job yet after an unanswered submission."""
+"""Number of polls after an unanswered submission in which its job may still be missing."""
 
 
 class LostError(NoAnswerError):
-    """Slurm took the script, but the answer lacks the job's number."""
+    """Slurm accepted the script, but the answer lacks the job id."""
 
 
 def submit(script: Path, folder: Path, exclude: str = "") -> str:
-    """Submit a script from `folder`, and return the job's number.
+    """Submit a script from `folder`, and return the job id.
 
     Args:
-        exclude: nodes that the job is not to have, in place of those that the script names.
+        exclude: nodes to exclude, instead of the script's own list.
 
     Raises:
-        LostError: there is a job, whose number is not known: `find_new` finds it in the queue.
-        NoAnswerError: there may be such a job.
-        SlurmError: there is none.
+        LostError: a job exists, but its id is unknown: `find_new` finds it in the queue.
+        NoAnswerError: such a job may exist.
+        SlurmError: no job exists.
     """
     try:
         more = [f"--exclude={exclude}"] if exclude else []
         said = call("sbatch", "--parsable", *more, script, cwd=folder)
     except SlurmError as problem:
-        # A wrapper may fail after Slurm took the script.
+        # A wrapper may fail after Slurm accepted the script.
         said = problem.printed
         if read_submitted(said) is None:
             raise
@@ -125,7 +125,7 @@ def submit(script: Path, folder: Path, exclude: str = "") -> str:
 def find_new(
     folder: Path, name: str, before: Collection[str], listed: Iterable[Listed]
 ) -> Listed | None:
-    """Return the newest job of that name from `folder` that is not among `before`."""
+    """Return the newest job with this name and folder that is not in `before`."""
     here = os.path.realpath(folder)
     found = [
         job
@@ -136,9 +136,9 @@ def find_new(
 
 
 def script_of(job_id: str, folder: Path, patience: Patience) -> str:
-    """Return Slurm's own copy of the script of a job of `folder`.
+    """Return Slurm's copy of the script of a job of `folder`.
 
-    Slurm writes it into a file, since standard output may hold a site's greetings.
+    Slurm writes it into a file, since standard output may contain a site's banners.
 
     Raises:
         SlurmError: as `call`.
@@ -164,7 +164,7 @@ class _Lost:
 
 
 class LostJobs:
-    """Remembers unanswered submissions, so that no script is submitted twice."""
+    """Records unanswered submissions, so that no script is submitted twice."""
 
     def __init__(self) -> None:
         self._lost: dict[Path, _Lost] = {}
@@ -186,7 +186,7 @@ class LostJobs:
 
         Raises:
             NoAnswerError: if the job may still appear.
-            SlurmError: if Slurm took it and it never appeared.
+            SlurmError: if Slurm accepted it but it never appeared.
         """
         lost = self._lost.get(folder)
         if lost is None:
@@ -201,7 +201,7 @@ class LostJobs:
         return found
 
     def all_of(self, listed: Collection[Listed]) -> list[str]:
-        """Return the numbers of all jobs of unanswered submissions."""
+        """Return the ids of all jobs of unanswered submissions."""
         found = (
             find_new(folder, job_name(folder), lost.before, listed)
             for folder, lost in self._lost.items()

@@ -1,4 +1,4 @@
-"""The survey's questions to Slurm's commands, and how the answers are read."""
+"""Queries Slurm's commands for the survey, and parses their answers."""
 
 import re
 import time
@@ -15,32 +15,32 @@ ABSENT = frozenset({"", "(null)", "N/A", "NONE", "n/a", "none"})
 
 
 def known(record: dict[str, str], key: str) -> str:
-    """Return a value; empty for Slurm's words for none."""
+    """Return a value of a record; empty for Slurm's words for none."""
     value = record.get(key, "")
     return "" if value in ABSENT else value
 
 
 def key_of(name: str) -> str:
-    """Return a name of Slurm's as a key of a site's file can be."""
+    """Convert a name of Slurm's into a key of a site's file."""
     return re.sub(r"[^A-Za-z0-9._-]", "-", name).lstrip("._-") or "unnamed"
 
 
 def number(text: str) -> int | None:
-    """Return a whole number; None for `UNLIMITED` and the like."""
+    """Parse a whole number; None for words such as `UNLIMITED`."""
     return int(text) if text.isdigit() else None
 
 
 T = TypeVar("T")
 
 ANSWER_S = 20.0
-"""Seconds for one answer."""
+"""Time limit of one query, in seconds."""
 
 
 class Questions:
-    """Asks questions within a common time limit; failures are noted in words.
+    """Runs queries within a common time limit, and describes failed ones in `unknown`.
 
     Args:
-        limit_s: seconds for all questions together.
+        limit_s: seconds for all queries together.
     """
 
     def __init__(self, limit_s: float) -> None:
@@ -48,7 +48,7 @@ class Questions:
         self.unknown: list[str] = []
 
     def ask(self, what: str, *command: str, read: Callable[[str], T]) -> T | None:
-        """Return the parsed answer; without one, note `what` as unknown and return None."""
+        """Return the parsed answer; without one, record `what` as unknown and return None."""
         try:
             return read(self.call(*command))
         except SlurmError as problem:
@@ -73,7 +73,7 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _TEST_WORD = re.compile(
     r"(?:cpu|gpu|q)*(?:dev|devel\w*|\w*debug\w*|dbg|tests?|testing|interact\w*|express)(?:cpu|gpu|q|queue)*"
 )
-"""A word for tests in a partition's name, perhaps with the kind of nodes: `gputest`, `develbooster`."""
+"""A word for tests in a partition's name, perhaps with a kind of node: `gputest`, `develbooster`."""
 
 
 class QosLimit(NamedTuple):
@@ -101,7 +101,7 @@ def queue_of(
     highest_tier: int,
     by_qos: Mapping[str, QosLimit],
 ) -> QueueFacts:
-    """Return a partition as a queue.
+    """Convert a partition into a queue.
 
     Args:
         record: the partition's record from scontrol.
@@ -133,7 +133,7 @@ def queue_of(
 
 
 def _aside(record: dict[str, str], minutes: float | None, highest_tier: int) -> tuple[int, str]:
-    """Return why unnamed jobs should avoid a partition, as a rank and in words; 0 if they may use it."""
+    """Return the rank and the reason for which other queues are tried first; 0 and empty without one."""
     tier = number(record.get("PriorityTier", "")) or 0
     mode = known(record, "PreemptMode") or "OFF"
     if is_for_tests(record["PartitionName"]):
@@ -141,26 +141,26 @@ def _aside(record: dict[str, str], minutes: float | None, highest_tier: int) -> 
     if mode.partition(",")[0] not in ("OFF", "GANG") and tier < highest_tier:
         return PREEMPTED, f"its jobs are preemptible (PreemptMode={mode})"
     if minutes is not None and minutes <= SHORT_MINUTES:
-        return SHORT, f"its jobs have {minutes:.0f} minutes at most"
+        return SHORT, f"its jobs are limited to {minutes:.0f} minutes"
     return 0, ""
 
 
 def is_for_tests(name: str) -> bool:
-    """Return whether a partition's name says it is for tests: `gh-dev`, but not `latest`."""
+    """Return whether a partition's name contains a word for tests: `gh-dev`, but not `latest`."""
     words = {*re.findall("[a-z]+", name.lower()), *(word.lower() for word in _WORDS.findall(name))}
     return any(map(_TEST_WORD.fullmatch, words))
 
 
 def with_ways_in(queues: Sequence[QueueFacts], kinds: Iterable[NodeKind]) -> list[QueueFacts]:
-    """Return the queues so that jobs that name no queue reach every kind of nodes.
+    """Open queues so that jobs that name no queue reach every kind of node.
 
-    If all queues to a kind are set aside, those with the weakest reason are opened.
+    If all queues of a kind are set aside, the queues with the weakest reason are opened.
     """
     ways = [
         [each for each in queues if kind.name in each.kinds and (kind.gpus or not each.gpus_only)]
         for kind in kinds
     ]
-    # On a cluster with GPUs alone, jobs without GPUs need a queue as well.
+    # On a cluster of GPU nodes only, jobs without GPUs also need a queue.
     ways.append([each for each in queues if not each.gpus_only])
     opened = set()
     for way in ways:
@@ -170,14 +170,14 @@ def with_ways_in(queues: Sequence[QueueFacts], kinds: Iterable[NodeKind]) -> lis
 
 
 def _not_aside(queue: QueueFacts) -> QueueFacts:
-    words = f"{queue.origin}; {queue.aside}, and jobs that need its nodes have no better way"
+    words = f"{queue.origin}; {queue.aside}, but jobs that need its nodes have no better queue"
     return replace(queue, aside="", origin=words)
 
 
 def refused_account(record: dict[str, str], account: str) -> str:
     """Return why a partition refuses an account; empty if it accepts it.
 
-    Without EnforcePartLimits sbatch takes such a job, which then waits for ever.
+    Without EnforcePartLimits sbatch accepts such a job, which then waits forever.
     """
     allowed = known(record, "AllowAccounts") or "ALL"
     denied = known(record, "DenyAccounts")
@@ -189,7 +189,7 @@ def refused_account(record: dict[str, str], account: str) -> str:
 
 
 def in_order(queues: Iterable[QueueFacts], default: str | None) -> list[QueueFacts]:
-    """Return the queues in order of preference: the default one first, those set aside last."""
+    """Sort the queues by preference: the default one first, queues set aside last."""
     return sorted(
         queues,
         key=lambda each: (
@@ -208,7 +208,7 @@ NODE_ORIGIN = "scontrol show node"
 
 @dataclass(frozen=True)
 class Node:
-    """A node as slurm.conf and slurmd declare it."""
+    """A node as declared by slurm.conf and slurmd."""
 
     name: str
     architecture: str
@@ -216,18 +216,18 @@ class Node:
     threads_per_core: int
     memory: int
     gpus: Mapping[str, int]
-    """GPUs by type; those without a type under an empty name."""
+    """Number of GPUs by type; the type may be empty."""
     partitions: frozenset[str]
     state: str
 
     @property
     def is_away(self) -> bool:
-        """Whether it takes no jobs now."""
+        """Whether the node accepts no jobs now."""
         return any(word in self.state for word in ("DOWN", "DRAIN", "FAIL", "MAINT", "RESERVED"))
 
 
 def read_nodes(text: str) -> list[Node]:
-    """Return the nodes of an answer, without nodes of unknown size, which never came up."""
+    """Return the nodes of an answer, except nodes of unknown size, which have never started."""
     return [node for record in read_records(text, "NodeName") if (node := _node(record))]
 
 
@@ -265,10 +265,10 @@ def _gpus(text: str) -> dict[str, int]:
 
 
 def kinds_by_partition(nodes: Iterable[Node]) -> dict[str, list[NodeKind]]:
-    """Return the kinds of nodes of each partition: one per type of GPU, and one without GPUs.
+    """Return the kinds of nodes of each partition: one for each type of GPU, and one without GPUs.
 
     Nodes of a partition that differ in cores or memory are one kind with the smallest values, since a job
-    cannot choose between them. The same kind in two partitions is one kind.
+    cannot choose between them. Equal kinds of two partitions are one kind.
     """
     members: dict[str, dict[tuple[str, str], list[Node]]] = {}
     for node in nodes:
@@ -311,13 +311,13 @@ def _nodes_in_words(nodes: Sequence[Node]) -> str:
     )
     return (
         words
-        + (", the least of what they have" if differ else "")
-        + (f", of which {away} take no jobs now" if away else "")
+        + (", the smallest values" if differ else "")
+        + (f", of which {away} accept no jobs now" if away else "")
     )
 
 
 def _with_names(found: dict[str, list[NodeKind]]) -> dict[str, list[NodeKind]]:
-    """Name each kind by its GPUs or `cpu`, with the partition's name if several would share it."""
+    """Name each kind by its GPUs or `cpu`, and by the partition if several would share a name."""
     shapes: dict[object, NodeKind] = {}
     taken: set[str] = set()
     for partition, kinds in found.items():

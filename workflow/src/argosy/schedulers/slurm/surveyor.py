@@ -1,4 +1,4 @@
-"""Surveys a Slurm cluster, and starts small jobs that look at its nodes."""
+"""Surveys a Slurm cluster, and submits small jobs that inspect its nodes."""
 
 import getpass
 import shlex
@@ -38,7 +38,7 @@ T = TypeVar("T")
 _ACCOUNTS = ("sacctmgr", "--parsable", "show")
 
 SURVEY_S = 60.0
-"""Seconds for all questions together."""
+"""Seconds for all queries together."""
 JOB_MINUTES = 2
 JOB_NAME = "argosy-probe"
 SCRIPT = "job.sbatch"
@@ -53,9 +53,9 @@ class SlurmSurveyor:
         self._patience = Patience()
 
     def survey(self, account: str | None, say: Callable[[str], None]) -> ClusterFacts:
-        """Ask for nodes, partitions and accounts, and test them by sbatch --test-only."""
+        """Query nodes, partitions and accounts, and test them by sbatch --test-only."""
         questions = Questions(SURVEY_S)
-        say("asking Slurm for its nodes, partitions and accounts")
+        say("querying Slurm's nodes, partitions and accounts")
         partitions = _ask_or_raise(questions, *PARTITION_QUESTION, read=_partitions)
         nodes = _ask_or_raise(questions, "scontrol", "show", "node", "-o", read=read_nodes)
         if not partitions or not nodes:
@@ -68,7 +68,7 @@ class SlurmSurveyor:
         notes = _closed_partitions(partitions)
         queues = _queues(partitions, kinds, _qos_limits(config, questions))
         accounts = _accounts(config, account, questions)
-        say(f"asking whether {len(queues)} partitions would take a job")
+        say(f"testing whether {len(queues)} partitions accept a job")
         by_name = {each.name: each for many in kinds.values() for each in many}
         tests = _Tests(questions, by_name, {each["PartitionName"]: each for each in partitions})
         found, paying, required = tests.of_all(queues, accounts, account)
@@ -95,7 +95,7 @@ class SlurmSurveyor:
     def look_options(
         self, kind: NodeKind, queue: QueueFacts, account: str | None, nodes: int
     ) -> dict[str, str | None]:
-        """Return the smallest request of a look; it needs a GPU to see GPUs."""
+        """Return the smallest request of a look; with one GPU if the nodes have GPUs."""
         return {
             "job-name": JOB_NAME,
             "output": OUTPUT,
@@ -116,7 +116,7 @@ class SlurmSurveyor:
         except SlurmError:
             if job.most == job.nodes:
                 raise
-        # Some sites refuse a range of nodes.
+        # Some sites refuse ranges of nodes.
         return self._submit(replace(job, most=job.nodes))
 
     def _submit(self, job: LookJob) -> str:
@@ -137,13 +137,13 @@ class SlurmSurveyor:
         """Return a job's status from squeue."""
         listed = list_jobs(self._patience)
         job = next((each for each in listed if each.job_id == job_id), None)
-        # Slurm soon forgets ended jobs; a completing job has done its work.
+        # Slurm soon drops ended jobs; a completing job has done its work.
         if job is None or not job.state.active or job.state is State.ENDING:
             return Status(State.GONE, job_id)
         if job.state is State.RUNNING:
             return Status(State.RUNNING, job_id)
         reason = explain(job.reason, alone=job.alone)
-        words = reason.meaning or job.reason or "it was just submitted"
+        words = reason.meaning or job.reason or "just submitted"
         return Status(State.PENDING, job_id, reason=words, stuck=words if reason.stuck else "")
 
     def cancel(self, job_id: str) -> None:
@@ -151,7 +151,7 @@ class SlurmSurveyor:
         try:
             call("scancel", job_id, timeout_s=CANCEL_S)
         except SlurmError as problem:
-            raise SchedulerError(f"job {job_id} could not be cancelled: {problem}") from None
+            raise SchedulerError(f"cannot cancel job {job_id}: {problem}") from None
 
 
 def _partitions(text: str) -> list[dict[str, str]]:
@@ -237,12 +237,12 @@ def _account_words(
     is_known: bool,
 ) -> str:
     if not required and not is_known:
-        return "not known"
+        return "unknown"
     if not required:
         yours = f"; yours are {', '.join(accounts)}" if accounts else ""
         return f"sbatch --test-only accepts a job without one{yours}"
     if given:
-        return "as it was given"
+        return "given by the user"
     others = [each for each in accounts if each != paying]
     more = f"; you also have {', '.join(others)}" if others else ""
     return f"sacctmgr show assoc, accepted by sbatch --test-only{more}"
@@ -266,11 +266,11 @@ class _Tests:
     def of_all(
         self, queues: Sequence[QueueFacts], accounts: Sequence[str], given: str | None
     ) -> tuple[list[QueueFacts], str | None, bool]:
-        """Return the queues that take a job, the account to charge, and whether one is required.
+        """Return the queues that accept a job, the account to charge, and whether one is required.
 
         Args:
             accounts: the user's accounts, the default one first.
-            given: the account that the user names; None: any.
+            given: the account named by the user; None: any.
         """
         default = accounts[0] if accounts else None
         ways: dict[str | None, str | None] = {None: default, **{each: each for each in accounts}}
@@ -333,7 +333,7 @@ class _Tests:
     def _refused_by_test(
         self, queue: QueueFacts, account: str | None, kind: NodeKind | None = None
     ) -> str:
-        """Return why Slurm refuses a job; empty if it takes it, now or when nodes are back."""
+        """Return why Slurm refuses a job; empty if it accepts it, now or once nodes are available."""
         more = [f"--account={account}"] if account else []
         if kind:
             more += [f"--{name}={value.format(gpus=1)}" for name, value in kind.options.items()]
@@ -354,13 +354,13 @@ class _Tests:
 def _script(job: LookJob) -> str:
     options = dict(job.options)
     if job.most > job.nodes and options.get("nodes") == str(job.nodes):
-        # With ntasks-per-node, Slurm would take the smallest number of nodes.
+        # With ntasks-per-node, Slurm would allocate the smallest number of nodes.
         options["nodes"] = f"{job.nodes}-{job.most}"
         options.pop("ntasks-per-node", None)
     lines = "\n".join(directive(name, value) for name, value in options.items())
     command = shlex.join(job.command)
     return (
-        f"#!/bin/bash\n{lines}\n#\n# Looks at nodes from the inside; who submitted it waits for it.\n"
+        f"#!/bin/bash\n{lines}\n#\n# Inspects nodes from the inside; the command that submitted it waits.\n"
         "export ARGOSY_NODE_VARIABLE=SLURM_NODEID ARGOSY_NODES_VARIABLE=SLURM_STEP_NUM_NODES\n"
         'exec srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 '
         f"--export=ALL --kill-on-bad-exit=0 --wait=0 {command}\n"

@@ -1,1 +1,1 @@
-"""A user's own batch script, read as data: an experiment and a site are made of it."""
+"""Converts a user's own batch script, read as data, into an experiment and a site."""

@@ -1,4 +1,4 @@
-"""The container of a batch script: the image that it names, and the files of the host that it shows."""
+"""Reads the container of a batch script: its image, and its mounts of host folders."""
 
 import re
 from collections.abc import Iterator
@@ -23,18 +23,18 @@ _NOT_SAID = " (read-only; add write: true if the program writes to it)"
 
 @dataclass
 class Container:
-    """The container of the launch line; reading notes what became of each part.
+    """The container of the launch line; its methods note the result for each part.
 
     Args:
-        job: of the script.
-        environment: set up so far.
+        job: the script's job.
+        environment: the environment so far.
     """
 
     job: Job
     environment: Environment
     data: dict[str, Data] = field(default_factory=dict)
     own: list[str] = field(default_factory=list)
-    """Where the script's container has the project's folder."""
+    """Mount points of the project's folder in the script's container."""
 
     @property
     def data_keys(self) -> dict[str, Any]:
@@ -45,13 +45,13 @@ class Container:
         }
 
     def image(self, asked: str | None, default: str) -> str:
-        """Return the experiment's image: the one that the user asks for, or the script's, or `default`."""
+        """Return the experiment's image: the user's choice, or else the script's, or else `default`."""
         options, script = self.job.options, self.job.script
         named = [options[name] for name in IMAGES if name in options]
         if self.job.launch.image:
             named.insert(0, Directive(self.job.statement.line, "", self.job.launch.image))
         for each in named[1:]:
-            script.leave(each.line, each.text, "the launch line names an image as well")
+            script.leave(each.line, each.text, "the launch line also names an image")
         found = self._image_of(named[0].value) if named and not asked else ""
         image = found or asked or default
         if found:
@@ -62,14 +62,14 @@ class Container:
         return image
 
     def read_mounts(self) -> None:
-        """Fill `data` and `own`."""
+        """Read all mounts into `data` and `own`."""
         for line, text, value, separator in self._mounts():
             for mount in value.split(separator) if separator else [value]:
                 if mount:
                     self.job.script.note(line, f"{text}{mount}", partial(self._mount, mount))
 
     def words(self) -> list[str]:
-        """Return the program and its arguments, with the project's folder as the host has it."""
+        """Return the program and its arguments, with the host's path of the project's folder."""
         own = "|".join(map(re.escape, self.own))
         there = rf"(^|=)(?:{own})(?=/|$)"
         folder = str(self.environment.folder)
@@ -77,7 +77,7 @@ class Container:
         return [re.sub(there, lambda m: m[1] + folder, word) for word in words] if own else words
 
     def _image_of(self, word: str) -> str:
-        """Return the image that a word names; empty if Argosy cannot take it."""
+        """Return the image named by a word; empty if Argosy cannot use it."""
         name = word.removeprefix("docker:").removeprefix("//")
         image = REGISTRY + name.replace("#", "/")
         if name.endswith(".sif") and "://" not in name:
@@ -91,7 +91,7 @@ class Container:
             return ""
 
     def _mounts(self) -> Iterator[tuple[str, str, str, str]]:
-        """Yield lines, the text before a mount, all mounts of an option, and what separates these."""
+        """Yield the line, the text before a mount, the mounts and their separator for each option."""
         for name, separator in MOUNTS.items():
             if each := self.job.options.get(name):
                 yield each.line, f"--{name}=", each.value, separator
@@ -102,7 +102,7 @@ class Container:
             yield line, f"{name} {option} ", value, _SEPARATORS.get(STARTERS[name], "")
 
     def _mount(self, mount: str) -> str:
-        """Add a mount to `data` or `own`, and return its key. Raises ValueError if it has no place."""
+        """Add a mount to `data` or `own`, and return its key. Raises ValueError for unsupported mounts."""
         source, _, rest = mount.partition(":")
         target, _, flags = rest.partition(":")
         target = self.job.script.restored(target or source)
@@ -113,7 +113,7 @@ class Container:
         modes = re.split("[,+]", flags)
         try:
             if target in self.data:
-                raise ValueError(f"{target} is in it already")
+                raise ValueError(f"{target} is already in it")
             content = {"from": self._source(source), "write": "rw" in modes}
             data = {container_path(target): Data.model_validate(content)}
             self.data = apart(self.data | data)
@@ -124,9 +124,9 @@ class Container:
         return f"data.{target}{', write: true' if 'rw' in modes else _NOT_SAID}"
 
     def _source(self, word: str) -> str:
-        """Return the path of the host in a mount, absolute or with a variable; raises ValueError."""
+        """Return a mount's path on the host, absolute or with a variable; raises ValueError."""
         is_relative = word[:1] not in ("/", "~") and not is_open(word[:1])
         path = self.environment.path(word)
         if is_relative and not is_open(word) and not is_there(path):
-            raise ValueError(f"{word} is no path of the host")
+            raise ValueError(f"{word} is not a path of the host")
         return host_path(self.job.script.restored(str(path) if is_relative else word))

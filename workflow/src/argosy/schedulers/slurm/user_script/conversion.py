@@ -1,4 +1,4 @@
-"""Makes an experiment and a site of a user's batch script: `argosy init --from job.sbatch`."""
+"""Converts a user's batch script into an experiment and a site: `argosy init --from job.sbatch`."""
 
 import re
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from argosy_common.errors import ArgosyError
 
 @dataclass(frozen=True)
 class Converted:
-    """A project's files, made of a batch script, and what became of each of its lines."""
+    """A project's files, converted from a batch script, and the result for each of its lines."""
 
     name: str
     experiment: Mapping[str, Any]
@@ -33,14 +33,14 @@ class Converted:
 def convert(
     path: Path, project: Path, site: str, image: str | None, secret: re.Pattern[str]
 ) -> Converted:
-    """Read a batch script, which is never run, and return what it becomes.
+    """Convert a batch script, which is never run.
 
     Args:
-        path: of the script.
-        project: the folder to make a project of.
-        site: the name of the site to write.
-        image: the image that the user names.
-        secret: finds names of variables whose values are secret.
+        path: path of the script.
+        project: folder of the new project.
+        site: name of the site to write.
+        image: image named by the user.
+        secret: matches names of variables whose values are secret.
 
     Raises:
         ArgosyError: if the script cannot be read, or no line starts a program.
@@ -64,13 +64,13 @@ def convert(
 def convert_launch(
     command: str, project: Path, image: str | None, secret: re.Pattern[str]
 ) -> Converted | None:
-    """Take a command with a launcher or with variables apart, such as `A=1 torchrun …`; None for others.
+    """Convert a command with a launcher or with variables, such as `A=1 torchrun …`; None for others.
 
     Args:
-        command: as it would be typed.
-        project: the folder of the program.
-        image: to run it in; None: that of the command, or Argosy's.
-        secret: finds names of variables whose values are secret.
+        command: the command as typed.
+        project: folder of the program.
+        image: image to run it in; None: the command's image, or Argosy's.
+        secret: matches names of variables whose values are secret.
     """
     job = Job.of_text(command, project)
     if not job or not (job.launch.starters or job.launch.environment):

@@ -1,4 +1,4 @@
-"""What a batch script sets up before its program: variables, modules, environments and its folder."""
+"""Reads the setup of a batch script's program: variables, modules, environments and its folder."""
 
 import os
 import re
@@ -28,7 +28,7 @@ _NOT_IN_TEMPLATES = re.compile(r"\{(?:[{%#]|nodes\}|ranks\}|ranks_per_node\})")
 _BINDS = ("APPTAINER_BIND", "APPTAINER_BINDPATH", "SINGULARITY_BIND", "SINGULARITY_BINDPATH")
 _BLOCK = "block `environment` of the site"
 _FILLED_IN = "filled in where it is used"
-_PRINTED = "what a command prints is not known before the job"
+_PRINTED = "the output of a command is unknown before the job"
 
 
 @dataclass
@@ -36,10 +36,10 @@ class Environment:
     """The environment of the ranks.
 
     Args:
-        script: the script.
-        folder: of the project.
-        secret: finds names of variables whose values are secret.
-        is_native: whether ranks run with the modules and environments of the script.
+        script: the batch script.
+        folder: the project's folder.
+        secret: matches names of variables whose values are secret.
+        is_native: whether ranks run with the script's modules and environments.
     """
 
     script: Script
@@ -47,13 +47,13 @@ class Environment:
     secret: re.Pattern[str]
     is_native: bool
     base: Path = field(init=False)
-    """The folder where paths in commands begin."""
+    """Folder to which paths in commands are relative."""
     variables: dict[str, str] = field(default_factory=dict)
     block: list[str] = field(default_factory=list)
     """Lines of the block `environment` of the site's job.sbatch.j2."""
     interface: str = ""
     binds: list[tuple[str, str, str]] = field(default_factory=list)
-    """Variables that tell Singularity and Apptainer what to show: line, name and value."""
+    """Variables with mounts of Singularity and Apptainer: line, name and value."""
 
     def __post_init__(self) -> None:
         self.base = self.folder
@@ -72,7 +72,7 @@ class Environment:
             self.script.leave(statement.line, text, REASONS.get(PurePosixPath(first).name, UNKNOWN))
 
     def set_variable(self, line: str, name: str, value: str) -> None:
-        """Set a variable of the ranks, or say why not."""
+        """Set a variable of the ranks, or note why not."""
         if name in _BINDS and not self.is_native:
             self.binds.append((line, name, value))
             return
@@ -80,7 +80,7 @@ class Environment:
         self.script.note(line, text, lambda: self._variable(name, value))
 
     def path(self, word: str) -> Path:
-        """Return the path of the host that a word of a command names."""
+        """Return the path on the host for a word of a command."""
         home = self.script.variables.get("HOME", "")
         word = re.sub("^~(?=/|$)", lambda _: home, word) if home else word
         return Path(os.path.normpath(self.base / word))
@@ -91,12 +91,12 @@ class Environment:
         if name in _INTERFACES and _INTERFACE.fullmatch(first):
             self.interface = self.interface or first
         if name in _INTERFACES and OF_RANKS.fullmatch(name) and self.interface == first:
-            return "the site's interface, of which Argosy sets it"
+            return "the site's interface, from which Argosy sets it"
         if OF_RANKS.fullmatch(name):
             raise ValueError("Argosy sets it for each rank")
         if self.secret.search(name):
             raise ValueError(
-                "a secret has no place in config.yaml: let the program read it from a file"
+                "config.yaml must not contain secrets: let the program read it from a file"
             )
         if not self.is_native:
             value = self.script.filled(value, _number_of_run)
@@ -110,7 +110,7 @@ class Environment:
             self.block.append(f"export {name}={word}")
             return _BLOCK
         if not is_open(value):
-            raise ValueError("holds line breaks: let the program set it")
+            raise ValueError("contains line breaks: let the program set it")
         if name == "OMP_NUM_THREADS":
             raise ValueError("Argosy sets it to resources.cpus_per_rank")
         said = "has no value before the job: write the value into environment of the experiment"
@@ -134,17 +134,17 @@ class Environment:
             self.script.leave(statement.line, text, "sets no variable to a value")
 
     def _own_variable(self, name: str, value: str) -> str:
-        """Return what became of a variable of the script alone."""
+        """Return the note on a variable of the script that is not exported. Raises ValueError if unused."""
         if re.search(r"\$\([^(]|`", self.script.restored(value)):
             raise ValueError(f"{_PRINTED}: if runs need it, write the value")
         if name not in self.script.used:
-            raise ValueError("nothing that was taken uses it")
+            raise ValueError("no converted line uses it")
         return _FILLED_IN
 
     def _in_block(self, statement: Statement) -> str:
-        """Add a command to the block `environment`, each of its words quoted."""
+        """Add a command to the block `environment`, with each word quoted."""
         if sets_up(statement, self.script) and not self.is_native:
-            said = "containers have the packages of their image: add what is missing to a Containerfile"
+            said = "containers have the packages of their image: add missing packages to a Containerfile"
             raise ValueError(said)
         is_file = statement.words[0] in ("source", ".")
         found = [self._absolute(word, is_file) for word in statement.words]
@@ -161,7 +161,7 @@ class Environment:
         return str(path) if is_path or is_of_home else word
 
     def _folder(self, word: str) -> str:
-        """Let paths begin in another folder of the project."""
+        """Change `base` to another folder of the project."""
         path = self.path(word)
         is_folder = not is_open(word) and is_there(path) and path.is_dir()
         if not is_folder or not path.resolve().is_relative_to(self.folder.resolve()):
@@ -171,12 +171,12 @@ class Environment:
         return "paths in the command"
 
     def _in_workloads(self, value: str) -> str:
-        """Return a value with the project's folder as ranks have it."""
+        """Replace the project's folder in a value by its path in containers."""
         return re.sub(rf"{re.escape(str(self.folder))}(?=$|[/:;,])", "/workloads", value)
 
 
 def sets_up(statement: Statement, script: Script) -> bool:
-    """Return whether a command loads modules, or activates an environment of conda or Python."""
+    """Return whether a command loads modules, or activates a conda or Python environment."""
     first, *others = statement.words
     if first in ("module", "ml", "source", "."):
         return bool(others)
@@ -187,14 +187,14 @@ def sets_up(statement: Statement, script: Script) -> bool:
 
 
 def _number_of_run(expansion: str) -> str:
-    """Return what stands for the number of the job; empty for other variables."""
+    """Return the placeholder for a variable of the job id; empty for other variables."""
     return RUN_NUMBER if variable_of(expansion) in JOB_NUMBERS else ""
 
 
 def _of_batch_script(expansion: str) -> str:
-    """Return an expansion that means the same in Argosy's batch script: a variable, or where conda is."""
+    """Return an expansion valid in Argosy's batch script: a variable or conda's hook; else empty."""
     name = variable_of(expansion)
-    # Argosy's job has one task on each node, so other variables of Slurm have other values there.
+    # Argosy's job has one task on each node, so Slurm's other variables have other values there.
     if name and (name in ("SLURM_TMPDIR", "SLURM_JOB_ID") or not OF_RANKS.fullmatch(name)):
         return f"${{{name}}}"
     return expansion if _HOOK.fullmatch(expansion) else ""

@@ -1,4 +1,4 @@
-"""The experiment that a batch script becomes."""
+"""Converts a batch script's job into an experiment."""
 
 import re
 import shlex
@@ -19,12 +19,10 @@ from argosy_common.units import duration
 _DEFAULT_WARNING_S = 60
 _SIGNAL = re.compile(r"(?:[BR]+:)?(?:SIG)?(?:USR1|10)(?:@(\d{1,6}))?")
 _OF_CONTAINER = (
-    "Argosy starts the container: GPUs come by gpus_per_rank, files of the host by `data`"
+    "Argosy starts the container: request GPUs by gpus_per_rank, mount files of the host by `data`"
 )
-_OF_TORCHRUN = "Argosy takes the place of {}: set what it sets in the program, or by environment"
-_OF_TASKS = (
-    "Argosy takes the place of {}: it starts one task on each node, and that starts the ranks"
-)
+_OF_TORCHRUN = "Argosy replaces {}: set this in the program, or by environment"
+_OF_TASKS = "Argosy replaces {}: it starts one task on each node, which starts the ranks"
 _OF_ONE_PROGRAM = (
     "all ranks start one program: let it choose by its rank, or start the other from it"
 )
@@ -33,7 +31,7 @@ _REASONS = {
     "torch": _OF_TORCHRUN,
     **dict.fromkeys(("srun", "mpi"), _OF_TASKS),
 }
-"""Why other options of launchers are not taken, by their kinds."""
+"""Reasons why other options of launchers have no key, by kind of launcher."""
 _OF_TORCH = ("GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
 """Variables that only ranks of torch have."""
 _NODES_OPTION = re.compile(r"--?(?:\w+\.)?(?:num[-_]?nodes|nnodes)")
@@ -42,13 +40,13 @@ _WITH_PLACEHOLDER = re.compile(r"[\w./=-]*\{\w+\}[\w./-]*")
 
 @dataclass(frozen=True)
 class Experiment:
-    """The experiment of a job; making it notes where its keys come from.
+    """The experiment of a job; `keys` notes the origin of each key.
 
     Args:
-        job: of the script.
-        environment: of the ranks.
-        container: of the launch line.
-        marked: the program, whose words have marks in the place of what is not known.
+        job: the script's job.
+        environment: the environment of the ranks.
+        container: the container of the launch line.
+        marked: the program, with marks for unknown parts of its words.
     """
 
     job: Job
@@ -58,19 +56,19 @@ class Experiment:
 
     @property
     def program(self) -> Program:
-        """The program as the script names it."""
+        """The program with the words of the script."""
         return replace(self.marked, words=list(map(self.job.script.restored, self.marked.words)))
 
     @property
     def launcher(self) -> str:
-        """The launcher of the script or, without a special one, of the program."""
+        """The launcher of the script; without torch or Horovod there, the launcher for the program."""
         if self.job.launch.is_torch:
             return "torch"
         is_horovod = "horovodrun" in self.job.launch.starters
         return "horovod" if is_horovod else self.program.launcher
 
     def keys(self, image: str | None) -> dict[str, Any]:
-        """Return the keys of the experiment; `image` is the one that the user names."""
+        """Return the keys of the experiment; `image` is the user's choice."""
         is_native, sizes = self.environment.is_native, self.job.sizes
         runtime = (
             {"runtime": "native"}
@@ -99,7 +97,7 @@ class Experiment:
         return {key: value for key, value in keys.items() if value}
 
     def _note_launch(self) -> None:
-        """Note what the launch line became, and its parts that have no place in an experiment."""
+        """Note the keys of the launch line, and its parts without a key."""
         job, sizes = self.job, self.job.sizes
         scale = f"scale.nodes: {sizes.scale}, ranks_per_node: {sizes.ranks_per_node}"
         key = f"command; launcher: {self.launcher}; {scale}"
@@ -113,7 +111,7 @@ class Experiment:
             job.leave(text, "the output is in the run's folder: argosy logs RUN")
         if sizes.gpus_per_node % sizes.ranks_per_node:
             text = f"{sizes.gpus_per_node} GPUs for {sizes.ranks_per_node} ranks of a node"
-            said = "does not give each rank as many: correct ranks_per_node and gpus_per_rank"
+            said = "cannot be divided equally: correct ranks_per_node and gpus_per_rank"
             job.leave(text, said)
 
     def _command(self) -> str:
@@ -128,22 +126,24 @@ class Experiment:
             quoted = script.shell_word(word, self._of_rank) if is_open(word) else _quoted(word)
             has_variables = has_variables or is_open(word)
             if "/workloads/" in word and not is_open(word):
-                # Without a container it becomes the project's folder, so no shell may read it as text.
+                # In native runs the project's folder replaces it, which the shell must not parse.
                 paths.append(word)
                 quoted = f'"${{{len(paths) - 1}}}"'
             words.append(quoted)
         for word, quoted in zip(marked, words, strict=True):
             if not quoted:
-                said = "ranks do not have this: write the value into the experiment's command"
+                said = (
+                    "ranks do not have this variable: write the value into the experiment's command"
+                )
                 self.job.leave(word, said)
-        # A shell would turn what ranks do not have into nothing; without one `snakemake -n` refuses it.
+        # A shell expands unknown variables to nothing; without a shell `snakemake -n` rejects them.
         if has_variables and all(words):
             exec_line = f"exec {' '.join(words)}"
             return shlex.join(["bash", "-c", exec_line, *(paths if len(paths) > 1 else [])])
         return " ".join(map(_quoted, map(script.restored, marked)))
 
     def _is_argument(self, word: str) -> bool:
-        """Return whether a word is the script's own arguments, and say that there are none."""
+        """Return whether a word stands for the script's own arguments, and note that there are none."""
         is_argument = self.job.script.restored(word) in ("$@", "$*", "${@}", "${*}")
         if is_argument and is_open(word):
             self.job.leave(
@@ -152,7 +152,7 @@ class Experiment:
         return is_argument and is_open(word)
 
     def _with_nodes(self, words: Sequence[str]) -> list[str]:
-        """Return the words with a placeholder for the number of nodes, which is another at each size."""
+        """Replace the number of nodes in the words by a placeholder, since it differs by size."""
         nodes = str(self.job.sizes.nodes)
         found = []
         for before, word in pairwise(["", *words]):
@@ -175,13 +175,13 @@ class Experiment:
         if name == "SLURM_JOB_NAME":
             return "{experiment}"
         if name in JOB_NUMBERS:
-            said = f"{RUN_NUMBER} in the command: each run has its own, which is no number"
+            said = f"{RUN_NUMBER} in the command: unique for each run, but not numeric"
             self.job.script.take(self.job.statement.line, expansion, said)
             return RUN_NUMBER
         return ""
 
     def _of_rank(self, expansion: str) -> str:
-        """Return what stands for a variable of the script in a rank; empty without such a one."""
+        """Return the variable of a rank that replaces a variable of the script; empty without one."""
         name = variable_of(expansion)
         name = OF_SLURM.get(name, name)
         is_of_script = self.environment.is_native and not OF_RANKS.fullmatch(name)
@@ -191,11 +191,11 @@ class Experiment:
         return f"${{{name}}}" if name and is_known else ""
 
     def _checkpoints(self, found: dict[str, Any]) -> str:
-        """Add the key `checkpoints` of a job with a signal. Raises ValueError if Argosy has none."""
+        """Add the key `checkpoints` for the job's signal. Raises ValueError for other signals."""
         signal = _SIGNAL.fullmatch(self.job.options["signal"].value.strip("'\""))
         seconds = int(signal[1] or _DEFAULT_WARNING_S) if signal else 0
         if not seconds:
-            said = "Argosy warns by SIGUSR1: let the program listen to it, and add `checkpoints`"
+            said = "Argosy sends SIGUSR1: let the program handle it, and add `checkpoints`"
             raise ValueError(said)
         found["warning"] = duration(seconds)
         if "no-requeue" in self.job.options:

@@ -1,4 +1,4 @@
-"""A batch script's job: its options, its launch line and its sizes."""
+"""Reads a batch script's job: its options, its launch line and its sizes."""
 
 import os
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _MOST_BYTES = 1 << 18
 
 @dataclass(frozen=True)
 class Job:
-    """A batch script, its options of sbatch, and its launch line with its parts."""
+    """A batch script, its options of sbatch, and its parsed launch line."""
 
     script: Script
     options: dict[str, Directive]
@@ -27,11 +27,11 @@ class Job:
 
     @classmethod
     def read(cls, path: Path, project: Path) -> "Job":
-        """Read a batch script. Raises ArgosyError if that is not possible, or no line starts a program."""
+        """Read a batch script. Raises ArgosyError if it is unreadable, or no line starts a program."""
         if job := cls.of_text(_text_of(path), project):
             return job
         raise ArgosyError(
-            f"{path}: no line starts a program by srun, mpirun, torchrun, python or the like",
+            f"{path}: no line starts a program, for example by srun, mpirun, torchrun or python",
             "name the program yourself: argosy init --command 'python train.py'",
         )
 
@@ -71,5 +71,5 @@ def _text_of(path: Path) -> str:
         said = getattr(problem, "strerror", "") or f"cannot be read: {problem}"
         raise ArgosyError(f"{path}: {said}", "name a batch script") from None
     if "\0" in text:
-        raise ArgosyError(f"{path}: contains a NUL byte, so it is no text", "name a batch script")
+        raise ArgosyError(f"{path}: contains a NUL byte, so it is not text", "name a batch script")
     return text

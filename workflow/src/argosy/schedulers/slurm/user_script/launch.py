@@ -1,4 +1,4 @@
-"""Takes a launch line apart: launchers and containers, their options, and the program that they start."""
+"""Parses a launch line: launchers and containers, their options, and the program that they start."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from argosy.study.command_launchers import PYTHON, SHELLS
 
 
 def _table(text: str) -> dict[str, list[str]]:
-    """Return the words behind each key; lines that begin with a blank go on with those before them."""
+    """Parse a table `KEY | WORDS`; a line that begins with a blank continues the previous line."""
     pairs = (each.split(" | ") for each in text.strip().replace("\n ", " ").split("\n"))
     return {key: words.split() for key, words in pairs}
 
@@ -29,7 +29,7 @@ singularity | singularity apptainer
 docker | docker podman podman-hpc udocker
 shifter | shifter
 """)
-"""Launchers and containers, and their kinds."""
+"""Kinds of launchers and containers, by command."""
 CONTAINERS = ("singularity", "docker", "shifter")
 _FLAGS = _table("""
 mpi | allow-run-as-root oversubscribe tag-output display-map report-bindings bynode bycore verbose v q l
@@ -41,7 +41,7 @@ singularity | nv rocm c contain C containall e cleanenv i ipc p pid writable wri
 docker | rm i t it ti gpu mpi nccl privileged init
 shifter | v verbose
 """)
-"""Options without a value by kinds, without dashes and with `-` for `_`."""
+"""Options without a value by kind, without dashes and with `-` for `_`."""
 _REPLACED = _table("""
 srun | label unbuffered kill-on-bad-exit mpi export exact overlap wait
 mpi | hostfile machinefile host hosts H f bind-to map-by rank-by report-bindings mca gmca allow-run-as-root
@@ -50,7 +50,7 @@ torch | rdzv-backend rdzv-endpoint rdzv-id rdzv-conf master-addr master-port nod
  main-process-ip main-process-port machine-rank same-network multi-gpu hostfile force-multi no-ssh cpu
  mps bind-cores-to-rank m module no-python
 """)
-"""Options that Argosy's own launcher replaces."""
+"""Options that Argosy replaces, by kind."""
 _SIZES = _by_word("""
 nodes | torch.nnodes torch.num-machines torch.num-nodes
 ntasks | mpi.np mpi.n mpi.c mpi.num-proc
@@ -58,7 +58,7 @@ ntasks-per-node | mpi.npernode mpi.ppn mpi.N
 workers-per-node | torch.nproc-per-node torch.num-gpus
 workers | torch.num-processes
 """)
-"""Kinds with their options, and which size these give."""
+"""Sizes by kind and option of the launcher."""
 _SIZES |= {
     f"srun.{name}": name
     for name in (
@@ -74,7 +74,7 @@ _MODULES = {
 _TWO_VALUES_OF_MPI = ("mca", "gmca", "genv", "env")
 _MOUNTS = ("B", "bind", "v", "V", "volume", "container-mounts")
 MORE = ":"
-"""Behind it srun and mpirun have another program, for other ranks."""
+"""Separator before another program of srun and mpirun, for other ranks."""
 _WRAPPERS = ("exec", "time", "command", "nohup")
 UNKNOWN = f"the script runs it, not the ranks: {IN_BLOCK}"
 REASONS = _by_word(f"""
@@ -84,17 +84,17 @@ prints only: Argosy records the nodes, packages, times and GPUs of each run | ec
 prepares files: do it before the runs, or in the block `stage` of the site's job.sbatch.j2 | mkdir cp mv rm
  ln rsync tar unzip gunzip touch chmod wget curl git make cmake sbcast
 installs packages: do it before the runs, or in a Containerfile | pip pip3
-is of the script alone: Argosy's own script ends, and cleans up, by itself | set trap wait exit sleep kill
- true false : shift
+concerns only the script: Argosy's own script handles its end and its cleanup | set trap wait exit sleep
+ kill true false : shift
 {UNKNOWN} | conda mamba module ml ulimit unset srun sbatch scancel cd export source . eval read test [ ray
  taskset alias umask sed awk
 """)
-"""Commands that are no program of a study, and why they are not taken."""
+"""Reasons why a command is not a program of a study, by command."""
 
 
 @dataclass
 class Launch:
-    """A launch line: the program, and what its launchers were told."""
+    """A launch line: the program, and the options of its launchers."""
 
     program: list[str] = field(default_factory=list)
     starters: list[str] = field(default_factory=list)
@@ -102,19 +102,19 @@ class Launch:
     environment: dict[str, str] = field(default_factory=dict)
     image: str = ""
     mounts: list[tuple[str, str, str]] = field(default_factory=list)
-    """Folders of the host that a container shows: the starter, the option and its value."""
+    """Mounts of a container: the starter, the option and its value."""
     other: list[tuple[str, str, str]] = field(default_factory=list)
-    """Options that have no place in an experiment, likewise."""
+    """Options without a key: the starter, the option and its value."""
     before: list[list[str]] = field(default_factory=list)
-    """Commands of a shell's text before the program."""
+    """Commands before the program in the text of `bash -c`."""
 
     @property
     def is_torch(self) -> bool:
-        """Whether torchrun or its like starts ranks."""
+        """Whether torchrun, accelerate or deepspeed starts ranks."""
         return any(STARTERS[name] == "torch" for name in self.starters)
 
     def note(self, name: str, option: str, values: Sequence[str]) -> None:
-        """Keep an option of a launcher or container in its place."""
+        """Store an option of a launcher or container in the matching field."""
         kind, value = STARTERS[name], " ".join(values)
         key = option.lstrip("-").replace("_", "-")
         if size := _SIZES.get(f"{kind}.{key}"):
@@ -134,7 +134,7 @@ class Launch:
 
 
 def read_launch(words: Sequence[str], split: Callable[[str], list[list[str]]]) -> Launch | None:
-    """Take a simple command apart, `bash -c` by `split`; None if it starts no program."""
+    """Parse a simple command, splitting `bash -c` by `split`; None if it starts no program."""
     launch = Launch()
     launch.program = rest = _without_starters(launch, list(words), split)
     name = PurePosixPath(rest[0]).name if rest else ""
@@ -151,7 +151,7 @@ def read_launch(words: Sequence[str], split: Callable[[str], list[list[str]]]) -
 def _without_starters(
     launch: Launch, rest: list[str], split: Callable[[str], list[list[str]]]
 ) -> list[str]:
-    """Return what is left of a command without its launchers, containers and wrappers."""
+    """Strip launchers, containers and wrappers from a command."""
     while rest:
         name = PurePosixPath(rest[0]).name
         if assignment := ASSIGNMENT.fullmatch(rest[0]):
@@ -177,7 +177,7 @@ def _without_starters(
 
 
 def _behind(words: Sequence[str], option: str) -> str:
-    """Return the word behind an option of an interpreter; empty without one."""
+    """Return the word after an option of an interpreter; empty without one."""
     for word, following in pairwise(words[1:]):
         if re.fullmatch(option, word):
             return following
@@ -187,7 +187,7 @@ def _behind(words: Sequence[str], option: str) -> str:
 
 
 def _after_starter(launch: Launch, name: str, words: list[str]) -> list[str]:
-    """Read the options of a launcher or container; return what it starts."""
+    """Read the options of a launcher or container; return the command that it starts."""
     kind = STARTERS[name]
     launch.starters.append(name)
     if kind == "srun":
@@ -208,7 +208,7 @@ def _after_starter(launch: Launch, name: str, words: list[str]) -> list[str]:
 
 
 def _options_of_starter(launch: Launch, name: str, words: list[str]) -> tuple[set[str], list[str]]:
-    """Note the options of a launcher; return their names, and the words behind them."""
+    """Note the options of a launcher; return their names, and the words after them."""
     kind, given = STARTERS[name], set[str]()
     while words and words[0].startswith("-"):
         word, words = words[0], words[1:]

@@ -1,7 +1,7 @@
-"""Reads a user's batch script as data: its simple commands with their words, and what becomes of them.
+"""Reads a user's batch script as data: its simple commands, their words, and notes on each line.
 
-Nothing is run. Variables that the script sets are filled in; other variables, and what a command would
-print, stay as they are written. Loops, conditions, functions and here-documents are left out, and named.
+Nothing is run. Variables that the script sets are filled in; other variables and command substitutions stay
+unexpanded. Loops, conditions, functions and here-documents are left out, with a note.
 """
 
 import re
@@ -13,7 +13,7 @@ ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 EXPORTS = ("export", "declare", "typeset", "readonly")
 IN_BLOCK = "if runs need it, write it into the block `environment` of the site's job.sbatch.j2"
 _STRUCTURED = (
-    f"loops, conditions, functions, here-documents and the like are not interpreted: {IN_BLOCK}"
+    f"Argosy does not interpret loops, conditions, functions or here-documents: {IN_BLOCK}"
 )
 _HERE_DOCUMENT = re.compile(r"(?<!<)<<-?\s*(['\"\\]?)([A-Za-z_]\w*)\1")
 _REDIRECTION = re.compile(r"\d{0,9}(?:&>>?|<<<|>\||>>|[<>]&|[<>])")
@@ -23,7 +23,7 @@ OF_RANKS = re.compile(
     r"MASTER_ADDR|MASTER_PORT|(?:LOCAL_|NODE_|GROUP_)?RANK|(?:LOCAL_)?WORLD_SIZE|GLOO_SOCKET_IFNAME|"
     r"TP_SOCKET_IFNAME|HOROVOD_GLOO_IFACE|(?:CUDA|HIP|ROCR)_VISIBLE_DEVICES|S(?:LURM|RUN|BATCH)_\w+"
 )
-"""Variables that Argosy sets for each rank, or that ranks have not."""
+"""Variables that Argosy sets for each rank, or that ranks lack."""
 _SPECIAL = re.compile(r"\$[0-9?#@*$!-]")
 _OPENERS = {"if", "for", "while", "until", "case", "select", "{", "function"}
 _CLOSERS = {"fi", "done", "esac", "}"}
@@ -33,47 +33,48 @@ _SEPARATORS = ";|&()"
 _NOT_KNOWN = re.compile("\ue000([0-9]+)\ue001")
 _REDIRECTED = "\ue002"
 _MOST_READ_AGAIN = 4_000_000
-"""Letters; some seconds. A quote of 500 lines takes half of them."""
+"""Maximum characters to parse again after unclosed quotes, which takes some seconds; a quote of 500 lines
+uses half of them."""
 
 
 class UnclosedError(Exception):
-    """A quote or an expansion goes on in the next line."""
+    """A quote or an expansion continues on the next line."""
 
 
 @dataclass(frozen=True)
 class Note:
-    """A line of the script or a part of it, and what became of it."""
+    """The result of converting a line of the script or a part of it."""
 
     line: str
-    """Its number, or `12-18`."""
+    """Line number, or a range such as `12-18`."""
     text: str
     said: str
-    """The key that it became, or why it was left out and what to do."""
+    """The resulting key, or the reason for leaving it out and the remedy."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A simple command; what is not known of a word is in it as `Script.restored` shows."""
+    """A simple command; its words contain marks for unknown parts (`Script.restored`)."""
 
     line: str
     words: tuple[str, ...]
     redirected: tuple[str, ...] = ()
-    """Files of its output, and the commands that would read it."""
+    """Redirections, and commands behind a pipe."""
 
 
 @dataclass
 class Script:
-    """A batch script, and what becomes of it."""
+    """A batch script, and notes on its conversion."""
 
     variables: dict[str, str]
-    """Values, also of those that are known before the script begins."""
+    """Values of variables, including variables set before the script begins."""
     directives: list[tuple[str, str]] = field(default_factory=list)
-    """Lines that begin with #SBATCH, and their numbers."""
+    """Numbers and texts of lines that begin with #SBATCH."""
     statements: list[Statement] = field(default_factory=list)
     taken: list[Note] = field(default_factory=list)
     left: list[Note] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
-    """Variables whose values were filled in."""
+    """Variables that were expanded."""
     _open: list[str] = field(default_factory=list)
     _read_again: int = 0
 
@@ -88,35 +89,35 @@ class Script:
         return script
 
     def take(self, line: str, text: str, key: str) -> None:
-        """Note the key that a part of a line became."""
+        """Note the key that results from a part of a line."""
         self.taken.append(Note(line, self.shown(text), key))
 
     def leave(self, line: str, text: str, reason: str) -> None:
-        """Note why a part of a line was left out, and what to do."""
+        """Note why a part of a line was left out, and the remedy."""
         self.left.append(Note(line, self.shown(text), reason))
 
     def note(self, line: str, text: str, key: Callable[[], str]) -> None:
-        """Note the key that a part of a line became; `key` raises ValueError with the reason if none."""
+        """Note the key returned by `key`, or the reason in its ValueError."""
         try:
             self.take(line, text, key())
         except ValueError as problem:
             self.leave(line, text, str(problem))
 
     def restored(self, word: str) -> str:
-        """Return a word with its unknown parts as they are written."""
+        """Replace the marks in a word by the script's text."""
         while _NOT_KNOWN.search(word):
             word = _NOT_KNOWN.sub(lambda found: self._open[int(found[1])], word)
         return word
 
     def shown(self, text: str) -> str:
-        """Return 60 characters of a text at most, with the project's folder as $PWD."""
+        """Return at most 60 characters of a text, with $PWD for the project's folder."""
         text = self.restored(text)
         here = self.variables.get("PWD")
         text = text.replace(here, "$PWD") if here else text
         return text if len(text) <= 60 else f"{text[:59]}…"
 
     def filled(self, word: str, value: Callable[[str], str]) -> str:
-        """Return a word with the values of its unknown parts in their places, where `value` has one."""
+        """Replace unknown parts of a word for which `value` returns a value."""
 
         def of_mark(found: re.Match[str]) -> str:
             expansion = self._open[int(found[1])]
@@ -125,7 +126,7 @@ class Script:
         return _NOT_KNOWN.sub(of_mark, word)
 
     def shell_word(self, word: str, kept: Callable[[str], str]) -> str:
-        """Return a word as a shell has to read it; empty if `kept` returns nothing for an unknown part."""
+        """Quote a word for a shell; empty if `kept` returns nothing for an unknown part."""
         if not is_open(word):
             return shlex.quote(word)
         found = [
@@ -136,14 +137,14 @@ class Script:
         return f'"{"".join(found)}"' if all(found) else ""
 
     def split(self, text: str) -> list[list[str]]:
-        """Return the simple commands of the text that a shell is given by -c; none if it is not whole."""
+        """Return the simple commands in the text of `bash -c`; none if it is incomplete."""
         try:
             return [list(each.words) for each in _simple(self._words(text), "")]
         except (UnclosedError, ValueError, RecursionError):
             return []
 
     def _read_from(self, lines: list[str], place: int) -> int:
-        """Read one line with those that continue it; return the place of the next one."""
+        """Read one line and its continuation lines; return the index of the next line."""
         line = lines[place].strip()
         if not line or line.startswith("#"):
             if line.startswith("#SBATCH") and (self.statements or self.left):
@@ -163,7 +164,7 @@ class Script:
         return end
 
     def _command_at(self, lines: list[str], place: int) -> tuple[int, list[str] | None]:
-        """Return where the command ends, and its words; None for what is not interpreted."""
+        """Return the index after the command, and its words; None for structured commands."""
         text, end, blocks, brackets, is_plain = "", place, 0, 0, True
         while end < len(lines):
             text += lines[end]
@@ -174,7 +175,7 @@ class Script:
             try:
                 words = self._words(text)
             except UnclosedError:
-                # Each further line has the text read once more.
+                # Each further line parses the text again.
                 self._read_again += len(text)
                 if self._read_again > _MOST_READ_AGAIN:
                     return len(lines), None
@@ -203,13 +204,13 @@ class Script:
             self.variables |= {pair[1]: pair[2] for pair in pairs if pair}
 
     def _words(self, text: str) -> list[str]:
-        """Split a command line; raises UnclosedError, or ValueError where shlex cannot."""
+        """Split a command line; raises UnclosedError, or ValueError from shlex."""
         lexer = shlex.shlex("".join(self._filled(text)), posix=True, punctuation_chars=_SEPARATORS)
         lexer.whitespace_split, lexer.commenters = True, ""
         return list(lexer)
 
     def _filled(self, text: str) -> Iterator[str]:
-        """Yield the pieces of a text, with known variables filled in and no comments."""
+        """Yield the pieces of a text, with known variables expanded and without comments."""
         place, quoted = 0, False
         while place < len(text):
             quoted ^= text[place] == '"'
@@ -219,7 +220,7 @@ class Script:
             raise UnclosedError
 
     def _piece(self, text: str, place: int, quoted: bool) -> tuple[str, int]:
-        """Return what stands for the text at a place, and where the text behind it begins."""
+        """Return the replacement of the text at an index, and the index after it."""
         letter, end = text[place], place + 1
         at_word = not place or text[place - 1] in f"{_SEPARATORS} \t\n"
         found = None if quoted else _REDIRECTION.match(text, place)
@@ -228,7 +229,7 @@ class Script:
             return self._value(text[place:end], quoted), end
         if letter == "\\":
             end = place + 2
-            # In double quotes shlex would keep this backslash, which a shell removes.
+            # In double quotes a shell removes this backslash, but shlex keeps it.
             if quoted and text[end - 1 : end] in ("$", "`"):
                 return text[end - 1], end
         elif letter == "'" and not quoted:
@@ -239,12 +240,12 @@ class Script:
             end = text.find("\n", place)
             return "", end if end > 0 else len(text)
         elif found and (at_word or not letter.isdigit()):
-            # Digits in front of it belong to it, unless they end a word.
+            # Preceding digits belong to the redirection, unless they end a word.
             return f" {_REDIRECTED}{_escaped(found[0], quoted=False)} ", found.end()
         return text[place:end], end
 
     def _value(self, expansion: str, quoted: bool) -> str:
-        """Return the value of a variable, or a mark in the place of what is not known."""
+        """Return the value of an expansion, or a mark if it is unknown."""
         name = variable_of(expansion)
         found = _WITH_DEFAULT.fullmatch(expansion)
         if name in self.variables and (self.variables[name] or not (found and found[2])):
@@ -259,12 +260,12 @@ class Script:
 
 
 def is_open(word: str) -> bool:
-    """Return whether a word has variables that the script does not set, or a command's output."""
+    """Return whether a word has unknown parts: unset variables, or a command's output."""
     return "\ue000" in word
 
 
 def variable_of(expansion: str) -> str:
-    """Return the name of the variable whose value an expansion is, or would be if it had one."""
+    """Return the name of the variable in `$NAME`, `${NAME}` or `${NAME:-default}`; else empty."""
     if found := _WITH_DEFAULT.fullmatch(expansion):
         return found[1]
     found = _VARIABLE.fullmatch(expansion)
@@ -272,7 +273,7 @@ def variable_of(expansion: str) -> str:
 
 
 def default_of(expansion: str) -> str:
-    """Return the 3 of `${NAME:-3}`; empty without a default that is plain text."""
+    """Return the 3 of `${NAME:-3}`; empty without a plain-text default."""
     found = _WITH_DEFAULT.fullmatch(expansion)
     return "" if not found or re.search(r"[$`]", found[3]) else _unquoted(found[3])
 
@@ -294,7 +295,7 @@ def _after(text: str, mark: str, place: int) -> int:
 
 
 def _end_of_expansion(text: str, place: int) -> int:
-    """Return where `$NAME`, `${…}`, `$(…)` or a text between backquotes ends."""
+    """Return the end of `$NAME`, `${…}`, `$(…)` or a text between backquotes."""
     if text[place] == "`":
         return _after(text, "`", place + 1)
     opening = text[place + 1 : place + 2]
@@ -311,12 +312,12 @@ def _end_of_expansion(text: str, place: int) -> int:
 
 
 def _structure(words: list[str]) -> tuple[int, int, bool]:
-    """Return how many blocks and brackets words open, and whether they are more than simple commands."""
+    """Count the blocks and brackets that words open, and return whether they have any structure."""
     starts = list(_starts(words))
     marks = "".join(filter(_is_separator, words))
     blocks = sum((each in _OPENERS) - (each in _CLOSERS) for each in starts)
     if "function" in starts:
-        # Of `function name {` and `function name() {` the brace counts.
+        # In `function name {` and `function name() {`, only the brace counts.
         blocks += ("{" in words and "{" not in starts) - 1
     is_more = not _KEYWORDS.isdisjoint(starts) or "(" in marks or ")" in marks
     return blocks, marks.count("(") - marks.count(")"), is_more
@@ -336,7 +337,7 @@ def _is_separator(word: str) -> bool:
 
 
 def _simple(words: list[str], line: str) -> Iterator[Statement]:
-    """Yield simple commands; their files, and commands that read from them, are beside their words."""
+    """Yield simple commands; redirections and commands behind a pipe are apart from their words."""
     command: list[str] = []
     output: list[str] = []
     goes_on = False

@@ -1,4 +1,4 @@
-"""Options of sbatch and srun: their names and values, in a batch script and behind srun."""
+"""Parses options of sbatch and srun, in a batch script and after srun."""
 
 import re
 import shlex
@@ -9,7 +9,7 @@ from argosy.schedulers.slurm.user_script.lines import Script, is_open
 IMAGES = ("image", "container-image")
 """Options of Shifter and Pyxis that name an image."""
 MOUNTS = {"volume": ";", "container-mounts": ","}
-"""Their options that name mounts, and what separates these."""
+"""Options of Shifter and Pyxis that name mounts, and the separator of mounts."""
 _SHORT = """
 A=account a=array b=begin c=cpus-per-task C=constraint d=dependency D=chdir e=error E=preserve-env
 F=nodefile G=gpus H=hold i=input J=job-name k=no-kill K=kill-on-bad-exit l=label L=licenses
@@ -28,13 +28,13 @@ unbuffered use-min-nodes verbose whole
 """
 _OTHER_PART = re.compile(r"#SBATCH\s+(?:het|pack)job\b")
 FLAGS = frozenset(_FLAGS.split())
-"""Long options that take no value, or only one behind `=`."""
+"""Long options without a value, or with an optional one after `=`."""
 _WITH_VALUE = ("account", "partition", "qos", "constraint", "signal", *IMAGES, *MOUNTS)
 
 
 @dataclass(frozen=True)
 class Directive:
-    """An option in a line that begins with #SBATCH; `value` is empty for an option without one."""
+    """An option in a line that begins with #SBATCH; `value` is empty without one."""
 
     line: str
     name: str
@@ -42,12 +42,12 @@ class Directive:
 
     @property
     def text(self) -> str:
-        """The option as sbatch takes it."""
+        """The option in the syntax of sbatch."""
         return f"--{self.name}" + (f"={self.value}" if self.value else "")
 
 
 def job_options(script: Script) -> dict[str, Directive]:
-    """Return the last directive of each option; sbatch ignores those before it."""
+    """Return the last directive of each option, which overrides earlier ones."""
     found: dict[str, Directive] = {}
     is_other = False
     for line, text in script.directives:
@@ -56,7 +56,7 @@ def job_options(script: Script) -> dict[str, Directive]:
             script.leave(
                 line,
                 text,
-                "is of another part of a job whose parts differ: nodes of a run are alike",
+                "belongs to another component of a heterogeneous job: nodes of a run are alike",
             )
             continue
         try:
@@ -65,10 +65,10 @@ def job_options(script: Script) -> dict[str, Directive]:
             script.leave(line, text, f"cannot be split into words ({problem}): correct it")
             continue
         if rest or not options:
-            script.leave(line, text, "has no option that sbatch reads: correct it")
+            script.leave(line, text, "contains no option of sbatch: correct it")
         for each in (Directive(line, *option) for option in options):
             if not each.value.isprintable() or (each.name in _WITH_VALUE and not each.value):
-                script.leave(line, each.text, "has no value that can be read: correct it")
+                script.leave(line, each.text, "has no readable value: correct it")
                 continue
             if before := found.pop(each.name, None):
                 script.leave(before.line, before.text, f"line {line} sets it again")
@@ -77,7 +77,7 @@ def job_options(script: Script) -> dict[str, Directive]:
 
 
 def options_of(words: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the long names and values of options as sbatch and srun take them, and the words behind."""
+    """Return long names and values of options of sbatch and srun, and the words after them."""
     found, place = [], 0
     while place < len(words) and words[place].startswith("-") and words[place] != "--":
         word, following = words[place], words[place + 1 : place + 2]

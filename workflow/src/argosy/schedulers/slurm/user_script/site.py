@@ -1,4 +1,4 @@
-"""The site that a batch script becomes: the options of its job, and its block `environment`."""
+"""Converts a batch script into a site: the options of its job, and its block `environment`."""
 
 import platform
 import re
@@ -19,24 +19,24 @@ from argosy.site.values import option_name, option_value
 
 _BY_REASON = {
     "a run is one job: give each element its values by `sweep`, or write repeats": "array",
-    "Argosy's jobs have folders of their own; the command's paths are rewritten": "chdir",
-    "it is of one job: leave it out, or add it to options of the site's file": "begin hold",
+    "Argosy's jobs have their own folders; Argosy rewrites paths in the command": "chdir",
+    "it concerns one job: leave it out, or add it to options of the site's file": "begin hold",
     "Snakemake orders the runs, and waits for them": "dependency wait",
-    "write what jobs need into the block `environment` of job.sbatch.j2": "get-user-env",
-    "ranks have no input: let the program read a file": "input",
+    "write required variables into the block `environment` of job.sbatch.j2": "get-user-env",
+    "ranks have no standard input: let the program read a file": "input",
     "Argosy names each job by its run": "job-name",
     "the output is in the run's folder: argosy logs": "error open-mode output",
-    "Argosy submits the jobs, and tests each shape of job before": "parsable test-only",
+    "Argosy tests and submits the jobs itself": "parsable test-only",
     "Argosy starts one task on each node, which starts the ranks": (
         "ntasks-per-socket ntasks-per-core ntasks-per-gpu cpu-bind gpu-bind mem-bind gpus-per-socket "
         "cores-per-socket sockets-per-node cpus-per-gpu distribution overcommit mpi kill-on-bad-exit label"
     ),
 }
 _REASONS = {name: reason for reason, names in _BY_REASON.items() for name in names.split()}
-"""Options of a job that have no place in a site."""
+"""Reasons why an option of a job has no key, by option."""
 _OF_EXPERIMENT = ("signal", *IMAGES, *MOUNTS)
 _LEVELS = {"partition": "queues", "qos": "queues", "constraint": "hardware", "gres": "hardware"}
-"""Options that are not the whole site's."""
+"""Options that belong to queues or hardware instead of the site."""
 _RESOURCES = {
     **dict.fromkeys(("cpus-per-task", "cpus-per-gpu"), "cpus_per_rank"),
     **dict.fromkeys(MEMORY_OPTIONS, "memory_per_rank"),
@@ -54,14 +54,14 @@ _TEMPLATE = """\
 
 @dataclass(frozen=True)
 class SiteFiles:
-    """The files of a site; making them notes what became of the job's options."""
+    """The files of a site; `files` notes the key of each option of the job."""
 
     name: str
     job: Job
     environment: Environment
 
     def files(self, source: str) -> dict[str, str]:
-        """Return the files by their names; `source` is the script's name."""
+        """Return the files by name; `source` is the script's name."""
         options = self._options_by_level()
         gpus, account = self.job.sizes.gpus_per_node, self.job.options.get("account")
         kind = "gpu" if gpus else "cpu"
@@ -84,8 +84,8 @@ class SiteFiles:
         return {f"slurm/{self.name}/{name}": text for name, text in files.items()}
 
     def _head(self, source: str) -> str:
-        text = f"# Written by `argosy init --from`, of {source!r}. docs/porting.md explains the keys.\n"
-        text += "# The architecture is that of the machine where it was written.\n"
+        text = f"# Written by `argosy init --from` from {source!r}. docs/porting.md explains the keys.\n"
+        text += "# The architecture is the one of the machine where init ran.\n"
         if not self.environment.interface:
             said = "Jobs need the network interface that connects the nodes. Write it here"
             text += f"# {said}: interface: NAME\n"
@@ -94,7 +94,7 @@ class SiteFiles:
         return text
 
     def _options_by_level(self) -> dict[str, dict[str, Any]]:
-        """Return the options of the site, its hardware and its queues; note what became of each."""
+        """Return the options of the site, its hardware and its queues; note the key of each option."""
         sizes, script = self.job.sizes, self.job.script
         found: dict[str, dict[str, Any]] = {
             "options": {**sizes.memory_option},
@@ -108,11 +108,11 @@ class SiteFiles:
         return found
 
     def _key(self, each: Directive, found: Mapping[str, dict[str, Any]]) -> str:
-        """Put an option into its level, and return its key. Raises ValueError if it has no place."""
+        """Add an option to its level, and return its key. Raises ValueError for options without a key."""
         if key := self._key_of_size(each.name):
             return key
         if each.name == "requeue":
-            return "each of Argosy's jobs has it"
+            return "Argosy's jobs all have it"
         if each.name == "account":
             return f"slurm/{self.name}: account"
         if each.name == "no-requeue":
@@ -127,7 +127,7 @@ class SiteFiles:
         )
 
     def _key_of_size(self, name: str) -> str:
-        """Return the key that a size of the job became; empty for other options, and without effect."""
+        """Return the key of an option for a size; empty for other options, and options without effect."""
         sizes, key = self.job.sizes, _RESOURCES.get(name, "")
         if name == "nodes":
             return f"scale.nodes: {sizes.scale}"

@@ -1,4 +1,4 @@
-"""Sizes of a batch script's job: what they become in an experiment."""
+"""Converts the sizes of a batch script's job into keys of an experiment."""
 
 import math
 import re
@@ -42,7 +42,7 @@ def sizes_of(options: Mapping[str, Directive], launch: Launch) -> Sizes:
     """Return the sizes of a job with these options of sbatch and this launch line."""
     of_job = {name: each.value for name, each in options.items()}
     of_launch = {name: each for name, each in launch.sizes.items() if not is_open(each)}
-    # A GPU option of srun counts where the job has none.
+    # GPU options of srun count only if the job has none.
     if not of_job.keys().isdisjoint(GPU_OPTIONS):
         of_launch = {name: each for name, each in of_launch.items() if name not in GPU_OPTIONS}
     either = {**of_launch, **of_job}
@@ -57,7 +57,7 @@ def sizes_of(options: Mapping[str, Directive], launch: Launch) -> Sizes:
     gpu_option, gpus = _gpus(either, nodes, each)
     ranks = _workers(launch, nodes, gpus) if launch.is_torch else each
     cpus = max((count("cpus-per-task") or 1) * each, count("cpus-per-gpu") * gpus) // ranks or 1
-    # Where ranks share a GPU, each of them has one.
+    # Ranks that share a GPU have one each.
     gpus_per_rank = max(gpus // ranks, min(1, gpus))
     factors = {"mem": 1 / ranks, "mem-per-cpu": cpus, "mem-per-gpu": gpus_per_rank}
     memory, memory_option = _memory(either, factors)
@@ -73,18 +73,18 @@ def sizes_of(options: Mapping[str, Directive], launch: Launch) -> Sizes:
 
 
 def _workers(launch: Launch, nodes: int, gpus: int) -> int:
-    """Return the ranks of a node that torchrun or its like starts by one task."""
+    """Return the number of ranks that torchrun, accelerate or deepspeed starts on a node."""
     if each := _count(launch.sizes.get("workers-per-node", "")):
         return each
     if workers := _count(launch.sizes.get("workers", "")):
         return max(1, workers // nodes)
-    # A number that is not known before the job is likely to be that of GPUs, as others' default is.
+    # An unknown number is probably the number of GPUs, the default of other launchers than torchrun.
     is_one = "torchrun" in launch.starters and "workers-per-node" not in launch.sizes
     return 1 if is_one else gpus or 1
 
 
 def _gpus(options: Mapping[str, str], nodes: int, tasks: int) -> tuple[dict[str, str], int]:
-    """Return the option of a site's file that requests GPUs as the script does, and GPUs of a node."""
+    """Return the site's option that requests the script's GPUs, and the number of GPUs of a node."""
     for name in GPU_OPTIONS:
         parts = escaped(options[name]).split(",") if name in options else []
         for part in parts:
@@ -104,7 +104,7 @@ def _gpus(options: Mapping[str, str], nodes: int, tasks: int) -> tuple[dict[str,
 def _memory(
     options: Mapping[str, str], factors: Mapping[str, float]
 ) -> tuple[str, dict[str, str | None]]:
-    """Return the memory of a rank, and the option of a site's file that requests it as the script does."""
+    """Return the memory of a rank, and the site's option that requests it in the script's way."""
     for name in MEMORY_OPTIONS:
         found = re.fullmatch(r"([0-9]{1,9})([KMGT]?)B?", options.get(name, "").upper())
         if found and int(found[1]):
@@ -114,30 +114,30 @@ def _memory(
             is_whole = "mem" in options
             text = f"{size}M" if size % 1024 else f"{size // 1024}G"
             return text, {} if is_whole else {name: option}
-    # Without an option Argosy would request memory; the whole node's is 0.
+    # Without an option Argosy would request memory; `mem=0` requests the whole node's.
     return "", {"mem": "0" if options.get("mem", "1").strip("KMGTkmgtB") == "0" else None}
 
 
 def _seconds(time: str) -> int:
-    """Return the seconds of a time limit; 0 without one."""
+    """Convert a time limit to seconds; 0 without one."""
     found = _TIME.fullmatch(time)
     if not found:
         return 0
     days, *parts = (int(each or 0) for each in found.groups())
-    # Without days, and with one colon or none, Slurm counts minutes first.
+    # Without days and with at most one colon, Slurm reads minutes first.
     units = (3600, 60, 1) if found[1] or found[4] else (60, 1, 0)
     seconds = days * 86400 + sum(part * unit for part, unit in zip(parts, units, strict=True))
     return max(_LEAST_TIME_S, seconds) if seconds else 0
 
 
 def _most(nodes: str) -> int:
-    """Return the number of nodes, or the last one of a range."""
+    """Return the number of nodes, or the maximum of a range."""
     counts = re.findall(r"(?<![\w.])[0-9]{1,6}(?![\w.])", nodes)
     return max(map(int, counts), default=0)
 
 
 def escaped(value: str) -> str:
-    """Return a value as an option of a site's file has it, where braces name fields."""
+    """Double the braces of a value, since options of a site's file use them for fields."""
     return value.replace("{", "{{").replace("}", "}}")
 
 
