@@ -11,6 +11,7 @@ from argosy.monitor.jobs import newest_job
 from argosy.monitor.run_state import RunState
 from argosy.monitor.sites import run_folders
 from argosy.monitor.study import Study
+from argosy.run_folder.failures import log_of
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.log_tail import last_lines
 from argosy.run_folder.models import Failure, Verdict
@@ -251,7 +252,7 @@ def _some_names(runs: Sequence[Failed]) -> str:
 
 
 def _log_of(run_dir: Path) -> Path | None:
-    """Return the log of the rank or node that failed first in the newest job, else the job's own."""
+    """Return the log of the program or node that failed first in the newest job, else the job's own."""
     run = RunFolder(run_dir)
     job = newest_job(run, None)
     if job is None:
@@ -262,8 +263,8 @@ def _log_of(run_dir: Path) -> Path | None:
         failure = _newest_failure(run_dir)
         if failure and failure.node is not None:
             paths.insert(0, run.logs(job.attempt) / f"node-{failure.node}.log")
-        if failure and failure.rank is not None:
-            paths.insert(0, run.rank_log(job.attempt, failure.rank))
+        if failure and (log := log_of(run, job.attempt, failure)):
+            paths.insert(0, log)
     return next((path for path in paths if _has_content(path, run.site)), None)
 
 

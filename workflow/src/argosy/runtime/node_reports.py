@@ -42,6 +42,8 @@ class NodeReport:
     """Whether the kernel killed a process of the job on it for want of memory."""
     metrics: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """The `lines` that were searched for each metric of the run, its `matches` and its `values`."""
+    left_behind: tuple[str, ...] = ()
+    """Processes that ran on after its ranks had ended well, and were ended."""
 
     def concrete(self) -> bool:
         """Return whether the node knows a failure that is more than another node's silence."""
@@ -99,7 +101,12 @@ def read_report(
         silence=files.text(status.get("silence")),
         has_killed=bool(files.whole(status.get("killed_for_memory"), _MOST_KILLS)),
         metrics=_metrics(status.get("metrics")),
+        left_behind=_names(status.get("left_behind")),
     )
+
+
+def _names(said: object) -> tuple[str, ...]:
+    return tuple(filter(None, map(files.text, said))) if isinstance(said, list) else ()
 
 
 def _metrics(said: object) -> Mapping[str, Mapping[str, int]]:

@@ -347,6 +347,12 @@ def remarks_on(reports: Sequence[NodeReport]) -> list[str]:
             f"a process of this job was killed, since memory ran out, on {_first(killed)}, though all "
             "ranks ended well: check its work or raise resources.memory_per_rank"
         )
+    behind = [name for report in reports for name in report.left_behind]
+    if behind:
+        remarks.append(
+            f"processes still ran when their ranks had ended, and were ended: {_first(behind)}: let the "
+            "program wait for what it starts"
+        )
     left = {f"rank {rank}": s for report in reports for rank, s in report.unproven.items()}
     if left:
         remarks.append(

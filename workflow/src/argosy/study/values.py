@@ -152,13 +152,27 @@ LONGEST_COMMAND = 128 << 10
 """Characters; Linux takes no longer word, and a longer line takes minutes to split."""
 
 
+_QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.""", re.DOTALL)
+_OPERATOR = re.compile(r"(?<!\S)(?:[|&]{1,2}(?!\S)|[0-9&]?[<>]\S*)|;(?!\S)|\n")
+
+
 def words(line: Any) -> Any:
-    """Split a command line as a shell would, but never give it to one."""
+    """Split a command line as a shell would, but never give it to one.
+
+    What only a shell carries out is refused: the program would get it, and all behind it, as arguments.
+    """
     if not isinstance(line, str):
         return line
     if len(line) > LONGEST_COMMAND:
         raise ValueError(
             f"is longer than {LONGEST_COMMAND >> 10} KiB; write the values into a file"
+        )
+    line = line.replace("\\\n", " ")
+    if found := _OPERATOR.search(_QUOTED.sub("''", line.strip())):
+        raise ValueError(
+            "has several lines; write one, or > in place of |"
+            if found[0] == "\n"
+            else f"has {found[0]}, which only a shell carries out: write bash -c '…', or quote it"
         )
     try:
         return tuple(shlex.split(line))

@@ -46,6 +46,7 @@ _CANCELLING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _TICK, _TICK_IN_TRAINING = 0.25, 1.0
 # Seconds after a warning until it is said that nobody listens.
 _HEARING_S = 5.0
+_MOST_LEFT = 8
 # Seconds in which a signal that asks for an end is the same one once more.
 _REPEAT_S = 2.0
 
@@ -310,7 +311,10 @@ class Supervisor:
             self._update_status()
 
     def _end_ranks(self) -> None:
-        end_children(self._spare.union(self._beside.pids))
+        left = end_children(self._spare.union(self._beside.pids))
+        # Those of commands beside the program end with these.
+        if not self._settings.run.beside:
+            self._ranks.left_behind += left
         self._ranks.drain()
         for printed in self._printed.values():
             printed.end()
@@ -334,6 +338,7 @@ class Supervisor:
         self._channel.close()
         self._watch.close()
         self._telemetry.stop()
+        left = self._ranks.left_behind
         metrics = counts((each.lines, each.metrics) for each in self._printed.values())
         try:
             self._status.end(
@@ -343,6 +348,7 @@ class Supervisor:
                 silence=self._channel.silence or None,
                 killed_for_memory=kills_in_job(self._memory_kills, memory_kills()),
                 **({"metrics": metrics} if metrics else {}),
+                **({"left_behind": left[:_MOST_LEFT]} if left else {}),
             )
         except OSError as error:
             self._console.say(

@@ -118,11 +118,17 @@ class Rank:
         """Whether it has not ended."""
         return self.status.ended is None
 
-    def send(self, number: int) -> None:
-        """Send a signal to the rank and what it started, unless it has ended."""
+    def ask_to_end(self) -> None:
+        """Send SIGTERM to the rank and what it started, unless it has ended."""
         if self.status.ended is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, number)
+                os.killpg(self.pid, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill the rank unless it has ended; what it started is ended after it."""
+        if self.status.ended is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(self.pid, signal.SIGKILL)
 
     def warn(self, everybody: dict[int, Process]) -> bool:
         """Warn the programs of the rank that listen; returns whether its status is another one now."""
@@ -160,8 +166,7 @@ class Rank:
         self._warning.note(time.time())
 
     def collect(self) -> None:
-        """Reap the rank, which has ended, and end what it started with it."""
-        self.send(signal.SIGKILL)
+        """Reap the rank, which has ended."""
         code = self.process.wait()
         self.status.exit_code = code if code >= 0 else None
         self.status.signal = -code if code < 0 else None
@@ -241,7 +246,8 @@ class Rank:
             said = self._last_lines()
             where = unreachable(said)
             cause += f": {where}" if where else ""
-            kind = LOST if has_lost_another(said) else kind
+            # Separate programs lose connections of others than ranks, such as a server of data.
+            kind = LOST if self._settings.run.has_to_meet and has_lost_another(said) else kind
         return Failure(self._settings.node, status.rank, cause, status.ended or time.time(), kind)
 
     def _want_of_memory(self, of_job_alone: bool = False) -> str:
