@@ -95,12 +95,13 @@ def put_commands_on_path() -> None:
     """Have the commands of rules be those of the environment that runs Snakemake, activated or not.
 
     Snakemake's own way, a prefix of all shell commands, would replace the prefix of a workflow that uses
-    Argosy's as a module.
+    Argosy's as a module. Programs without a container get the user's own again (native-node.sh).
     """
     folder = str(Path(sys.executable).parent)
     path = os.environ.get("PATH", os.defpath)
     if path.split(os.pathsep)[0] != folder:
         os.environ["PATH"] = os.pathsep.join((folder, path))
+        os.environ["ARGOSY_COMMANDS"] = folder
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,9 @@ def _goes_on_after(lines: Sequence[str], number: int) -> bool:
 _READ_ONLY = "Read-only file system"
 _NO_MODULE = "ModuleNotFoundError: "
 _IN_USE = "Address already in use"
-_OF_ITS_OWN = re.compile(r"exit code|killed by signal 6 |it called MPI_Abort|.+, ended: ")
+_OF_ITS_OWN = re.compile(
+    r"exit code|killed by signal 6 |it called MPI_Abort|.+ without MPI_Finalize|.+, ended: "
+)
 """Causes of programs that gave up by themselves: their last words say why."""
 _BESIDE = re.compile(r"; see (beside-[0-9]+-[0-9]+\.log)$")
 _OF_CONTAINER = re.compile(r"(?<![\w./-])/job/(?=(?:records|logs|attempts|output)\b)")

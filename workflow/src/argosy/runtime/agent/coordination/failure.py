@@ -110,7 +110,10 @@ def _root(sightings: Sequence[Sighting]) -> Failure:
             weight = _WEIGHT[ABORT]
         return weight, each.seen
 
-    return min(near, key=order).failure
+    found = min(near, key=order).failure
+    # A rank that called MPI_Abort may crash for it.
+    own = [each.failure for each in near if each.failure.rank == found.rank is not None]
+    return next((failure for failure in own if failure.kind == ABORT), found)
 
 
 def ends_the_job(sightings: Sequence[Sighting], now: float) -> bool:
