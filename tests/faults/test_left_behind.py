@@ -1,12 +1,15 @@
 """What programs and the commands beside them leave behind, and how soon they may end."""
 
+import json
 import re
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_job import Job
+from agent_job import PYTHON, Job
+
+from argosy.runtime.agent.coordination.failure import raised_at_last
 
 MEMORY = """
 import os, signal, sys, time
@@ -81,3 +84,60 @@ def test_separate_programs_lose_connections_of_others(job: Any) -> None:
     job.wait()
     failure = job.status(0)["failure"]
     assert (failure["rank"], failure["cause"], failure["kind"]) == (0, "exit code 1", "exit")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (
+            "{0} -c 'raise ValueError(7)' 2>&1 | cat",
+            "ended with 0 right after an exception: ValueError: 7",
+        ),
+        (
+            "{0} -c 'raise ValueError(7)'; true",
+            "ended with 0 right after an exception: ValueError: 7",
+        ),
+        ("{0} -c 'raise ValueError(7)'; for i in 1 2 3 4; do echo $i; done", None),
+        ("sleep 30 &", "processes still ran when their ranks had ended, and were ended: sleep 30"),
+        (
+            "setsid sleep 30 &",
+            "processes still ran when their ranks had ended, and were ended: sleep 30",
+        ),
+        ("true", None),
+    ],
+)
+def test_a_run_that_ends_well_in_spite_of_its_program_is_doubtful(
+    job: Any, command: str, said: str | None
+) -> None:
+    shell = f"echo 5 samples/s; echo 5 samples/s; {command.format(PYTHON)}"
+    job = job(["bash", "-c", shell], nodes=1, throughput="([0-9]+) samples/s").start()
+    assert job.wait() == [0], job.outputs()
+    assert job.verdict().returncode == 0
+    remarks = json.loads((job.attempt_dir / "verdict.json").read_text()).get("remarks", [])
+    assert said in remarks[0] if said else not remarks
+
+
+@pytest.mark.parametrize(
+    ("text", "raised"),
+    [
+        (
+            'Traceback (most recent call last):\n  File "x", line 1\nRuntimeError: no\n',
+            "RuntimeError: no",
+        ),
+        (
+            '[rank0]: Traceback (most recent call last):\n[rank0]:   File "x"\n[rank0]: KeyError: 1\n',
+            "KeyError: 1",
+        ),
+        (
+            'Exception ignored in: <f>\nTraceback (most recent call last):\n  File "x"\nKeyError: 1\n',
+            "",
+        ),
+        (
+            'Traceback (most recent call last):\n  File "x"\nKeyError: 1\nepoch 2\nepoch 3\nepoch 4\n',
+            "",
+        ),
+        ("100 samples/s\n", ""),
+    ],
+)
+def test_an_exception_at_the_end_of_the_output(text: str, raised: str) -> None:
+    assert raised_at_last(text) == raised

@@ -44,6 +44,8 @@ class NodeReport:
     """The `lines` that were searched for each metric of the run, its `matches` and its `values`."""
     left_behind: tuple[str, ...] = ()
     """Processes that ran on after its ranks had ended well, and were ended."""
+    raised: Mapping[int, str] = field(default_factory=dict)
+    """Its ranks that ended with 0 though they printed an exception last."""
 
     def concrete(self) -> bool:
         """Return whether the node knows a failure that is more than another node's silence."""
@@ -98,6 +100,7 @@ def read_report(
         log=log,
         unheard=_unheard(status),
         unproven=_unproven(status),
+        raised=_raised(status),
         silence=files.text(status.get("silence")),
         has_killed=bool(files.whole(status.get("killed_for_memory"), _MOST_KILLS)),
         metrics=_metrics(status.get("metrics")),
@@ -127,6 +130,12 @@ def _unproven(status: Mapping[str, Any]) -> Mapping[int, float]:
     """Return the ranks of a node that ended with 0 so many seconds after the warning, done or not."""
     found = ((rank, files.number(said.get("unproven_s"))) for rank, said in _ranks(status))
     return {rank: seconds for rank, seconds in found if seconds is not None}
+
+
+def _raised(status: Mapping[str, Any]) -> Mapping[int, str]:
+    """Return the ranks of a node that ended with 0 and an exception."""
+    found = ((rank, files.text(said.get("raised"))) for rank, said in _ranks(status))
+    return {rank: text for rank, text in found if text}
 
 
 def _ranks(status: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:

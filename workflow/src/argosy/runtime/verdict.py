@@ -353,6 +353,12 @@ def remarks_on(reports: Sequence[NodeReport]) -> list[str]:
             f"processes still ran when their ranks had ended, and were ended: {_first(behind)}: let the "
             "program wait for what it starts"
         )
+    raised = {f"rank {rank}": text for report in reports for rank, text in report.raised.items()}
+    if raised:
+        remarks.append(
+            f"{_first([*raised])} ended with 0 right after an exception: {next(iter(raised.values()))}: "
+            "let the command end with the program's exit code (in a shell: set -o pipefail)"
+        )
     left = {f"rank {rank}": s for report in reports for rank, s in report.unproven.items()}
     if left:
         remarks.append(

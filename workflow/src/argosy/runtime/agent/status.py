@@ -29,6 +29,7 @@ class RankStatus:
 
     `heard`: whether a process of it handled the warning before the end of the job; None: there was none.
     `unproven_s`: seconds from then to its end with 0, where nothing shows whether it was done.
+    `raised`: the exception that it printed last, though it ended with exit code 0.
     `cpus`: the CPUs that it was bound to; None: it was not bound.
     `not_finite` has the `text` of the first loss that the rank printed as NaN or infinite, and when (`at`).
     """
@@ -42,6 +43,7 @@ class RankStatus:
     unproven_s: float | None = None
     not_finite: dict[str, object] | None = None
     cpus: str | None = None
+    raised: str | None = None
 
 
 class StatusFile:

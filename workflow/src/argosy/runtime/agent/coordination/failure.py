@@ -174,6 +174,20 @@ def last_lines(log: str) -> str:
     return "\n".join(lines[-_TAIL_LINES:])
 
 
+_TRACEBACK = re.compile(
+    r"(?P<before>.*)\n(?P<prefix>.*)Traceback \(most recent call last\):\n"
+    r"(?:(?P=prefix)(?:[ \t|+].*)?\n)*(?P=prefix)(?P<raised>[A-Za-z_][\w.]*(?:: .*)?)(?:\n.*){0,2}\s*\Z"
+)
+# Python goes on after these.
+_HARMLESS = ("Exception ignored", "Error in atexit", "Exception in thread")
+
+
+def raised_at_last(text: str) -> str:
+    """Return the exception with which a rank's output ends; "" where it ends with something else."""
+    found = _TRACEBACK.search(f"\n{text}")
+    return found["raised"] if found and not found["before"].startswith(_HARMLESS) else ""
+
+
 def unreachable(text: str) -> str:
     """Return which address a rank could not connect to, and why; "" where it does not say so."""
     found = list(_UNREACHABLE.finditer(text))

@@ -21,6 +21,7 @@ from ..coordination.failure import (
     ended_with_code,
     has_lost_another,
     last_lines,
+    raised_at_last,
     unreachable,
 )
 from ..hangs.processes import Process, caught
@@ -47,6 +48,7 @@ _LEFT = (
     "{seconds:.0f} s after it; argosy_steps.Recorder() makes 0 mean that it was, and 75 that it stopped "
     "early (docs/writing-a-training-program.md); or raise resources.time"
 )
+_LONGEST_TEXT = 200
 # Seconds for the last of the output.
 DRAIN_TIME, _LAST_LINES_TIME = 2.0, 0.5
 
@@ -260,6 +262,11 @@ class Rank:
     def _steps_word(self) -> str:
         self.pump.join(DRAIN_TIME)
         return self.pump.steps_word
+
+    def note_exception(self) -> None:
+        """Note an exception that was printed last though it ended well, as a pipe of a shell does."""
+        if self.status.exit_code == 0:
+            self.status.raised = raised_at_last(self._last_lines())[:_LONGEST_TEXT] or None
 
     def _last_lines(self) -> str:
         self.pump.join(_LAST_LINES_TIME)

@@ -161,7 +161,8 @@ class Ranks:
                 rank.kill()
 
     def drain(self) -> None:
-        """Wait until the output of the ended ranks is written, but not for ever."""
+        """Wait until the output of the ended ranks is written, but not for ever; it may end badly."""
         deadline = time.monotonic() + DRAIN_TIME
         for rank in self._ranks:
             rank.pump.join(max(0.0, deadline - time.monotonic()))
+            rank.note_exception()
