@@ -253,7 +253,7 @@ def test_a_port_in_use_may_be_that_of_torchs_store(
     (run.path / "run.json").write_text(json.dumps(asked | {"launcher": launcher}))
     ended_in(run, "7.0", "failed", {"node": 0, "rank": 0, "cause": "exit code 1", "at": 0})
     log = run.path / "logs/7.0/ranks/rank-0.log"
-    log.write_text("OSError: [Errno 98] Address already in use\n")
+    log.write_text("DistNetworkError: message: address already in use\n")
     assert ("listens at MASTER_PORT itself" in fake.only().note) is is_named
 
 

@@ -117,7 +117,7 @@ def _goes_on_after(lines: Sequence[str], number: int) -> bool:
 
 _READ_ONLY = "Read-only file system"
 _NO_MODULE = "ModuleNotFoundError: "
-_IN_USE = "Address already in use"
+_IN_USE = "address already in use"
 _OF_ITS_OWN = re.compile(
     r"exit code|killed by signal 6 |it called MPI_Abort|.+ without MPI_Finalize|.+, ended: "
 )
@@ -174,7 +174,7 @@ def describe_verdict(run: RunFolder, verdict: Verdict) -> str:
         with suppress(RunFolderError):
             if said.startswith(_NO_MODULE) and run.spec.image:
                 text += "; if a package is missing, list it in the file of image.python (docs/images.md)"
-            if _IN_USE in said:
+            if _IN_USE in said.lower():
                 text += _at_a_port(run)
         text += _of_checkpoint(run, verdict.attempt)
     return text

@@ -28,6 +28,7 @@ _STEPS = 10
 _LONGEST_SILENCES = 2
 # Seconds that nodes have for a look.
 _LOOK_TIME = 60.0
+_BUSY = "its ranks were busy: raise resources.time if the program is slow and not stuck"
 # A node's report may be late, and the head itself may have been stopped; that is not the ranks' silence.
 _LONGEST_BEAT = 5.0
 
@@ -70,7 +71,7 @@ class HangJudge:
 
     @property
     def silence(self) -> str:
-        """How long a job is silent, and where its ranks wait; empty where one gets on."""
+        """How long a job is silent, and where its ranks wait; empty where one gets on before the end."""
         return self._found and f"silent for {self._quiet:.0f} s; {self._found}"
 
     def note(self, report: Report, clock: float) -> None:
@@ -124,6 +125,8 @@ class HangJudge:
         )
         gets_on = not places or any(place.state == WORKS for place in places)
         self.look, self._found = 0, "" if gets_on else self._where(places)
+        if places and gets_on and self._at_the_end and self._quiet >= LEAST:
+            self._found = _BUSY
         if self._timeout is not None:
             return None if self._at_the_end else self._hang(places)
         if gets_on or any(each.runs for each in waiting):
