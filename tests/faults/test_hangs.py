@@ -38,6 +38,14 @@ queue = multiprocessing.Queue()
 multiprocessing.Process(target=time.sleep, args=(600,), daemon=True).start()
 queue.get()
 """
+# As JAX does: the program has failed, and waits for others at its end.
+RAISED = """
+import atexit
+@atexit.register
+def leave():
+    time.sleep(600)
+raise ValueError("no data")
+"""
 NO_PYTHON = "os.execvp('sleep', ['sleep', '600'])\n"
 HANG = r"hang: no step, collective or output for \d+ s: rank 0 is at program.py:9; rank 1 "
 
@@ -58,6 +66,7 @@ PLACES = {
     LOOP: r"is at program.py:\d\d",
     STOP: r"is stopped \(by a signal or a debugger\)",
     LOADER: r"is at program.py:17 \(get of queues.py\)",
+    RAISED: r"is at program.py:\d\d, after ValueError: no data",
     NO_PYTHON: "gave no Python stack",
     "pass\n": "has ended",
 }

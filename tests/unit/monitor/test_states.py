@@ -15,6 +15,7 @@ import pytest
 from live_study import FakeStudy, ended_in, starts
 from study_files import RunFiles, write_json
 
+from argosy.monitor.failures import failed_runs
 from argosy.monitor.run_state import RunState, RunView
 from argosy.monitor.study import Study
 from argosy.schedulers.base import State
@@ -262,8 +263,46 @@ def test_a_port_in_use_may_be_that_of_torchs_store(
     (run.path / "run.json").write_text(json.dumps(asked | {"launcher": launcher}))
     ended_in(run, "7.0", "failed", {"node": 0, "rank": 0, "cause": "exit code 1", "at": 0})
     log = run.path / "logs/7.0/ranks/rank-0.log"
-    log.write_text("OSError: [Errno 98] Address already in use\n")
+    log.write_text("DistNetworkError: message: address already in use\n")
     assert ("listens at MASTER_PORT itself" in fake.only().note) is is_named
+
+
+@pytest.mark.parametrize(
+    "cause",
+    ["killed by signal 6 (SIGABRT)", "it called MPI_Abort with exit code 1", "exit code 3"],
+)
+def test_a_program_that_gave_up_is_quoted(fake: FakeStudy, cause: str) -> None:
+    run = fake.plan(nodes=1)
+    ended_in(run, "7.0", "failed", {"node": 0, "rank": 0, "cause": cause, "at": 0})
+    (run.path / "logs/7.0/ranks/rank-0.log").write_text("Assertion `n > 2' failed.\n")
+    assert fake.only().note == f"rank 0 (node 0, host0): {cause}: Assertion `n > 2' failed."
+
+
+def test_a_command_beside_the_program_is_quoted_and_its_log_shown(fake: FakeStudy) -> None:
+    run = fake.plan(nodes=1)
+    cause = "dask, run beside the program by its launcher, ended: exit code 1"
+    failure = {"node": 0, "rank": None, "cause": f"{cause}; see beside-0-1.log", "at": 0}
+    ended_in(run, "7.0", "failed", failure)
+    log = run.path / "logs/7.0/ranks/beside-0-1.log"
+    log.write_text("OSError: [Errno 98] Address already in use\n")
+    assert fake.only().note.startswith(f"node 0 (host0): {cause}: OSError: [Errno 98] Address")
+    [failed] = failed_runs(fake.site, [run.path])
+    assert failed.log == log
+
+
+def test_a_checkpoint_from_which_nothing_came_is_named(fake: FakeStudy) -> None:
+    run = fake.plan(nodes=1)
+    ended_in(run, "7.0", "failed", {"node": 0, "rank": 0, "cause": "exit code 1", "at": 0})
+    claim = run.attempt("7.0") / "claim.json"
+    continues = {"attempt": "6.0", "step": 40, "unix": 1.0}
+    claim.write_text(json.dumps(json.loads(claim.read_text()) | {"continues": continues}))
+    folder = run.path / "checkpoints/6.0"
+    said = (
+        f"; it went on from step 40: if that checkpoint is damaged, delete its folder in {folder}"
+    )
+    assert fake.only().note.endswith(said)
+    (run.path / "checkpoints/7.0/step-50").mkdir(parents=True)
+    assert said not in fake.only().note
 
 
 def test_what_is_printed_after_the_exception_is_not_the_cause(fake: FakeStudy) -> None:

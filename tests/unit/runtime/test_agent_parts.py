@@ -48,9 +48,18 @@ def failure(kind: str, node: int = 0) -> Failure:
     ],
 )
 def test_root_cause(seen: list[tuple[str, float]], root: str) -> None:
-    sightings = [Sighting(failure(kind), 100 + when) for kind, when in seen]
+    sightings = [
+        Sighting(failure(kind, node), 100 + when) for node, (kind, when) in enumerate(seen)
+    ]
     assert root_cause(sightings).kind == root
     assert root_cause(sightings[::-1]).kind == root
+
+
+def test_a_rank_that_called_mpi_abort_may_crash_for_it() -> None:
+    crash, peer = Sighting(failure(SIGNAL, 1), 100.0), Sighting(failure(EXIT), 100.1)
+    abort = Sighting(failure(ABORT, 1), 100.2)
+    assert root_cause([crash, peer, abort]) is abort.failure
+    assert root_cause([crash, peer, Sighting(failure(ABORT, 2), 100.2)]) is crash.failure
 
 
 def test_of_equals_the_first_is_the_cause() -> None:

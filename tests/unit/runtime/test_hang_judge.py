@@ -243,6 +243,17 @@ def test_a_silent_job_is_looked_at_before_its_time_limit() -> None:
     assert head.judge.silence == ""
 
 
+@pytest.mark.parametrize(("limit", "is_said"), [(140, True), (60, False)])
+def test_busy_ranks_that_say_nothing_may_be_stuck_or_slow(limit: int, is_said: bool) -> None:
+    head = Head(at(0, WORKS), at(1, WORKS))
+    head.judge = HangJudge(2, None, limit=head.clock + limit)
+    assert head.pass_time(limit) is None
+    assert ("its ranks were busy: raise" in head.judge.silence) is is_said
+    head.sign_of_life()
+    head.pass_time(2)
+    assert not head.judge.silence
+
+
 @pytest.mark.parametrize("quiet", [0, CERTAIN - 2])
 def test_one_that_is_not_silent_before_its_limit_is_left_alone(quiet: float) -> None:
     head = Head(waits(0), at(1, IS))

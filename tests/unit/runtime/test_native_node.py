@@ -59,6 +59,20 @@ def environment(folder: Path, **variables: str) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
+@pytest.mark.parametrize(
+    ("path", "left"),
+    [
+        ("/added:/own/bin:/bin:/added", "/own/bin:/bin:/added"),
+        ("/module/bin:/added:/bin", "/module/bin:/bin"),
+        ("/bin", "/bin"),
+    ],
+)
+def test_programs_have_the_users_path_and_not_the_drivers(
+    tmp_path: Path, path: str, left: str
+) -> None:
+    assert environment(tmp_path, PATH=path, ARGOSY_COMMANDS="/added")["PATH"] == left
+
+
 def test_nothing_of_a_scheduler_or_launcher_is_left_and_all_of_the_user(tmp_path: Path) -> None:
     found = environment(tmp_path, **dict.fromkeys(OF_LAUNCHERS, "7"), **OF_THE_USER)
     assert not found.keys() & set(OF_LAUNCHERS)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from argosy.cli.projects import experiment_of
 from argosy.shipped.files import SHIPPED
 from argosy.shipped.new_project import (
     CONFIG,
@@ -35,6 +36,14 @@ def experiment(folder: Path, command: str) -> tuple[str, dict[str, Any]]:
     Config.model_validate(content, context=AS_WRITTEN)
     [(name, keys)] = content["experiments"].items()
     return name, keys
+
+
+@pytest.mark.parametrize("rest", ["&& python3 b.py", "| tee log.txt", "> log.txt"])
+def test_what_only_a_shell_carries_out_makes_no_project(tmp_path: Path, rest: str) -> None:
+    command = f"python3 a.py {rest}"
+    (tmp_path / "a.py").touch()
+    with pytest.raises(ArgosyError, match="which only a shell carries out"):
+        experiment_of(Program.of_text(tmp_path, command), command, None)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Bad configurations get one line with place and remedy; good ones expand to stable runs."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from argosy.study.config import Source, parse_config
 from argosy.study.image_names import archive_of, image_name
 from argosy.study.models import Config
 from argosy.study.runs import Run, expand
+from argosy.study.values import words as split
 from argosy_common.errors import ArgosyError
 
 GOOD = """
@@ -184,6 +186,34 @@ def test_bad_values_name_file_key_and_remedy(change: tuple[str, str], message: s
     assert text.startswith("config/config.yaml: ")
     assert message in text
     assert "\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("python3 a.py && python3 b.py", "&&"),
+        ("python3 a.py | tee log.txt", "|"),
+        ("python3 a.py >log.txt 2>&1", ">log.txt"),
+        ("python3 a.py 2>&1", "2>&1"),
+        ("cd code; python3 a.py", ";"),
+        ("python3 a.py &", "&"),
+        ("python3 a.py\npython3 b.py", "several lines"),
+    ],
+)
+def test_what_only_a_shell_carries_out_is_refused(command: str, said: str) -> None:
+    with pytest.raises(ValueError, match=f"has {re.escape(said)}"):
+        split(command)
+
+
+def test_what_is_quoted_is_text() -> None:
+    words = split(
+        r"""find . -name '*.py' -exec grep -l "a && b" {} \; '>' --x=a>b a&b \
+        bash -c 'x; y | z > w'"""
+    )
+    assert words[6:] == (
+        *("-l", "a && b", "{}", ";", ">", "--x=a>b", "a&b"),
+        *("bash", "-c", "x; y | z > w"),
+    )
 
 
 def test_both_runtimes_make_two_experiments() -> None:

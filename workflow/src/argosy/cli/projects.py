@@ -84,12 +84,13 @@ def experiment_of(
         native: whether to run it without a container.
 
     Raises:
-        ArgosyError: naming a variable that only a shell would expand, or a missing script.
+        ArgosyError: naming a variable or operator that only a shell would handle, or a missing script.
     """
     from argosy.jobs.program_check import check_script
     from argosy.results.hidden_values import SECRET_NAME
     from argosy.schedulers.slurm.user_script.conversion import convert_launch
     from argosy.study.shell_words import remedy, unfilled
+    from argosy.study.values import words as split
 
     name, keys = program.name, first_experiment(program, None if native else image or program.image)
     if found := convert_launch(command, program.project, image, SECRET_NAME):
@@ -99,6 +100,11 @@ def experiment_of(
         if native:
             keys.pop("image", None)
             keys = {"runtime": "native", **keys}
+    else:
+        try:
+            split(command)
+        except ValueError as problem:
+            raise ArgosyError(f"command: {problem}") from None
     words = shlex.split(keys["command"])
     if variable := unfilled(words, {}):
         raise ArgosyError(f"command: {variable}: nothing fills this in", remedy(variable))

@@ -94,12 +94,14 @@ def check_executor(name: str) -> None:
 def put_commands_on_path() -> None:
     """Prepend the environment that runs Snakemake to PATH, so that rules use its commands.
 
-    Snakemake's shell prefix would replace the prefix of a workflow that uses Argosy as a module.
+    Snakemake's shell prefix would replace the prefix of a workflow that uses Argosy as a module. Programs
+    without a container get the user's PATH back (native-node.sh).
     """
     folder = str(Path(sys.executable).parent)
     path = os.environ.get("PATH", os.defpath)
     if path.split(os.pathsep)[0] != folder:
         os.environ["PATH"] = os.pathsep.join((folder, path))
+        os.environ["ARGOSY_COMMANDS"] = folder
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from argosy.monitor.jobs import NewestJob, newest_job
 from argosy.monitor.run_state import RunState, RunView
 from argosy.monitor.sites import run_folders
 from argosy.monitor.study import Study
+from argosy.run_folder.failures import log_of
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.log_tail import last_lines
 from argosy.run_folder.models import Failure
@@ -241,7 +242,7 @@ def _cause_and_log(
 
 
 def _log_of(run: RunFolder, job: NewestJob | None, failure: Failure | None) -> Path | None:
-    """Return the log of the rank or node that failed first in the job, else the job's log."""
+    """Return the log of the program or node that failed first in the job, else the job's log."""
     if job is None:
         return max(run.scheduler_logs, default=None)
     paths = [run.scheduler_log(job.job_id)]
@@ -249,8 +250,8 @@ def _log_of(run: RunFolder, job: NewestJob | None, failure: Failure | None) -> P
         paths.insert(0, run.logs(job.attempt) / "job.log")
         if failure and failure.node is not None:
             paths.insert(0, run.logs(job.attempt) / f"node-{failure.node}.log")
-        if failure and failure.rank is not None:
-            paths.insert(0, run.rank_log(job.attempt, failure.rank))
+        if failure and (log := log_of(run, job.attempt, failure)):
+            paths.insert(0, log)
     return next((path for path in paths if _has_content(path, run.site)), None)
 
 

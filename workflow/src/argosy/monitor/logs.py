@@ -12,7 +12,7 @@ from typing import BinaryIO
 from argosy.monitor.jobs import newest_job
 from argosy.monitor.sites import find_run
 from argosy.run_folder.folder import RunFolder, by_number
-from argosy.runtime.contract.layout import VERDICT
+from argosy.runtime.contract.layout import RANK_LOGS, VERDICT
 from argosy_common.errors import ArgosyError, coloured, some
 from argosy_common.reading import NotReadError, open_regular, site_of
 
@@ -98,7 +98,8 @@ class Part:
 class Log:
     """One log of a run's newest attempt; `kind` is `all`, `job`, `node-<n>` or `rank-<r>`.
 
-    Each rank's output is stored once, in its own file. `all` is the job's log followed by these.
+    The output of each rank, and of each command beside it, is stored once, in its own file. `all` is the
+    job's log followed by these.
     """
 
     def __init__(self, folder: Path, kind: str = ALL) -> None:
@@ -130,15 +131,15 @@ class Log:
         if path is None:
             return []
         top = site_of(self._folder)
-        return [Part(path, top), *(Part(each, top, _prefix(each)) for each in self._of_ranks(path))]
+        return [Part(path, top), *(Part(each, top, _prefix(each)) for each in self._printed(path))]
 
-    def _of_ranks(self, path: Path) -> list[Path]:
-        """Return the ranks' logs if they belong to the log `path`."""
+    def _printed(self, path: Path) -> list[Path]:
+        """Return the logs of ranks, and of commands beside them, if they belong to the log `path`."""
         if self._kind != ALL or path.stem != JOB:
             return []
         logs = RunFolder(self._folder).log_files(path.parent.name)
-        ranks = [each for each in logs if each.name.startswith("rank-")]
-        return sorted(ranks, key=lambda each: by_number(each.name))
+        printed = [each for each in logs if each.parent.name == RANK_LOGS]
+        return sorted(printed, key=lambda each: by_number(each.name))
 
     @property
     def ended(self) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.log_tail import TAIL_BYTES, last_line, tail
 from argosy.run_folder.models import Failure, RunFolderError, Verdict
+from argosy.runtime.contract.layout import CHECKPOINTS, RANK_LOGS
 from argosy.runtime.contract.run import RANKS_MEET
 from argosy_common.errors import plain
 
@@ -116,7 +117,12 @@ def _goes_on_after(lines: Sequence[str], number: int) -> bool:
 
 _READ_ONLY = "Read-only file system"
 _NO_MODULE = "ModuleNotFoundError: "
-_IN_USE = "Address already in use"
+_IN_USE = "address already in use"
+_OF_ITS_OWN = re.compile(
+    r"exit code|killed by signal 6 |it called MPI_Abort|.+ without MPI_Finalize|.+, ended: "
+)
+"""Causes of programs that gave up by themselves: their last words say why."""
+_BESIDE = re.compile(r"; see (beside-[0-9]+-[0-9]+\.log)$")
 _OF_CONTAINER = re.compile(r"(?<![\w./-])/job/(?=(?:records|logs|attempts|output)\b)")
 """The run's folder as seen in the container."""
 
@@ -139,6 +145,14 @@ def describe_failure(failure: Failure, host: str | None = None) -> str:
     return f"{who}: {failure.cause}" if who else failure.cause
 
 
+def log_of(run: RunFolder, attempt: str, failure: Failure) -> Path | None:
+    """Return the log of the rank, or of the command beside the program, that failed; None for others."""
+    if failure.rank is not None:
+        return run.rank_log(attempt, failure.rank)
+    beside = _BESIDE.search(failure.cause)
+    return run.logs(attempt) / RANK_LOGS / beside[1] if beside else None
+
+
 def describe_verdict(run: RunFolder, verdict: Verdict) -> str:
     """Return the failed rank or node, its host and the cause; "" without a failure.
 
@@ -150,17 +164,41 @@ def describe_verdict(run: RunFolder, verdict: Verdict) -> str:
     hosts = dict(enumerate(verdict.hosts))
     host = hosts.get(failure.node) if failure.node is not None else None
     text = _OF_CONTAINER.sub(lambda _: f"{run.path}/", describe_failure(failure, host))
-    if failure.rank is not None and failure.cause.startswith("exit code"):
-        line = error_line(run.rank_log(verdict.attempt, failure.rank), run.site)
+    text = _BESIDE.sub("", text)
+    log = log_of(run, verdict.attempt, failure)
+    if log and _OF_ITS_OWN.match(failure.cause):
+        line = error_line(log, run.site)
         text += f": {line or 'it printed nothing'}"
         if _READ_ONLY in line:
             text += f"; if the program may write there, {_permission(run, line)}"
         with suppress(RunFolderError):
             if line.startswith(_NO_MODULE) and run.spec.image:
                 text += "; if a package is missing, list it in the file of image.python (docs/images.md)"
-            if _IN_USE in line and run.spec.launcher == "torch":
-                text += "; if the program listens at MASTER_PORT itself: docs/launchers.md has the remedy"
+            if _IN_USE in line.lower():
+                text += _at_a_port(run)
+        text += _of_checkpoint(run, verdict.attempt)
     return text
+
+
+def _of_checkpoint(run: RunFolder, attempt: str) -> str:
+    """Name the checkpoint from which an attempt continued without saving another: it may be the cause."""
+    claim = run.claim(attempt)
+    if claim is None or claim.continues is None or run.has_saved(attempt):
+        return ""
+    folder = run.path / CHECKPOINTS / claim.continues.attempt
+    step = claim.continues.step
+    return f"; it went on from step {step}: if that checkpoint is damaged, delete its folder in {folder}"
+
+
+def _at_a_port(run: RunFolder) -> str:
+    """Return the remedy for a program that cannot listen at its reserved port."""
+    if run.spec.launcher == "torch":
+        return "; if the program listens at MASTER_PORT itself: docs/launchers.md has the remedy"
+    if any("_port}" in each for each in run.spec.formats):
+        return (
+            "; to listen at a port of its launcher, a program sets SO_REUSEADDR (docs/launchers.md)"
+        )
+    return ""
 
 
 def _permission(run: RunFolder, error: str) -> str:

@@ -129,6 +129,12 @@ class RunFolder:
     def claim(self, attempt: str) -> Claim | None:
         return self._read(f"{layout.ATTEMPTS}/{attempt}/{layout.CLAIM}", Claim)
 
+    def has_saved(self, attempt: str) -> bool:
+        """Return whether an attempt has saved a checkpoint."""
+        return any(
+            name.startswith("step-") for name in self._folders(f"{layout.CHECKPOINTS}/{attempt}")
+        )
+
     def data(self, attempt: str) -> dict[str, SeenData]:
         """Return the host data found by an attempt, by path in the container."""
         found = self._read(f"{layout.ATTEMPTS}/{attempt}/{layout.DATA}", DataFile)
@@ -165,7 +171,7 @@ class RunFolder:
         logs = self.logs(attempt)
         return [
             *self._files(logs, r".*\.log"),
-            *self._files(logs / layout.RANK_LOGS, r"rank-.*\.log"),
+            *self._files(logs / layout.RANK_LOGS, r"(rank|beside)-.*\.log"),
         ]
 
     def scheduler_log(self, job_id: str) -> Path:

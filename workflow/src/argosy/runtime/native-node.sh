@@ -12,6 +12,13 @@ unset -v "${!SLURM@}" "${!SBATCH_@}" "${!SRUN_@}" "${!SALLOC_@}" "${!PMI@}" "${!
 if [ -n "${ARGOSY_WORKLOADS:-}" ]; then
     cd -- "${ARGOSY_WORKLOADS%/containers/workloads}"
 fi
+# The driver has put the folder of Argosy's commands, which has a Python as well, before the user's.
+if [ -n "${ARGOSY_COMMANDS:-}" ]; then
+    PATH=":$PATH:"
+    PATH="${PATH/":$ARGOSY_COMMANDS:"/:}"
+    PATH="${PATH#:}"
+    PATH="${PATH%:}"
+fi
 own=$2
 shift 2
 if [ -n "${ARGOSY_NATIVE:-}" ]; then

@@ -42,6 +42,10 @@ class NodeReport:
     """Whether the kernel killed a process of the job on it for lack of memory."""
     metrics: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Counts of each metric: searched `lines`, `matches` and `values`."""
+    left_behind: tuple[str, ...] = ()
+    """Processes that its ranks left behind, which were killed."""
+    raised: Mapping[int, str] = field(default_factory=dict)
+    """Exceptions that ranks printed last, though they ended with exit code 0."""
 
     def concrete(self) -> bool:
         """Return whether the node has a failure other than another node's silence."""
@@ -92,10 +96,16 @@ def read_report(
         log=log,
         unheard=_unheard(status),
         unproven=_unproven(status),
+        raised=_raised(status),
         silence=files.text(status.get("silence")),
         has_killed=bool(files.whole(status.get("killed_for_memory"), _MOST_KILLS)),
         metrics=_metrics(status.get("metrics")),
+        left_behind=_names(status.get("left_behind")),
     )
+
+
+def _names(said: object) -> tuple[str, ...]:
+    return tuple(filter(None, map(files.text, said))) if isinstance(said, list) else ()
 
 
 def _metrics(said: object) -> Mapping[str, Mapping[str, int]]:
@@ -116,6 +126,12 @@ def _unproven(status: Mapping[str, Any]) -> Mapping[int, float]:
     """Return `NodeReport.unproven` of a status."""
     found = ((rank, files.number(said.get("unproven_s"))) for rank, said in _ranks(status))
     return {rank: seconds for rank, seconds in found if seconds is not None}
+
+
+def _raised(status: Mapping[str, Any]) -> Mapping[int, str]:
+    """Return the ranks of a node that ended with 0 and an exception."""
+    found = ((rank, files.text(said.get("raised"))) for rank, said in _ranks(status))
+    return {rank: text for rank, text in found if text}
 
 
 def _ranks(status: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -345,6 +345,18 @@ def remarks_on(reports: Sequence[NodeReport]) -> list[str]:
             f"the kernel killed a process of this job for lack of memory on {_first(killed)}, though all "
             "ranks ended well: check its work or raise resources.memory_per_rank"
         )
+    behind = [name for report in reports for name in report.left_behind]
+    if behind:
+        remarks.append(
+            f"processes still ran when their ranks had ended, and were ended: {_first(behind)}: let the "
+            "program wait for what it starts"
+        )
+    raised = {f"rank {rank}": text for report in reports for rank, text in report.raised.items()}
+    if raised:
+        remarks.append(
+            f"{_first([*raised])} ended with 0 right after an exception: {next(iter(raised.values()))}: "
+            "let the command end with the program's exit code (in a shell: set -o pipefail)"
+        )
     left = {f"rank {rank}": s for report in reports for rank, s in report.unproven.items()}
     if left:
         remarks.append(

@@ -1,11 +1,13 @@
 """Keys of a launcher file: how a run's command is started, and the variables of its ranks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from argosy.runtime.contract.placeholders import FIELDS, is_field, names_in
+from argosy.study.shell_words import unfilled
 from argosy.study.values import Variable, Words
 from argosy.validation import Model, Value
 
@@ -37,9 +39,13 @@ class Launcher(Model):
     def texts(self) -> Iterator[str]:
         """All texts that may contain fields."""
         yield from self.variables.values()
-        yield from self.start or ()
-        for words in (*self.beside.head, *self.beside.each) if self.beside else ():
-            yield from words
+        yield from chain.from_iterable(self.commands)
+
+    @property
+    def commands(self) -> Iterator[Sequence[str]]:
+        """The words before the command, and the commands beside it."""
+        yield self.start or ()
+        yield from (*self.beside.head, *self.beside.each) if self.beside else ()
 
     @model_validator(mode="after")
     def fields_are_known(self) -> "Launcher":
@@ -50,6 +56,14 @@ class Launcher(Model):
                     f"{{{name}}}: there is no such field; there are {', '.join(FIELDS)} and NAME_port, a "
                     "free port on the head"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def nothing_is_for_a_shell(self) -> "Launcher":
+        """Refuse what only a shell would fill in."""
+        for words in (*self.commands, *((value,) for value in self.variables.values())):
+            if found := unfilled(words, {}):
+                raise ValueError(f"{found}: nothing fills this in: write a field, such as {{node}}")
         return self
 
     @model_validator(mode="after")

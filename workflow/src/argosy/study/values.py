@@ -140,13 +140,24 @@ LONGEST_COMMAND = 128 << 10
 """Characters; Linux accepts no longer argument, and splitting a longer line takes minutes."""
 
 
+_QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.""", re.DOTALL)
+_OPERATOR = re.compile(r"(?<!\S)(?:[|&]{1,2}(?!\S)|[0-9&]?[<>]\S*)|;(?!\S)|\n")
+
+
 def words(line: Any) -> Any:
-    """Split a command line as a shell would."""
+    """Split a command line as a shell would; refuse operators, which only a shell would handle."""
     if not isinstance(line, str):
         return line
     if len(line) > LONGEST_COMMAND:
         raise ValueError(
             f"is longer than {LONGEST_COMMAND >> 10} KiB; write the values into a file"
+        )
+    line = line.replace("\\\n", " ")
+    if found := _OPERATOR.search(_QUOTED.sub("''", line.strip())):
+        raise ValueError(
+            "has several lines; write one, or > in place of |"
+            if found[0] == "\n"
+            else f"has {found[0]}, which only a shell carries out: write bash -c '…', or quote it"
         )
     try:
         return tuple(shlex.split(line))

@@ -29,6 +29,7 @@ class RankStatus:
 
     `heard`: whether a process of the rank handled the warning before the job's end; None: no warning.
     `unproven_s`: seconds from the warning to exit code 0, if the program may be unfinished.
+    `raised`: the exception that the rank printed last, though it ended with exit code 0.
     `cpus`: the CPUs that the rank is bound to; None: not bound.
     `not_finite`: the `text` and time (`at`) of the first printed loss that is NaN or infinite.
     """
@@ -42,6 +43,7 @@ class RankStatus:
     unproven_s: float | None = None
     not_finite: dict[str, object] | None = None
     cpus: str | None = None
+    raised: str | None = None
 
 
 class StatusFile:

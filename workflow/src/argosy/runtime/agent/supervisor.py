@@ -47,6 +47,7 @@ _CANCELLING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _TICK, _TICK_IN_TRAINING = 0.25, 1.0
 # Seconds after a warning until unhandled warnings are reported.
 _HEARING_S = 5.0
+_MOST_LEFT = 8
 # Seconds in which a second termination signal counts as a repetition of the first.
 _REPEAT_S = 2.0
 
@@ -307,7 +308,10 @@ class Supervisor:
             self._update_status()
 
     def _end_ranks(self) -> None:
-        end_children(self._spare.union(self._beside.pids))
+        left = end_children(self._spare.union(self._beside.pids))
+        # Those of commands beside the program end with these.
+        if not self._settings.run.beside:
+            self._ranks.left_behind += left
         self._ranks.drain()
         for printed in self._printed.values():
             printed.end()
@@ -331,6 +335,7 @@ class Supervisor:
         self._channel.close()
         self._watch.close()
         self._telemetry.stop()
+        left = self._ranks.left_behind
         metrics = counts((each.lines, each.metrics) for each in self._printed.values())
         try:
             self._status.end(
@@ -340,6 +345,7 @@ class Supervisor:
                 silence=self._channel.silence or None,
                 killed_for_memory=kills_in_job(self._memory_kills, memory_kills()),
                 **({"metrics": metrics} if metrics else {}),
+                **({"left_behind": left[:_MOST_LEFT]} if left else {}),
             )
         except OSError as error:
             self._console.say(

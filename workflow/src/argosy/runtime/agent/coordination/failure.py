@@ -109,7 +109,10 @@ def _root(sightings: Sequence[Sighting]) -> Failure:
             weight = _WEIGHT[ABORT]
         return weight, each.seen
 
-    return min(near, key=order).failure
+    found = min(near, key=order).failure
+    # A rank that called MPI_Abort may crash for it.
+    own = [each.failure for each in near if each.failure.rank == found.rank is not None]
+    return next((failure for failure in own if failure.kind == ABORT), found)
 
 
 def ends_the_job(sightings: Sequence[Sighting], now: float) -> bool:
@@ -168,6 +171,20 @@ def last_lines(log: str) -> str:
     except OSError:
         return ""
     return "\n".join(lines[-_TAIL_LINES:])
+
+
+_TRACEBACK = re.compile(
+    r"(?P<before>.*)\n(?P<prefix>.*)Traceback \(most recent call last\):\n"
+    r"(?:(?P=prefix)(?:[ \t|+].*)?\n)*(?P=prefix)(?P<raised>[A-Za-z_][\w.]*(?:: .*)?)(?:\n.*){0,2}\s*\Z"
+)
+# Python goes on after these.
+_HARMLESS = ("Exception ignored", "Error in atexit", "Exception in thread")
+
+
+def raised_at_last(text: str) -> str:
+    """Return the exception with which a rank's output ends; "" where it ends with something else."""
+    found = _TRACEBACK.search(f"\n{text}")
+    return found["raised"] if found and not found["before"].startswith(_HARMLESS) else ""
 
 
 def unreachable(text: str) -> str:

@@ -28,6 +28,7 @@ _STEPS = 10
 _LONGEST_SILENCES = 2
 # Seconds for nodes to complete an inspection.
 _LOOK_TIME = 60.0
+_BUSY = "its ranks were busy: raise resources.time if the program is slow and not stuck"
 # Most seconds without a report that count as silence: reports may be late, and the head may be stopped.
 _LONGEST_BEAT = 5.0
 
@@ -71,7 +72,7 @@ class HangJudge:
 
     @property
     def silence(self) -> str:
-        """Duration of the silence, and the ranks' places; empty if a rank makes progress."""
+        """Duration of the silence, and the ranks' places; empty if a rank made progress before the end."""
         return self._found and f"silent for {self._quiet:.0f} s; {self._found}"
 
     def note(self, report: Report, clock: float) -> None:
@@ -124,6 +125,8 @@ class HangJudge:
         )
         gets_on = not places or any(place.state == WORKS for place in places)
         self.look, self._found = 0, "" if gets_on else self._where(places)
+        if places and gets_on and self._at_the_end and self._quiet >= LEAST:
+            self._found = _BUSY
         if self._timeout is not None:
             return None if self._at_the_end else self._hang(places)
         if gets_on or any(each.runs for each in waiting):

@@ -13,15 +13,17 @@ import statistics
 import threading
 import time
 from collections import deque
+from dataclasses import replace
 from typing import Callable, Iterable, Mapping, Sequence
 
 from ...contract.files import open_regular, write_all
 from ...contract.steps import last_steps
-from ..coordination.failure import HUNG
+from ..coordination.failure import HUNG, last_lines, raised_at_last
 from ..files import open_for_append
 from ..processes.rank import Rank
 from ..transport.messages import Order
 from .inspection import Finding, inspect
+from .places import Place
 from .processes import bytes_moved, family, processes
 from .stacks import VARIABLE, StackFolder
 
@@ -140,6 +142,7 @@ def _last_records(path: str, kind: str, number: str) -> list[float]:
     return found
 
 
+_LONGEST = 200  # characters of an exception
 _CHECK_EVERY = 0.9  # seconds between checks for signs of life
 
 
@@ -192,13 +195,17 @@ class NodeWatch:
         if order.look > self._asked:
             self._asked = order.look
             pids = {each.number: each.pid if each.running else 0 for each in ranks}
-            threading.Thread(target=self._inspect, args=(order.look, pids), daemon=True).start()
+            logs = {each.number: each.log for each in ranks}
+            look = order.look, pids, logs
+            threading.Thread(target=self._inspect, args=look, daemon=True).start()
         if order.failure and order.failure.kind == HUNG and not self._written:
             self._written = True
             self._write_stacks(ranks)
 
-    def _inspect(self, number: int, pids: Mapping[int, int]) -> None:
-        self._found(inspect(number, pids, self._folder))
+    def _inspect(self, number: int, pids: Mapping[int, int], logs: Mapping[int, str]) -> None:
+        found = inspect(number, pids, self._folder)
+        places = tuple(_after_exception(each, logs[each.rank]) for each in found.places)
+        self._found(replace(found, places=places))
 
     def _write_stacks(self, ranks: Sequence[Rank]) -> None:
         for rank in ranks:
@@ -207,6 +214,15 @@ class NodeWatch:
                 # On a full disk, the cause must suffice.
                 with contextlib.suppress(OSError):
                     _append(rank.log, f"\nargosy: Python stacks of rank {rank.number}, {text}")
+
+
+def _after_exception(place: Place, log: str) -> Place:
+    """Return a place with the exception that its rank printed last, if it did.
+
+    At its end such a rank may wait for others, as JAX has it do.
+    """
+    raised = raised_at_last(last_lines(log))[:_LONGEST]
+    return replace(place, where=f"{place.where}, after {raised}") if raised else place
 
 
 def _append(path: str, text: str) -> None:

@@ -14,10 +14,13 @@ from ..coordination.failure import OTHER, Failure, ended_by_signal, ended_with_c
 from ..files import open_for_append
 from ..rendezvous.torch_store import store_command
 from ..settings import MeetingPoint, Settings, filled_words
-from .children import Guard
+from .children import Guard, end_sessions
 from .launch import environment_of, start, workdir
 
 _GRACE = 1.0  # seconds from SIGTERM to SIGKILL
+# Seconds for the program to end after a command that ended with 0: it may have been asked to end.
+_PATIENCE = 5.0
+_EARLY = "; it has to run, in the foreground, until the program ends"
 
 
 class Beside:
@@ -27,6 +30,7 @@ class Beside:
         self._settings = settings
         self._guard = guard
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._ended: dict[str, float] = {}
 
     @property
     def pids(self) -> Sequence[int]:
@@ -70,13 +74,17 @@ class Beside:
         self._running[f"{number} {name}"] = process
 
     def failure(self) -> Failure | None:
-        """Return the failure of a command that has ended by itself."""
+        """Return the failure of a command that has ended by itself; call this repeatedly."""
         for name, process in self._running.items():
-            code = process.poll()
-            if code is not None:
-                how, _ = ended_by_signal(-code) if code < 0 else ended_with_code(code)
-                cause = f"{name.partition(' ')[2]}, run beside the program by its launcher, ended: {how}"
-                return Failure(self._settings.node, None, cause, time.time(), OTHER)
+            code, now = process.poll(), time.monotonic()
+            if code is None or (code == 0 and now < self._ended.setdefault(name, now) + _PATIENCE):
+                continue
+            how, _ = ended_by_signal(-code) if code < 0 else ended_with_code(code)
+            number, _, command = name.partition(" ")
+            log = os.path.basename(self._log(int(number)))
+            cause = f"{command}, run beside the program by its launcher, ended: {how}"
+            cause += f"{'' if code else _EARLY}; see {log}"
+            return Failure(self._settings.node, None, cause, time.time(), OTHER)
         return None
 
     def stop(self) -> None:
@@ -87,7 +95,7 @@ class Beside:
         for process in self._running.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.0, deadline - time.monotonic()))
-            _send(process, signal.SIGKILL)
+            end_sessions({process.pid})
             process.wait()
             self._guard.remove(process.pid)
         self._running = {}

@@ -12,9 +12,11 @@ import signal
 import time
 from typing import Callable, Collection, Mapping
 
-from ..hangs.processes import processes
+from ..hangs.processes import Process, command_line, processes
 
 _PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
+_MOMENT = 0.3  # seconds
+_LONGEST_NAME = 80
 
 
 def adopt_orphans() -> None:
@@ -52,17 +54,47 @@ def children() -> set[int]:
     return {each.pid for each in processes().values() if each.parent == me}
 
 
-def end_children(spare: Collection[int]) -> None:
-    """Kill all remaining descendants except `spare`."""
+def end_sessions(sessions: Collection[int]) -> list[str]:
+    """Give processes of these sessions a moment to end, then kill them and return their names.
+
+    Python's resource tracker and torch's manager of shared memory ignore signals, and remove the files in
+    /dev/shm of a program that has ended.
+    """
+    deadline = time.monotonic() + _MOMENT
+    while left := _alive_in(sessions) if sessions else []:
+        if time.monotonic() > deadline:
+            names = [_name(each.pid) for each in left]
+            for session in {each.session for each in left}:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(session, signal.SIGKILL)
+            return names
+        time.sleep(0.02)
+    return []
+
+
+def _alive_in(sessions: Collection[int]) -> list[Process]:
+    found = processes().values()
+    return [each for each in found if each.session in sessions and each.state != "Z"]
+
+
+def _name(pid: int) -> str:
+    return " ".join(command_line(pid)[:2])[:_LONGEST_NAME]
+
+
+def end_children(spare: Collection[int]) -> list[str]:
+    """Kill all remaining descendants except `spare`; return their names."""
+    names: list[str] = []
     for _ in range(20):
         left = children().difference(spare)
         if not left:
-            return
+            break
+        names += filter(None, map(_name, left))
         for pid in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.02)
         reap({})
+    return names
 
 
 class Guard:

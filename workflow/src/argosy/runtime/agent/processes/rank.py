@@ -21,6 +21,7 @@ from ..coordination.failure import (
     ended_with_code,
     has_lost_another,
     last_lines,
+    raised_at_last,
     unreachable,
 )
 from ..hangs.processes import Process, caught
@@ -47,6 +48,7 @@ _LEFT = (
     "{seconds:.0f} s after it; with argosy_steps.Recorder() 0 means done, and 75 stopped early "
     "(docs/writing-a-training-program.md); or raise resources.time"
 )
+_LONGEST_TEXT = 200
 # Seconds to wait for the last output.
 DRAIN_TIME, _LAST_LINES_TIME = 2.0, 0.5
 
@@ -117,11 +119,17 @@ class Rank:
     def running(self) -> bool:
         return self.status.ended is None
 
-    def send(self, number: int) -> None:
-        """Send a signal to the rank's process group, unless the rank has ended."""
+    def ask_to_end(self) -> None:
+        """Send SIGTERM to the rank and what it started, unless it has ended."""
         if self.status.ended is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, number)
+                os.killpg(self.pid, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill the rank unless it has ended; what it started is ended after it."""
+        if self.status.ended is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(self.pid, signal.SIGKILL)
 
     def warn(self, everybody: dict[int, Process]) -> bool:
         """Warn the rank's programs that handle the signal; return whether its status has changed."""
@@ -159,8 +167,7 @@ class Rank:
         self._warning.note(time.time())
 
     def collect(self) -> None:
-        """Reap the rank, which has ended, and kill its process group."""
-        self.send(signal.SIGKILL)
+        """Reap the rank, which has ended."""
         code = self.process.wait()
         self.status.exit_code = code if code >= 0 else None
         self.status.signal = -code if code < 0 else None
@@ -239,7 +246,8 @@ class Rank:
             said = self._last_lines()
             where = unreachable(said)
             cause += f": {where}" if where else ""
-            kind = LOST if has_lost_another(said) else kind
+            # Separate programs lose connections of others than ranks, such as a server of data.
+            kind = LOST if self._settings.run.has_to_meet and has_lost_another(said) else kind
         return Failure(self._settings.node, status.rank, cause, status.ended or time.time(), kind)
 
     def _want_of_memory(self, of_job_alone: bool = False) -> str:
@@ -252,6 +260,11 @@ class Rank:
     def _steps_word(self) -> str:
         self.pump.join(DRAIN_TIME)
         return self.pump.steps_word
+
+    def note_exception(self) -> None:
+        """Note an exception that was printed last though it ended well, as a pipe of a shell does."""
+        if self.status.exit_code == 0:
+            self.status.raised = raised_at_last(self._last_lines())[:_LONGEST_TEXT] or None
 
     def _last_lines(self) -> str:
         self.pump.join(_LAST_LINES_TIME)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import time
 from typing import Callable, Mapping, Sequence
 
@@ -15,7 +14,7 @@ from ..hangs.processes import processes
 from ..settings import MeetingPoint, Settings
 from ..status import RankStatus
 from ..transport.open_files import OpenFiles
-from .children import Guard, reap
+from .children import Guard, end_sessions, reap
 from .mpi_tasks import MpiTasks
 from .output import Console, Trouble
 from .placement import held, places_of
@@ -35,6 +34,8 @@ class Ranks:
         self._open_files = open_files
         self._ranks: list[Rank] = []
         self._tasks = MpiTasks(settings)
+        self.left_behind: list[str] = []
+        """Names of processes that ran on though their rank had ended well, and were ended."""
         self._stopped: float | None = None
 
     @property
@@ -146,6 +147,9 @@ class Ranks:
         running = [rank for rank in self._ranks if rank.status.ended is None]
         reap({**others, **{rank.process.pid: rank.collect for rank in running}})
         ended = [rank for rank in running if rank.status.ended is not None]
+        well = {rank.pid for rank in ended if rank.finished}
+        self.left_behind += end_sessions(well)
+        end_sessions({rank.pid for rank in ended} - well)
         for rank in ended:
             self._guard.remove(rank.process.pid)
         return ended
@@ -154,16 +158,15 @@ class Ranks:
         """Send SIGTERM to the ranks, and SIGKILL after `GRACE` seconds; call this repeatedly."""
         if self._stopped is None:
             self._stopped = time.monotonic()
-            self._send(signal.SIGTERM)
+            for rank in self._ranks:
+                rank.ask_to_end()
         elif time.monotonic() >= self._stopped + GRACE:
-            self._send(signal.SIGKILL)
+            for rank in self._ranks:
+                rank.kill()
 
     def drain(self) -> None:
         """Wait up to `DRAIN_TIME` seconds until the output of the ended ranks is written."""
         deadline = time.monotonic() + DRAIN_TIME
         for rank in self._ranks:
             rank.pump.join(max(0.0, deadline - time.monotonic()))
-
-    def _send(self, number: int) -> None:
-        for rank in self._ranks:
-            rank.send(number)
+            rank.note_exception()
