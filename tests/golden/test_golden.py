@@ -105,6 +105,20 @@ def test_an_image_in_memory_is_asked_for(project: Path, monkeypatch: pytest.Monk
     subprocess.run(["bash", "-n"], input=text, text=True, check=True)
 
 
+@pytest.mark.parametrize(
+    ("mpi", "as_user"),
+    [("pmix_v4", True), ("pspmix", True), ("pmi2", False), ("cray_shasta", False)],
+)
+def test_ranks_of_pmix_are_the_users(
+    project: Path, monkeypatch: pytest.MonkeyPatch, mpi: str, as_user: bool
+) -> None:
+    monkeypatch.setitem(SITES, "testbed", Kept(written={"mpi": mpi}))
+    text = script_of(project / "slurm", Case("testbed", "mpi", launcher="srun"))
+    assert f"\nmpi={mpi}\n" in text
+    assert ("\n    --as-user\n" in text) == as_user
+    subprocess.run(["bash", "-n"], input=text, text=True, check=True)
+
+
 @pytest.mark.parametrize("case", REFUSED, ids=named)
 def test_what_a_site_does_not_have_is_refused(case: Case, project: Path) -> None:
     with pytest.raises(ArgosyError) as problem:
