@@ -269,7 +269,7 @@ FROM_NODES: list[tuple[str, Plant, str, tuple[str, ...]]] = [
         "no scratch",
         edit(tmpdir="/no/scratch"),
         "tmpdir",
-        ("tmpdir: it is /no/scratch", "does not have"),
+        ("tmpdir: is /no/scratch", "does not have"),
     ),
     ("variable", edit(tmpdir="$NO_SCRATCH/x"), "tmpdir", ("a variable that jobs on node1 lack",)),
     ("read-only scratch", edit(tmpdir="/proc"), "tmpdir", ("where node1 cannot write",)),
@@ -277,7 +277,7 @@ FROM_NODES: list[tuple[str, Plant, str, tuple[str, ...]]] = [
         "a folder for images",
         edit(images={"stage": "node", "folder": "/no/disk"}),
         "images.folder",
-        ("images.folder: it is /no/disk",),
+        ("images.folder: is /no/disk",),
     ),
     ("a node that is shut off", shut_off, "interface", ("node3", "over hs0", "they do over eth0")),
     (
