@@ -163,7 +163,7 @@ def test_what_is_not_there_is_said_before_and_at_the_node(
     configure(workspace, **{"/data/weights.bin": "$SCRATCH/nowhere"})
     status, output = workspace.snakemake("-n")
     assert status != 0
-    assert f"{key}: {scratch}/nowhere is a link to gone, which is not there" in output
+    assert f"{key}: {scratch}/nowhere is a link to gone, which is missing" in output
 
     configure(workspace, **{"/data/weights.bin": "$SCRATCH/moved"})
     (scratch / "moved").write_text("0.5")
@@ -177,7 +177,7 @@ def test_what_is_not_there_is_said_before_and_at_the_node(
         verdict = json.loads((folder / f"attempts/{last_attempt(folder)}/verdict.json").read_text())
         key = f"experiments.{name}.data./data/weights.bin"
         cause = (
-            f"it did not start: {key}: {scratch}/moved is not there; write a path that every node"
+            f"it did not start: {key}: {scratch}/moved is missing; write a path that every node"
         )
         assert verdict["failure"]["cause"].startswith(cause)
         assert "/data/weights.bin" not in noted(folder)

@@ -38,11 +38,11 @@ def test_a_node_names_itself_the_key_the_path_and_the_remedy(tmp_path: Path) -> 
     good = [("/data/a", "r", folder), ("/data/b", "w", folder / "sub")]
     assert check(*good).stdout == f"started\n/data/a\t{folder}\n/data/b\t{folder}/sub\n"
     wrong = {
-        "absent": "is not there",
+        "absent": "is missing",
         "sub": "is empty",
         "none": "is empty",
-        "link": "is a link to gone, which is not there",
-        "fifo": "is no folder or file",
+        "link": "is a link to gone, which is missing",
+        "fifo": "is neither a folder nor a file",
     }
     assert "/data/a: a/b is not an absolute path" in check(("/data/a", "r", Path("a/b"))).stderr
     for name, said in wrong.items():

@@ -25,6 +25,9 @@ if does == "spawn":
         MPI.COMM_SELF.Spawn(sys.executable)
     except MPI.Exception:
         print("no more ranks", flush=True)
+if does == "late":
+    # Connections that last for less may not be seen.
+    time.sleep(1)
 if world.rank == world.size - 1:
     if does == "abort":
         world.Abort(5)
@@ -33,8 +36,8 @@ if world.rank == world.size - 1:
     if does == "leave":
         os._exit(0)
     if does == "late":
-        # The others wait in MPI_Finalize.
-        time.sleep(2)
+        # The others wait in MPI_Finalize, or with Open MPI they end.
+        time.sleep(1)
     if does == "wait":
         time.sleep(600)
 if does in ("abort", "fail", "leave", "wait"):

@@ -18,14 +18,14 @@ while [ "$1" != -- ]; do
     if [ "${path#/}" = "$path" ]; then
         refuse "$target" "$path is not an absolute path"
     elif ! [ -e "$path" ]; then
-        if [ -L "$path" ]; then refuse "$target" "$path is a link to $(readlink -- "$path"), which is not there"; fi
-        refuse "$target" "$path is not there"
+        if [ -L "$path" ]; then refuse "$target" "$path is a link to $(readlink -- "$path"), which is missing"; fi
+        refuse "$target" "$path is missing"
     elif ! [ -d "$path" ] && ! [ -f "$path" ]; then
-        refuse "$target" "$path is no folder or file"
+        refuse "$target" "$path is neither a folder nor a file"
     elif ! [ -r "$path" ] || { [ -d "$path" ] && ! [ -x "$path" ]; }; then
-        refuse "$target" "$path may not be read"
+        refuse "$target" "$path is not readable"
     elif [ "$mode" = w ]; then
-        if ! [ -w "$path" ]; then refuse "$target" "$path may not be written to"; fi
+        if ! [ -w "$path" ]; then refuse "$target" "$path is not writable"; fi
     elif [ -d "$path" ] && [ -z "$(find "$path/" -mindepth 1 -maxdepth 1 -print -quit)" ]; then
         refuse "$target" "$path is empty"
     elif [ -f "$path" ] && ! [ -s "$path" ]; then
