@@ -161,6 +161,9 @@ def pin_to_a_core() -> None:
 
 def measured_pairs(measure: Callable[[int, Path], Pair], pairs: int) -> list[Pair]:
     """Each `measure` is given its number and an empty folder."""
+    # By default these end the benchmark at once, and its trainings go on.
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, lambda *_: sys.exit("stopped"))
     found = []
     for number in range(pairs):
         with tempfile.TemporaryDirectory(prefix="argosy-bench-") as scratch:
