@@ -176,9 +176,7 @@ def test_what_is_not_there_is_said_before_and_at_the_node(
         assert done.returncode == 1
         verdict = json.loads((folder / f"attempts/{last_attempt(folder)}/verdict.json").read_text())
         key = f"experiments.{name}.data./data/weights.bin"
-        cause = (
-            f"it did not start: {key}: {scratch}/moved is missing; write a path that every node"
-        )
+        cause = f"it did not start: {key}: {scratch}/moved is missing; write a path that every node"
         assert verdict["failure"]["cause"].startswith(cause)
         assert "/data/weights.bin" not in noted(folder)
 

@@ -61,7 +61,7 @@ def test_ranks_exchange_and_know_their_node(study: Workspace, nodes: int) -> Non
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("late", ""), ("spawn", "rank 0: spawn of MPI is refused: `nodes` and `ranks_per_node` set the number of ranks")],
+    [("late", ""), ("spawn", "rank 0: spawn of MPI is refused: `nodes` and `ranks_per_node`")],
 )
 def test_runs_complete(study: Workspace, name: str, said: str) -> None:
     run_id = "nodes2-ranks1-repeat1"
