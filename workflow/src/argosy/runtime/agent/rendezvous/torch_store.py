@@ -47,7 +47,8 @@ def can_serve(settings: Settings) -> bool:
     except (OSError, subprocess.SubprocessError):
         return False
     # Not by the exit code: the agent's main thread may reap the process first.
-    return done.stdout == b"True\n"
+    # The image's own sitecustomize may print before.
+    return done.stdout.endswith(b"True\n")
 
 
 def store_command(settings: Settings, listener: socket.socket) -> Sequence[str]:
