@@ -16,6 +16,9 @@ import os, signal, sys, time
 from multiprocessing import shared_memory
 memory = shared_memory.SharedMemory(create=True, size=4096)
 print(f"name <{memory.name}>")
+open(os.path.join(FOLDER, os.environ["ARGOSY_RANK"]), "w").close()
+while len(os.listdir(FOLDER)) < 2:
+    time.sleep(0.02)
 """
 PEER = "sys.exit(3) if os.environ['ARGOSY_RANK'] == '1' else time.sleep(60)"
 DEAF = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -26,8 +29,12 @@ DEAF = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
     ["pass", "os._exit(3)", "os.kill(os.getpid(), signal.SIGSEGV)", PEER, DEAF + PEER],
     ids=["end", "exit", "crash", "peer", "deaf-peer"],
 )
-def test_shared_memory_is_removed_as_after_a_start_by_hand(job: Any, end: str) -> None:
-    job = job(MEMORY + end, independent=True).start()
+def test_shared_memory_is_removed_as_after_a_start_by_hand(
+    job: Any, tmp_path: Path, end: str
+) -> None:
+    created = tmp_path / "created"
+    created.mkdir()
+    job = job(f"FOLDER = {str(created)!r}\n{MEMORY}{end}", independent=True).start()
     job.wait()
     assert job.left_nothing()
     names = re.findall("name <(.+)>", job.outputs())
