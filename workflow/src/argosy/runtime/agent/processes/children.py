@@ -15,7 +15,7 @@ from typing import Callable, Collection, Mapping
 from ..hangs.processes import Process, command_line, processes
 
 _PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
-_MOMENT = 0.3  # seconds
+_MOMENT = 1.0  # seconds, for busy machines
 _LONGEST_NAME = 80
 
 
