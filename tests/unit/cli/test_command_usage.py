@@ -232,3 +232,15 @@ def test_init_writes_nothing_where_there_is_no_cluster_to_probe(
     assert (done.status, "hint: write account into slurm/lumi/site.yaml" in done.err) == (2, True)
     done = argosy("init", "--command", "true", "--account", "project_465")
     assert (done.status, "--account: only a probe uses it" in done.err) == (2, True)
+
+
+def test_an_image_may_have_a_dockerfile_instead_of_a_containerfile(
+    argosy: Argosy, project: Path
+) -> None:
+    folder = project / "containers/demo"
+    folder.mkdir()
+    (folder / "file").write_text("")
+    (folder / "Dockerfile").write_text("FROM scratch\nCOPY file /\n")
+    assert "1 of 1 steps of demo have to run" in argosy("image", "why", "demo").out
+    assert "run: argosy image build demo" in argosy("image", "shell", "demo").err
+    assert "did you mean demo?" in argosy("image", "build", "demos").err
