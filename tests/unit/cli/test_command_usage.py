@@ -244,3 +244,10 @@ def test_an_image_may_have_a_dockerfile_instead_of_a_containerfile(
     assert "1 of 1 steps of demo have to run" in argosy("image", "why", "demo").out
     assert "run: argosy image build demo" in argosy("image", "shell", "demo").err
     assert "did you mean demo?" in argosy("image", "build", "demos").err
+    for name in ("./containers/demo/", str(folder), "containers/../containers/demo"):
+        assert "1 of 1 steps of demo have to run" in argosy("image", "why", name).out, name
+    (project.parent / "demo").symlink_to(folder)
+    for name in ("../demo", str(project.parent / "demo"), "..", "", "/", "slurm/demo"):
+        done = argosy("image", "build", name)
+        assert done.status == 2, name
+        assert done.err.startswith(f"error: {name!r}: names no image of this project\nhint: "), name

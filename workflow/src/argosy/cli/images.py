@@ -310,7 +310,14 @@ def _lock_of(image: str) -> Path:
 
 def _name_of(image: str) -> str:
     """Return an image's name from its name or folder, since shells complete folders."""
-    return image.rstrip("/").removeprefix("containers/").removeprefix("resources/images/")
+    path = os.path.relpath(image or ".")
+    name = path.removeprefix("containers/").removeprefix("resources/images/")
+    if "/" in name or name in (".", ".."):
+        # Files of another folder would be written there.
+        raise ArgosyError(
+            f"{image!r}: names no image of this project", choices(image_names(Path()), name)
+        )
+    return name
 
 
 for function, section in (
