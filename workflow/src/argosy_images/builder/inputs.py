@@ -134,6 +134,9 @@ class Context:
             raise self.source.error(
                 entry.line, f"{path.relative_to(self.folder)} lies outside of {self.folder}"
             )
+        if not path.exists():
+            target = path.readlink()
+            raise self.source.error(entry.line, f"{path} links to {target}, which is missing")
         if not readable:
             raise self.source.error(entry.line, f"{path} is not readable")
 
