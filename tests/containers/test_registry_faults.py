@@ -4,12 +4,24 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from registries import Answer, Layout, Request, between, no_logins, push, registry, tar_of
+from registries import (
+    Answer,
+    Layout,
+    Request,
+    ask,
+    between,
+    no_logins,
+    push,
+    registry,
+    serving,
+    tar_of,
+)
 
 from argosy_common import disk
 from argosy_common.errors import ArgosyError
@@ -245,6 +257,60 @@ def test_a_layer_that_is_too_short_or_too_long_is_refused(image: str, puller: Pu
     for path in [*puller.parts, *puller.whole]:
         path.unlink()
     puller.refused(image, long, "sends more than its")
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_an_address_of_a_download_that_is_no_longer_valid_is_asked_for_again(
+    image: str, puller: Puller, status: int
+) -> None:
+    """Registries redirect to addresses that are valid for minutes, and a slow pull outlasts them."""
+    times = 1
+    begins = {"WWW-Authenticate": 'Basic realm="elsewhere"'}
+
+    def store(request: Request, number: int) -> Answer:
+        assert "Authorization" not in request.headers
+        is_refused = "/blobs/" in request.path and number <= times
+        return Answer(status, begins) if is_refused else ask(image, request)
+
+    with serving(store) as elsewhere:
+
+        def spoil(request: Request, number: int, ask: Ask) -> Answer:
+            there = {"Location": f"http://{elsewhere.address}{request.path}"}
+            return Answer(307, there) if "/blobs/" in request.path else ask()
+
+        with between(image, spoil) as front:
+            assert complete(puller(front.address))
+        times = 99
+        for path in puller.whole:
+            path.unlink()
+        why = rf"{elsewhere.address}, to which .* redirects: refuses the download \(HTTP {status}\)"
+        puller.refused(image, spoil, why)
+
+
+def test_a_slow_layer_is_told_of_and_kept_as_it_comes(image: str, puller: Puller) -> None:
+    """A few bytes at a time are written, and counted in messages, before the connection ends."""
+    parts: list[int] = []
+
+    def spoil(request: Request, number: int, ask: Ask) -> Answer:
+        answer = ask()
+        if not is_big(request, answer) or number > 1:
+            return answer
+        answer = cut(answer, 1000)
+        answer.silence = 2
+        threading.Thread(target=watch, daemon=True).start()
+        return answer
+
+    def watch() -> None:
+        end = time.monotonic() + 60
+        while time.monotonic() < end and not parts:
+            parts.extend(
+                path.stat().st_size for path in puller.parts if path.stat().st_size == 1000
+            )
+            time.sleep(0.05)
+
+    with between(image, spoil) as front:
+        assert complete(puller(front.address))
+    assert parts == [1000]
 
 
 def test_a_missing_blob_is_named(image: str, puller: Puller) -> None:

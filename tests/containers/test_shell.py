@@ -2,11 +2,13 @@
 
 import os
 import pty
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from no_namespaces import forbidding
 
@@ -99,3 +101,39 @@ def test_an_image_that_is_not_built_is_one_line(tmp_path: Path, store: Store) ->
     [problem, hint] = done.stderr.splitlines()
     assert problem.endswith("image.lock: the image is not built yet")
     assert hint == "hint: run: argosy image build image"
+
+
+def is_called(process: psutil.Process, name: str) -> bool:
+    try:
+        return process.name() == name
+    except psutil.Error:
+        return False
+
+
+@pytest.mark.parametrize("namespaces", [True, False])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_its_program_ends_with_it(
+    workspace: Path, store: Store, namespaces: bool, number: signal.Signals
+) -> None:
+    """Without a terminal, the kernel hangs up nothing."""
+    program = [*SHELL, "--", "sleep", "4321"]
+    shell = subprocess.Popen(
+        program if namespaces else forbidding(*program),
+        cwd=workspace,
+        env=environment(store),
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    argosy = psutil.Process(shell.pid)
+    inside: list[psutil.Process] = []
+    end = time.monotonic() + 120
+    while not inside and time.monotonic() < end:
+        time.sleep(0.1)
+        inside = [one for one in argosy.children(recursive=True) if is_called(one, "sleep")]
+    assert inside
+    argosy.send_signal(number)
+    if number != signal.SIGKILL:
+        assert shell.wait(timeout=60) == 128 + signal.SIGTERM
+    _, alive = psutil.wait_procs(inside, timeout=60)
+    assert not alive
+    shell.wait(timeout=60)

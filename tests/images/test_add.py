@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from registries import Answer, digest_of, serving
 from zstandard import ZstdCompressor
 
 from argosy_common.errors import ArgosyError
@@ -95,3 +96,29 @@ def test_copy_unpacks_nothing(tmp_path: Path) -> None:
 def test_an_archive_that_is_cut_off_is_an_error(tmp_path: Path, packed: bytes) -> None:
     with pytest.raises(ArgosyError, match=r"Containerfile:2: ADD: a cannot be unpacked: "):
         add(tmp_path, {"a": packed}, lambda name: f"ADD {name} /")
+
+
+@pytest.mark.parametrize(
+    ("address", "target", "name"),
+    [
+        ("files/data.tgz?download=1", "/d/", "d/data.tgz"),
+        ("files/data.tgz#part", "/d/", "d/data.tgz"),
+        ("files/my%20data%C3%A4/", "/d/", "d/my dataä"),
+        ("files/a%2Fb", "/d/", "d/b"),
+        ("?id=7", "/d/file", "d/file"),
+    ],
+)
+def test_a_download_has_the_name_in_its_path(
+    tmp_path: Path, address: str, target: str, name: str
+) -> None:
+    with serving(lambda *_: Answer(200, {}, b"text")) as server:
+        line = f"ADD --checksum={digest_of(b'text')} http://{server.address}/{address} {target}"
+        root = add(tmp_path, {"x": b""}, lambda _: line)
+    assert [str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()] == [name]
+
+
+def test_an_address_without_a_name_needs_a_target_file(tmp_path: Path) -> None:
+    with serving(lambda *_: Answer(200, {}, b"text")) as server:
+        line = f"ADD --checksum={digest_of(b'text')} http://{server.address}/?id=7 /d/"
+        with pytest.raises(ArgosyError, match=r"Containerfile:2: ADD: .* has no file name: .* /d/"):
+            add(tmp_path, {"x": b""}, lambda _: line)

@@ -173,8 +173,10 @@ def test_a_copied_here_document_counts_by_what_its_variables_are(folder: Path) -
         ("ARG A=1\nFROM base\nRUN a\n", {}),
         ("ARG A=1\nFROM base\nARG A\nRUN a\n", {"A": "1"}),
         ("ARG A=1\nFROM base\nARG A=2\nRUN a\n", {"A": "2"}),
-        ("ARG A=1\nFROM base AS b\nARG A\nFROM b\nRUN a\n", {}),
-        ("FROM base AS b\nARG A=1\nENV B=$A\nFROM b\nRUN $A\n", {"B": "1"}),
+        ("ARG A=1\nFROM base AS b\nARG A\nFROM b\nRUN a\n", {"A": "1"}),
+        ("FROM base AS b\nARG A=1\nFROM b AS c\nARG A=2\nFROM c\nRUN a\n", {"A": "2"}),
+        ("FROM base AS b\nARG A=1\nFROM base\nRUN a\n", {}),
+        ("FROM base AS b\nARG A=1\nENV B=$A\nFROM b\nRUN $A\n", {"A": "1", "B": "1"}),
         ("FROM base\nARG A=1\nENV A=2\nRUN a\n", {"A": "2"}),
         ("FROM base\nENV A=2\nARG A=1\nRUN a\n", {"A": "2"}),
         ("FROM base\nENV A=1\nENV A=2 B=$A\nRUN a\n", {"A": "2", "B": "1"}),
@@ -184,6 +186,25 @@ def test_a_copied_here_document_counts_by_what_its_variables_are(folder: Path) -
 def test_variables_have_scopes(folder: Path, text: str, expected: dict[str, str]) -> None:
     found = steps(folder, text)[-1].settings.variables
     assert found == {"PATH": DEFAULT_PATH, **expected}
+
+
+def test_an_argument_of_a_parent_stage_counts_once(folder: Path) -> None:
+    """Steps that do not name it keep the layers of versions that did not pass it on."""
+    text = "FROM base AS b\nARG A=1\nRUN a\nFROM b\nRUN make\nRUN echo $A ${A}\n"
+    *_, silent, named = steps(folder, text)
+    assert "variable A" not in silent.inputs
+    assert named.inputs["variable A"] == "1"
+    changed = keys(folder, text.replace("A=1", "A=2"))
+    assert silent.key not in changed
+    # A later value that no step of the parent has seen, and values of this stage, are inputs.
+    for more, value in (
+        ("ARG A=2\nFROM b\n", "2"),
+        ("FROM b\nARG A=1\n", "1"),
+        ("FROM b\nENV A=2\n", "2"),
+    ):
+        late = steps(folder, text.replace("FROM b\n", more))[-2]
+        assert late.inputs["variable A"] == value
+        assert late.key != silent.key
 
 
 def test_arguments_are_not_part_of_the_image(folder: Path) -> None:
@@ -295,6 +316,9 @@ def test_a_healthcheck_of_a_base_ends_with_another(folder: Path) -> None:
 def test_a_base_with_triggers_is_refused_by_line(folder: Path) -> None:
     with pytest.raises(ArgosyError, match=r"Containerfile:1: base has ONBUILD .*: COPY \. /app"):
         recipe(folder, "FROM base\n", ImageConfig(on_build=("COPY . /app",)))
+    # Docker runs them only in an image that is built from this one.
+    text = "FROM scratch\nCOPY --from=base a /\nRUN --mount=from=base,target=/b a\n"
+    assert recipe(folder, text, ImageConfig(on_build=("COPY . /app",)))
 
 
 def test_metadata_is_gathered(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """The choice of an image from an index, and rejected manifests."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -52,6 +53,30 @@ def document(value: Any, kind: str = f"{OCI}.manifest.v1+json") -> tuple[bytes, 
 def entry(content: bytes, machine: str, system: str = "linux") -> dict[str, Any]:
     platform = {"os": system, "architecture": machine}
     return {"digest": digest_of(content), "size": len(content), "platform": platform}
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_read"),
+    [
+        ("", True),
+        (f"{OCI}.layer.v1.tar+zstd", True),
+        (f"{OCI}.layer.nondistributable.v1.tar+gzip", True),
+        ("application/vnd.docker.image.rootfs.diff.tar.gzip", True),
+        ("application/vnd.docker.container.image.rootfs.diff+x-gtar", True),
+        (f"{OCI}.layer.v1.tar+gzip+encrypted", False),
+        ("application/vnd.sylabs.image.layer.v1.squashfs", False),
+        ("application/vnd.in-toto+json", False),
+    ],
+)
+def test_layers_that_are_no_readable_tar_are_refused_by_their_type(
+    kind: str, is_read: bool
+) -> None:
+    found = document({**MANIFEST, "layers": [LAYER, {**LAYER, "mediaType": kind}]})
+    if is_read:
+        assert contents({"1": found})
+    else:
+        with pytest.raises(ArgosyError, match=rf"a layer of type {re.escape(kind)} cannot be"):
+            contents({"1": found})
 
 
 @pytest.mark.parametrize("kind", [f"{OCI}.index.v1+json", DOCKER_LIST_TYPE])

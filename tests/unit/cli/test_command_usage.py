@@ -232,3 +232,22 @@ def test_init_writes_nothing_where_there_is_no_cluster_to_probe(
     assert (done.status, "hint: write account into slurm/lumi/site.yaml" in done.err) == (2, True)
     done = argosy("init", "--command", "true", "--account", "project_465")
     assert (done.status, "--account: only a probe uses it" in done.err) == (2, True)
+
+
+def test_an_image_may_have_a_dockerfile_instead_of_a_containerfile(
+    argosy: Argosy, project: Path
+) -> None:
+    folder = project / "containers/demo"
+    folder.mkdir()
+    (folder / "file").write_text("")
+    (folder / "Dockerfile").write_text("FROM scratch\nCOPY file /\n")
+    assert "1 of 1 steps of demo have to run" in argosy("image", "why", "demo").out
+    assert "run: argosy image build demo" in argosy("image", "shell", "demo").err
+    assert "did you mean demo?" in argosy("image", "build", "demos").err
+    for name in ("./containers/demo/", str(folder), "containers/../containers/demo"):
+        assert "1 of 1 steps of demo have to run" in argosy("image", "why", name).out, name
+    (project.parent / "demo").symlink_to(folder)
+    for name in ("../demo", str(project.parent / "demo"), "..", "", "/", "slurm/demo"):
+        done = argosy("image", "build", name)
+        assert done.status == 2, name
+        assert done.err.startswith(f"error: {name!r}: names no image of this project\nhint: "), name

@@ -108,9 +108,9 @@ def unmount(target: Path) -> None:
     _call("umount2", os.fsencode(target), DETACH)
 
 
-def die_with_parent() -> None:
-    """Let the kernel kill this process when its parent ends."""
-    _call("prctl", _SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
+def die_with_parent(number: int = signal.SIGKILL) -> None:
+    """Let the kernel send this signal to this process when its parent ends."""
+    _call("prctl", _SET_PARENT_DEATH_SIGNAL, int(number), 0, 0, 0)
 
 
 def _end_with(function: Callable[[], int]) -> NoReturn:

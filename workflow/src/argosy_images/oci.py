@@ -5,7 +5,7 @@ import json
 import platform
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,13 @@ LAYOUT = {"imageLayoutVersion": "1.0.0"}
 
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
+
+def not_a_tar(kinds: Iterable[str]) -> str | None:
+    """Return the first media type of a layer that is not a readable tar, or None. Old tools give none."""
+    return next((one for one in kinds if one and not _TAR.search(one)), None)
+
+
+_TAR = re.compile(r"tar(?!.*\+encrypted)")
 
 _ALIASES = {"x86_64": "amd64", "x86-64": "amd64", "aarch64": "arm64"}
 

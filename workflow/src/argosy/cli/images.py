@@ -12,6 +12,7 @@ from argosy.cli.commands import BUILD, EXCHANGE, LOOK, PLUMBING, Commands, JsonO
 from argosy.cli.output import say, show, show_json
 from argosy.shipped.files import (
     check_import,
+    has_containerfile,
     image_folder,
     image_folders,
     image_names,
@@ -287,7 +288,7 @@ def _option(name: str, text: str | None, parse: Callable[[str], int]) -> int | N
 def _known(image: str) -> str:
     """Return the name of a folder of containers/; raises ArgosyError with the known names."""
     name = _name_of(image)
-    if not (image_folder(Path(), name) / "Containerfile").is_file():
+    if not has_containerfile(image_folder(Path(), name)):
         raise ArgosyError(
             f"containers/{name}/Containerfile: there is no such file",
             choices(image_names(Path()), name),
@@ -309,7 +310,14 @@ def _lock_of(image: str) -> Path:
 
 def _name_of(image: str) -> str:
     """Return an image's name from its name or folder, since shells complete folders."""
-    return image.rstrip("/").removeprefix("containers/").removeprefix("resources/images/")
+    path = os.path.relpath(image or ".")
+    name = path.removeprefix("containers/").removeprefix("resources/images/")
+    if "/" in name or name in (".", ".."):
+        # Files of another folder would be written there.
+        raise ArgosyError(
+            f"{image!r}: names no image of this project", choices(image_names(Path()), name)
+        )
+    return name
 
 
 for function, section in (

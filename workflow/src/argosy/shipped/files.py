@@ -49,11 +49,17 @@ def check_import(project: Path, name: str, source: str) -> None:
 def image_names(project: Path) -> list[str]:
     """Return the names of all images that a project can build, sorted."""
     found = (
-        path.parent.name
-        for folder in (project, SHIPPED)
-        for path in (folder / "containers").glob("*/Containerfile")
+        folder.name
+        for place in (project, SHIPPED)
+        for folder in (place / "containers").glob("*")
+        if has_containerfile(folder)
     )
     return sorted(set(found))
+
+
+def has_containerfile(folder: Path) -> bool:
+    """Return whether a folder has a Containerfile or a Dockerfile, so that it is an image's."""
+    return any((folder / name).is_file() for name in ("Containerfile", "Dockerfile"))
 
 
 def templates_folder(slurm: Path) -> Path:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO
@@ -23,7 +24,7 @@ from argosy_images.builder.runner import Start, by_proot, by_runc
 from argosy_images.engines import proot
 from argosy_images.engines.choice import one_starts
 from argosy_images.engines.models import TRACING_PROOT
-from argosy_images.namespaces import in_own_namespaces, in_own_process
+from argosy_images.namespaces import in_own_namespaces, in_own_process, unhindered
 from argosy_images.oci import ImageConfig
 from argosy_images.registry.reference import Reference
 from argosy_images.rootfs.freeze import GrowingTree
@@ -75,7 +76,8 @@ def build_image(
             if not store.root(lock.digest).is_dir():
                 with progress.step("freezing"):
                     layers = cache.read_layers(store, plan.recipe.final.steps)
-                    _freeze(tree, layers, store.root(lock.digest), lock)
+                    # Folders of an image may deny access even to their owner.
+                    unhindered(partial(_freeze, tree, layers, store.root(lock.digest), lock))
         lock.write(store.description(lock.digest))
         lock.write(lock_path)
         progress.say(_frozen(store, lock))
@@ -93,7 +95,7 @@ def _log(path: Path) -> BinaryIO:
     return log
 
 
-def _freeze(tree: GrowingTree, layers: Sequence[Layer], target: Path, lock: ImageLock) -> None:
+def _freeze(tree: GrowingTree, layers: Sequence[Layer], target: Path, lock: ImageLock) -> str:
     try:
         tree.finish(layers, target, lock.config.workdir, lock.config.volumes)
     except OSError as problem:
@@ -103,6 +105,7 @@ def _freeze(tree: GrowingTree, layers: Sequence[Layer], target: Path, lock: Imag
         raise ArgosyError(
             f"image {lock.name} cannot be used: {problem.filename}: {problem.strerror}"
         ) from None
+    return ""
 
 
 def _find_built(plan: "Plan", lock_path: Path, log_path: Path) -> ImageLock:

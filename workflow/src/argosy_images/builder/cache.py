@@ -54,12 +54,14 @@ class CachedStep(BaseModel):
 
 
 def read_step(store: Store, key: str) -> CachedStep | None:
-    """Return the finished step with this key, or None."""
+    """Return the finished step with this key, or None, also if its files are gone."""
+    folder = store.layer(key)
     try:
-        text = (store.layer(key) / "layer.json").read_text(encoding="utf-8")
-        return CachedStep.model_validate_json(text)
-    except (FileNotFoundError, ValidationError):
+        text = (folder / "layer.json").read_text(encoding="utf-8")
+        found = CachedStep.model_validate_json(text)
+    except (FileNotFoundError, ValidationError, UnicodeDecodeError):
         return None
+    return found if found.diff_id is None or (folder / "diff").is_dir() else None
 
 
 def read_layer(store: Store, key: str) -> Layer:
@@ -124,10 +126,11 @@ def write_layer(
             making.rename(target)
         except OSError:
             # Another image's build finished the same step first: use its layer.
-            existing = read_step(store, key)
-            if existing is None:
-                raise
-            return existing
+            if existing := read_step(store, key):
+                return existing
+            # Or it has been damaged, for example by a deleted file.
+            remove_tree(target)
+            making.rename(target)
     finally:
         remove_tree(making)
     return finished

@@ -4,11 +4,13 @@ Files are opened through `rooted`, since images and stages are untrusted.
 """
 
 import io
+import posixpath
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import unquote, urlsplit
 
 from argosy_common.disk import check_room
 from argosy_common.errors import ArgosyError
@@ -144,6 +146,8 @@ class Copier:
         place = self._root.resolve(self._written)
         if self._written.endswith("/") or several or self._root.is_folder(place):
             folder, _, name = name.rpartition("/")
+            if not name:
+                raise self._error(f"the source has no file name: add one to {self._written}")
             place = (*self._root.resolve("/".join((*place, folder))), name)
         with self._root.make_folders(place[:-1]) as target:
             yield target, place[-1]
@@ -157,7 +161,8 @@ class Copier:
     def _download(self, url: str) -> None:
         """Download a source of ADD and verify its checksum."""
         kind, _, wanted = (self._entry.checksum or "").partition(":")
-        name = url.rstrip("/").rpartition("/")[2]
+        # As in Docker, the name is the path's last part, without a query such as `?download=1`.
+        name = posixpath.basename(unquote(urlsplit(url).path).rstrip("/"))
         try:
             with downloaded(url, self._aside) as (content, digest):
                 found = digest if kind == "sha256" else ""

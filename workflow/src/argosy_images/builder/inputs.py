@@ -25,6 +25,9 @@ from argosy_images.rootfs.rooted import matching
 
 IGNORE_FILES = (".containerignore", ".dockerignore")
 
+VARIABLE = "variable "
+"""Prefix of the names of inputs that are variables."""
+
 
 @dataclass(frozen=True)
 class Context:
@@ -131,6 +134,9 @@ class Context:
             raise self.source.error(
                 entry.line, f"{path.relative_to(self.folder)} lies outside of {self.folder}"
             )
+        if not path.exists():
+            target = path.readlink()
+            raise self.source.error(entry.line, f"{path} links to {target}, which is missing")
         if not readable:
             raise self.source.error(entry.line, f"{path} is not readable")
 
@@ -180,7 +186,11 @@ def inputs_of_run(
     if INSTALLERS.search(entry.told) or any(mount.kind == "cache" for mount in entry.mounts):
         # The layer may contain files from this image's caches: other images must not reuse it.
         inputs["name of the image"] = context.folder.name
-    inputs |= {f"variable {name}": value for name, value in settings.variables.items()}
+    inputs |= {
+        f"{VARIABLE}{name}": value
+        for name, value in settings.variables.items()
+        if not _is_covered(settings, name, entry.told)
+    }
     inputs |= _heredocs([(heredoc.name, heredoc.content) for heredoc in entry.heredocs])
     found: list[Path] = []
     for number, mount in enumerate(entry.mounts):
@@ -189,6 +199,16 @@ def inputs_of_run(
             source = expanded(context.source, entry, mount.source, settings.variables)
             found += [file for path in context.find(entry, source) for file in context.files(path)]
     return {**inputs, **_digests(context, found, found), **_stages(uses)}, _only_files(found)
+
+
+def _is_covered(settings: Settings, name: str, told: str) -> bool:
+    """Return whether an ARG of a parent stage is an input of that stage, and the command does not name it.
+
+    Steps of early versions did not see ARGs of parent stages; their layers stay valid where they name none.
+    """
+    value = settings.variables[name]
+    is_input = value == settings.arguments.get(name) == settings.covered.get(name)
+    return is_input and not re.search(rf"\$\{{?{re.escape(name)}\b", told)
 
 
 def inputs_of_copy(

@@ -13,11 +13,12 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from argosy_common.errors import ArgosyError, plain, some
-from argosy_images.builder.inputs import Context, inputs_of_copy, inputs_of_run
+from argosy_images.builder.inputs import VARIABLE, Context, inputs_of_copy, inputs_of_run
 from argosy_images.builder.settings import Settings, after
 from argosy_images.containerfile.instructions import (
     Copy,
     Entry,
+    From,
     Ignored,
     Run,
     Words,
@@ -186,10 +187,10 @@ class _Planner:
         settings = Settings(ImageConfig(environment={"PATH": DEFAULT_PATH}))
         if stage.parent is not None:
             below = self._chains[stage.parent]
-            steps, settings = [*below.steps], below.settings.inherited()
+            steps, settings = [*below.steps], below.settings.of_child(self._variables(below))
         elif stage.base and stage.base != "scratch":
             below = self._image(stage.begin, stage.base)
-            steps, settings = [*below.steps], below.settings.inherited()
+            steps, settings = [*below.steps], below.settings.of_image()
         for entry in stage.entries:
             if isinstance(entry, Ignored):
                 self._notes.append(
@@ -201,6 +202,16 @@ class _Planner:
                 steps.append(step)
         return Chain(stage.name, tuple(steps), settings)
 
+    def _variables(self, stage: Chain) -> dict[str, str]:
+        """Return the variables that are inputs of a stage of this file, each with its last value."""
+        own = [step for step in stage.steps if step.context is self._context]
+        found = {name: value for step in own for name, value in step.inputs.items()}
+        return {
+            name.removeprefix(VARIABLE): value
+            for name, value in found.items()
+            if name.startswith(VARIABLE)
+        }
+
     def _image(self, entry: Entry, reference: str) -> Chain:
         """Return the chain of a fetched image, or of another folder of containers/."""
         if not reference.startswith(OWN_IMAGES):
@@ -211,7 +222,7 @@ class _Planner:
                 self._check_reference(entry, reference)
             key = _key("", inputs)
             config = self._base_config(key)
-            if config and config.on_build:
+            if config and config.on_build and isinstance(entry, From):
                 said = f"{reference} has ONBUILD instructions, which Argosy does not carry out"
                 hint = "name an image without them, such as the one that it was made from"
                 raise self._file.source.error(entry.line, f"{said}: {some(config.on_build)}", hint)

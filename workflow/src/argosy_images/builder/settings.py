@@ -27,14 +27,20 @@ class Settings:
     Args:
         arguments: values of ARG.
         own_cmd: whether this stage set CMD, not its base.
+        covered: inherited ARGs whose values are inputs of the parent stage, so that keys have them already.
     """
 
     config: ImageConfig = field(default_factory=ImageConfig)
     arguments: Mapping[str, str] = field(default_factory=dict)
     own_cmd: bool = False
+    covered: Mapping[str, str] = field(default_factory=dict)
 
-    def inherited(self) -> "Settings":
-        """Return the settings for a stage FROM this one: ARGs end with their stage."""
+    def of_child(self, covered: Mapping[str, str]) -> "Settings":
+        """Return the settings for a stage FROM this one in the same file, which inherits ARGs, too."""
+        return replace(self, own_cmd=False, covered=covered)
+
+    def of_image(self) -> "Settings":
+        """Return the settings for a stage FROM this image, which has no ARGs."""
         return Settings(self.config)
 
     @property
@@ -116,7 +122,9 @@ def _with_arguments(
             # the host may set, such as a proxy's.
             value = outer.get(name)
         if value is not None:
-            settings = replace(settings, arguments={**settings.arguments, name: value})
+            covered = {key: each for key, each in settings.covered.items() if key != name}
+            arguments = {**settings.arguments, name: value}
+            settings = replace(settings, arguments=arguments, covered=covered)
     return settings
 
 

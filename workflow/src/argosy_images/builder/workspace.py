@@ -22,6 +22,7 @@ from argosy_images.rootfs.layers import (
     is_opaque,
     mark_for_overlay,
     read_overlay,
+    restore_marks,
     walk,
 )
 
@@ -48,6 +49,7 @@ class OverlayWorkspace:
         self._folder = folder
         self._count = 0
         self._joined: dict[tuple[Path, ...], Path] = {}
+        self._checked: set[Path] = set()
 
     @staticmethod
     def works(folder: Path) -> bool:
@@ -70,6 +72,10 @@ class OverlayWorkspace:
         for name in ("upper", "work", "root", "empty"):
             (place / name).mkdir(parents=True)
         (place / "upper").chmod(ROOT_MODE)
+        for layer in layers:
+            if layer.diff not in self._checked:
+                restore_marks(layer)
+                self._checked.add(layer.diff)
         _mount(self._mountable(layers), place)
         try:
             yield OverlayTree(place, layers)

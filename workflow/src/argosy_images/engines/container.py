@@ -11,7 +11,7 @@ import termios
 import threading
 import time
 import tty
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -47,7 +47,10 @@ def run(store: Store, container: Container, on_output: Callable[[bytes], None]) 
 
 
 def attach(store: Store, container: Container) -> int:
-    """Run the container on this process's terminal, input and output; return its exit status."""
+    """Run the container on this process's terminal, input and output; return its exit status.
+
+    SIGTERM and SIGHUP to this process end the container, as in `run`.
+    """
     with _prepared(replace(container, attached=True)) as (ready, folder):
         engine = invocation(store, ready, folder)
         process = subprocess.Popen(
@@ -55,13 +58,23 @@ def attach(store: Store, container: Container) -> int:
             cwd=subfolder(folder, "cwd"),
             env=engine.environment,
             pass_fds=ready.held,
+            # If this process is killed, the container ends.
+            preexec_fn=_hang_up_with_parent,  # noqa: PLW1509
         )
-        while True:
-            try:
-                return process.wait()
-            except KeyboardInterrupt:
-                # Ctrl-C is for the program inside, which received it too.
-                continue
+        with ended_with_us(process, signals=(signal.SIGTERM, signal.SIGHUP)) as asked_to_end:
+            status = _wait(process)
+        if asked_to_end.is_set():
+            return 128 + signal.SIGTERM
+        return status if status >= 0 else 128 - status
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            # Ctrl-C is for the program inside, which received it too.
+            continue
 
 
 @contextmanager
@@ -181,6 +194,15 @@ def _start_engine(
     return process, terminal
 
 
+def _hang_up_with_parent() -> None:
+    """Let the end of the parent end this process, as the hangup of a terminal does."""
+    # Imported here: a job's container does not need it.
+    from argosy_images.namespaces import die_with_parent
+
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    die_with_parent(signal.SIGHUP)
+
+
 def _take_terminal() -> None:
     """Make standard input the controlling terminal, and let its hangup end this process."""
     # nohup ignores the signal in all child processes.
@@ -236,9 +258,11 @@ them forward the signal."""
 
 @contextmanager
 def ended_with_us(
-    process: subprocess.Popen[bytes], patience_s: float = 0.0
+    process: subprocess.Popen[bytes],
+    patience_s: float = 0.0,
+    signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP),
 ) -> Iterator[threading.Event]:
-    """End the container if this process gets SIGTERM, SIGINT or SIGHUP, or the block raises.
+    """End the container if this process gets one of the signals, or the block raises.
 
     The first signal gives the container `patience_s` plus the usual grace, a second one only the grace.
     Yields an event that the first signal sets.
@@ -260,11 +284,7 @@ def ended_with_us(
         thread.start()
 
     in_main = threading.current_thread() is threading.main_thread()
-    previous = {
-        number: signal.signal(number, stop)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-        if in_main
-    }
+    previous = {number: signal.signal(number, stop) for number in signals if in_main}
     try:
         yield asked
     finally:

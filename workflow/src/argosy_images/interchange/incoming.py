@@ -12,13 +12,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from argosy_common.errors import ArgosyError, some
-from argosy_images.interchange.opening import Archive
+from argosy_images.interchange.opening import PLAIN_TREE, Archive
 from argosy_images.oci import (
     CONFIG_TYPES,
     DIGEST,
     NAME_ANNOTATION,
     Platform,
     architecture,
+    not_a_tar,
     preferred,
 )
 
@@ -195,7 +196,8 @@ def describe(archive: Archive, wanted: str = "") -> IncomingImage:
         raise ArgosyError(f"{archive.title}: not an image description: {problem!r}") from None
     raise ArgosyError(
         f"{archive.title}: neither an OCI archive nor one of docker save: it has no index.json and no "
-        "manifest.json"
+        "manifest.json",
+        PLAIN_TREE,
     )
 
 
@@ -222,6 +224,9 @@ def _describe_dir(archive: Archive, content: Json, wanted: str) -> IncomingImage
 def _of_manifest(
     archive: Archive, reference: str, manifest: Json, file_of: Callable[[str], str]
 ) -> IncomingImage:
+    if kind := not_a_tar(str(layer.get("mediaType") or "") for layer in manifest["layers"]):
+        problem = f"a layer of type {kind[:_LONGEST_QUOTED]} cannot be unpacked"
+        raise ArgosyError(f"{archive.title}: {problem}")
     digests = [str(layer["digest"]) for layer in manifest["layers"]]
     config = str(manifest["config"]["digest"])
     layers = [(file_of(digest), digest) for digest in digests]

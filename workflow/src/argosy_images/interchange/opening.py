@@ -70,6 +70,12 @@ LONGEST_DESCRIPTION = 4 << 20
 MOST_FILES = 10_000
 """Members of an archive: descriptions and layers."""
 
+PLAIN_TREE = (
+    "if it holds the files of a system, as of docker export, write a Containerfile with "
+    "FROM scratch and ADD FILE /"
+)
+"""Hint for an archive without an image."""
+
 _SQUASHFS = b"hsqs"
 
 
@@ -143,7 +149,9 @@ class TarArchive(Archive):
         self._kept: dict[int, Path] = {}
         for number, member in enumerate(tar):
             if number == MOST_FILES:
-                raise ArgosyError(f"{path}: not an image archive: more than {MOST_FILES:,} files")
+                raise ArgosyError(
+                    f"{path}: not an image archive: more than {MOST_FILES:,} files", PLAIN_TREE
+                )
             # Each has a copy of the global headers.
             member.pax_headers = {}
             self._members[_key(member.name)] = member

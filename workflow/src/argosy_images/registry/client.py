@@ -180,7 +180,7 @@ class Client:
         """Yield the response to a request; on a challenge, authorize and repeat the request."""
         url, known = f"{self.reference.api}{path}", self._authorization
         with exchange(url, _with(headers, known), read_s=self._read_s) as response:
-            if response.status_code != 401:
+            if response.status_code != 401 or self._is_elsewhere(response):
                 self._check(response, is_part="/blobs/" in path)
                 yield response
                 return
@@ -243,16 +243,25 @@ class Client:
         status = response.status_code
         if status in (200, 206) or (status == 416 and is_part):
             return
+        host = self.reference.host
+        if self._is_elsewhere(response):
+            host = f"{urlsplit(response.url).netloc}, to which {host} redirects"
         if status in _BUSY or status >= 500:
             wait = _retry_after(response)
             asks = f", and asks to wait {wait:.0f} s" if wait else ""
-            host = self.reference.host
             raise PassingError(f"{host}: cannot answer now (HTTP {status}{asks})", wait)
+        if self._is_elsewhere(response):
+            # Such an address is valid for minutes only; the next try gets a new one.
+            raise PassingError(f"{host}: refuses the download (HTTP {status})")
         if status in (401, 403):
             raise self._refused(status)
         if status == 404:
             raise self._missing(response, is_part)
         raise self._error(f"the registry refuses{_codes(response)} (HTTP {status})")
+
+    def _is_elsewhere(self, response: requests.Response) -> bool:
+        """Return whether the registry redirected to another host, which knows none of its logins."""
+        return urlsplit(response.url).netloc != urlsplit(self.reference.api).netloc
 
     def _refused(self, status: int) -> ArgosyError:
         """Return the error for a refused login, or a missing one."""

@@ -256,7 +256,8 @@ def _chunks(
     client: Client, blob: Descriptor, response: requests.Response, missing: int
 ) -> Iterator[bytes]:
     """Yield the body of a response, which must have `missing` bytes."""
-    while chunk := response.raw.read(CHUNK, decode_content=False):
+    # read1 returns the bytes at hand: a slow registry would take minutes for a chunk.
+    while chunk := response.raw.read1(CHUNK, decode_content=False):
         if client.patience.stop.is_set():
             raise PassingError(f"{_title(client, blob)}: stopped, since another part failed")
         missing -= len(chunk)

@@ -18,6 +18,8 @@ Place = Callable[[str, str], None]
 ROOT_MODE = 0o755
 """Mode of an image's root folder. The folders of layers are private."""
 
+_ENTER = stat.S_IRUSR | stat.S_IXUSR
+
 _FOR_OTHERS = BECOMES | stat.S_IWGRP | stat.S_IWOTH
 
 _CANNOT_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
@@ -132,9 +134,13 @@ def _merge(parts: Sequence[_Part], target: str, place: Place, mask: int) -> None
 
 
 def _finish(target: str, model: "_Part", mask: int) -> None:
-    """Copy mode and times of a part to its folder; the image's root gets ROOT_MODE."""
+    """Copy mode and times of a part to its folder; the image's root gets ROOT_MODE.
+
+    In a frozen tree the owner may enter each folder: in a container it is root, but without capabilities.
+    """
     status = os.stat(model.folder)
-    os.chmod(target, (stat.S_IMODE(status.st_mode) if model.path else ROOT_MODE) & mask)
+    mode = stat.S_IMODE(status.st_mode) if model.path else ROOT_MODE
+    os.chmod(target, (mode | _ENTER if mask == FROZEN else mode) & mask)
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 

@@ -196,6 +196,31 @@ def mark_for_overlay(diff: Path, change: Change) -> bool:
     return True
 
 
+def restore_marks(layer: Layer) -> None:
+    """Mark removals in `diff` again: `cp -r`, rsync and tar lose the marks when they copy a store.
+
+    Raises:
+        OSError: if the file system does not support marks.
+    """
+    for folder, names in layer.removed.items():
+        for path in (f"{folder}/{name}" if folder else name for name in names):
+            if not os.path.lexists(layer.diff / path):
+                _mark(layer, Change(removed=(path,)))
+    for path in layer.opaque:
+        if not is_opaque(str(layer.diff / path)):
+            _mark(layer, Change(opaque=(path,)))
+
+
+def _mark(layer: Layer, change: Change) -> None:
+    """Mark one removal, and keep the time of its folder, which is part of the layer's digest."""
+    [path] = (*change.removed, *change.opaque)
+    folder = (layer.diff / path).parent
+    before = folder.stat()
+    if not mark_for_overlay(layer.diff, change):
+        raise OSError(errno.EOPNOTSUPP, "cannot mark a removed file", str(layer.diff / path))
+    os.utime(folder, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
 def is_opaque(folder: str) -> bool:
     """Return whether an overlay's folder hides the folder below it."""
     try:
