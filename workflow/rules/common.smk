@@ -27,6 +27,7 @@ from argosy.jobs.driver import (
     check_executor,
     check_profile,
     check_until,
+    end_plainly_on_interrupt,
     put_commands_on_path,
 )
 from argosy.jobs.outdated import describe_outdated
@@ -52,6 +53,7 @@ from snakemake_executor_plugin_argosy.notes_folder import provide_notes_folder
 
 PROJECT = Path.cwd()
 
+end_plainly_on_interrupt()
 put_commands_on_path()
 provide_notes_folder()
 try:
@@ -148,7 +150,7 @@ try:
             or not ImageLock.path_of(PROJECT, image).is_file()
         )
     }
-    check_programs(Project(PROJECT).workloads_dir, RUNS.values())
+    check_programs(Project(PROJECT).workloads_dir, [plan.run for plan in PLANS.values()])
     OUTDATED = find_outdated(Project(PROJECT), PLANS.values())
     UNFINISHED = [
         plan
