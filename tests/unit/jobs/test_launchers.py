@@ -105,7 +105,7 @@ def test_a_command_of_the_head_alone_is_for_one_node(
         plan_runs(Project(tmp_path), Target("local"), expand(parse_config(study, [])), {})
 
     plan(1)
-    with pytest.raises(ArgosyError, match=r"one\.launcher: mine .* other 2 nodes would be idle"):
+    with pytest.raises(ArgosyError, match=r"one\.launcher: mine .* other nodes of 3 would be idle"):
         plan(3)
 
 

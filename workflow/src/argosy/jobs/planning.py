@@ -262,8 +262,8 @@ def _check_nodes_are_used(run: Run) -> None:
     launcher = launcher_of(run)
     if run.nodes > 1 and launcher.per == "job" and not (launcher.beside and launcher.beside.each):
         raise ArgosyError(
-            f"experiments.{run.asked_as}.launcher: {run.launcher} starts its command on the head alone: the "
-            f"other {run.nodes - 1} nodes would be idle",
+            f"experiments.{run.asked_as}.launcher: {run.launcher} starts its command on the head alone; "
+            f"the other nodes of {run.nodes} would be idle",
             f"add commands to beside.each in launchers/{run.launcher}.yaml, or write `per: node` there",
         )
 

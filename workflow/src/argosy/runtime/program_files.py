@@ -76,7 +76,8 @@ class Program:
         self.path = tuple(each for word in self.variables for each in self._folders(word))
         """Folders that variables name, as PYTHONPATH does."""
         folders = (each for word in self.command for each in self._folders(word))
-        self.bases = (*filter(None, [self.project]), *folders, *self.path)
+        self._named = (*folders, *self.path)
+        self.bases = (*filter(None, [self.project]), *self._named)
         """Folders that may be the working directory."""
         # In a container, the working directory has links to the entries of /workloads (working_folder.py).
         self.shown = self.project or workloads
@@ -97,7 +98,7 @@ class Program:
             self._add_started(word, started)
         self._add_modules(" ".join(self.command), started)
         self._follow()
-        for folder in self.bases:
+        for folder in self._named:
             if self._is_in(folder, self.workloads) and not any(
                 name.startswith(self.name(folder) + "/") for name in self._found
             ):
