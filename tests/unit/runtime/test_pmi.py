@@ -74,6 +74,11 @@ def test_ranks_of_two_nodes_see_each_others_values_after_a_barrier(job: Any) -> 
             "rank 3 (node 1): it called MPI_Abort with exit code 5",
         ),
         (
+            "if rank == 3:\n    ask('mcmd=spawn\\nnprocs=1\\nendcmd')\n"
+            "    pmi.write('cmd=abort exitcode=9 message=abort\\n'); pmi.flush()\ntime.sleep(60)",
+            "rank 3 (node 1): it called MPI_Abort with exit code 9; spawn of MPI is refused",
+        ),
+        (
             "if rank == 2:\n    sys.exit()\ntime.sleep(60)",
             "rank 2 (node 1): it ended with exit code 0 without MPI_Finalize",
         ),

@@ -83,6 +83,7 @@ class PmiServer(threading.Thread):
         self._nodes_here = 0
         self._asked: set[int] = set()
         self._finalized: set[int | None] = set()
+        self._refused: dict[int | None, str] = {}
         self._constant = {
             # With a later version, clients use another protocol.
             "init": "response_to_init pmi_version=1 pmi_subversion=1",
@@ -225,15 +226,16 @@ class PmiServer(threading.Thread):
 
     def _abort(self, client: _Client, words: _Words) -> Sequence[str]:
         cause = f"it called MPI_Abort with exit code {words.get('exitcode', '1')}"
+        refused = self._refused.get(client.rank)
+        cause += f"; {refused}" if refused else ""
         self._failed(Failure(self._settings.node, client.rank, cause, time.time(), ABORT))
         return ()
 
     def _refuse(self, client: _Client, words: _Words) -> Sequence[str]:
         command = words["cmd"]
-        self._say(
-            f"rank {client.rank}: {command} of MPI is refused: `nodes` and `ranks_per_node` set the "
-            "number of ranks"
-        )
+        refused = f"{command} of MPI is refused: `nodes` and `ranks_per_node` set the number of ranks"
+        self._refused[client.rank] = refused
+        self._say(f"rank {client.rank}: {refused}")
         return (f"cmd={command.partition('_')[0]}_result rc=-1 msg=not_supported",)
 
     def _wait(self, client: _Client, words: _Words) -> Sequence[str]:
