@@ -97,6 +97,21 @@ def test_a_rank_that_leaves_the_others_alone_ends_the_job(
     assert all(each.startswith(cause.partition(": ")[2]) for each in done.failures())
 
 
+def test_a_rank_that_ends_before_mpi_init_is_told_from_another_mpi(job: Any) -> None:
+    early = """
+if rank == 3:
+    folder = os.path.join(os.environ["ARGOSY_RUN_DIR"], "logs", os.environ["ARGOSY_ATTEMPT"], "ranks")
+    while "initack" not in open(os.path.join(folder, "rank-2.log")).read():
+        time.sleep(0.1)
+    sys.exit()
+pmi = connect()
+"""
+    done = start(job, CLIENT.replace("\npmi = connect()\n", early))
+    assert done.wait() == [1, 1], done.outputs()
+    cause = "it ended with exit code 0 without MPI_Init, which other ranks called"
+    assert {*done.failures()} == {cause}
+
+
 def test_ranks_of_another_mpi_have_not_measured_anything(job: Any) -> None:
     done = start(job, "import argosy_steps\nprint('rank 0 of 1')")
     assert done.wait() == [1, 1], done.outputs()

@@ -16,7 +16,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
-from types import TracebackType
 from typing import IO
 
 from filelock import FileLock, Timeout
@@ -103,19 +102,6 @@ def put_commands_on_path() -> None:
     if path.split(os.pathsep)[0] != folder:
         os.environ["PATH"] = os.pathsep.join((folder, path))
         os.environ["ARGOSY_COMMANDS"] = folder
-
-
-def end_plainly_on_interrupt() -> None:
-    """Print a line instead of a traceback if Ctrl-C ends Snakemake while it plans."""
-    before = sys.excepthook
-
-    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if issubclass(kind, KeyboardInterrupt):
-            print("interrupted", file=sys.stderr)
-        else:
-            before(kind, error, trace)
-
-    sys.excepthook = hook
 
 
 @dataclass(frozen=True)

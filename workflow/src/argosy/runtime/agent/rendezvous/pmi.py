@@ -32,6 +32,7 @@ _UNASKED = (
     "it ended without contacting PMI: its program uses no MPI, or the image's MPI is not "
     "of the MPICH family; RUN pip install mpich mpi4py installs one"
 )
+_EARLY = "it ended with exit code 0 without MPI_Init, which other ranks called"
 _UNFINISHED = "it ended with exit code 0 without MPI_Finalize, so other ranks may wait for it"
 
 
@@ -118,7 +119,8 @@ class PmiServer(threading.Thread):
         rank = ended.rank
         if self._settings.ranks == 1 or rank in self._finalized:
             return None
-        cause = _UNFINISHED if rank in self._asked else _UNASKED
+        unasked = _EARLY if self._asked else _UNASKED
+        cause = _UNFINISHED if rank in self._asked else unasked
         return Failure(ended.node, rank, cause, ended.at, EXIT)
 
     def run(self) -> None:
