@@ -16,7 +16,7 @@ beside:
 # What runs on each node asks the head once, so that the nodes have met.
 SERVE = """
 import os, sys, time, urllib.request
-print("port", sys.argv[1], flush=True)
+print("own port", sys.argv[1], flush=True)
 while True:
     try:
         urllib.request.urlopen("http://127.0.0.1:" + os.environ["WEB"], timeout=2).read()
@@ -56,12 +56,9 @@ def test_a_program_on_the_head_with_commands_beside_it(workspace: Workspace) -> 
     words = (word for each in psutil.process_iter() for word in _words(each))
     assert not [word for word in words if str(folder) in word]
     # Each node has a port of its own.
-    ports = {
-        log.read_text()
-        for log in run.glob("logs/*/ranks/beside-*.log")
-        if "port" in log.read_text()
-    }
-    assert len(ports) == 2 and "port 0" not in str(ports)
+    texts = [log.read_text() for log in run.glob("logs/*/ranks/beside-*.log")]
+    ports = {text for text in texts if text.startswith("own port ")}
+    assert len(ports) == 2 and "own port 0\n" not in ports
 
     # The files of its commands are part of the program.
     (folder / "serve.py").write_text(f"{SERVE}# changed\n")

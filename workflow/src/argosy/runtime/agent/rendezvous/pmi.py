@@ -235,7 +235,9 @@ class PmiServer(threading.Thread):
 
     def _refuse(self, client: _Client, words: _Words) -> Sequence[str]:
         command = words["cmd"]
-        refused = f"{command} of MPI is refused: `nodes` and `ranks_per_node` set the number of ranks"
+        refused = (
+            f"{command} of MPI is refused: `nodes` and `ranks_per_node` set the number of ranks"
+        )
         self._refused[client.rank] = refused
         self._say(f"rank {client.rank}: {refused}")
         return (f"cmd={command.partition('_')[0]}_result rc=-1 msg=not_supported",)
