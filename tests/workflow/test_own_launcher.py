@@ -11,11 +11,12 @@ variables: {NODES: "{node_addresses}", WEB: "{web_port}"}
 start: [env, "SERVED=http://{head_address}:{web_port}/"]
 beside:
   head: ["python3 -m http.server -b {head_address} {web_port}"]
-  each: [python3 containers/workloads/serve.py]
+  each: ["python3 /workloads/serve.py {rank_port}"]
 """
 # What runs on each node asks the head once, so that the nodes have met.
 SERVE = """
-import os, time, urllib.request
+import os, sys, time, urllib.request
+print("own port", sys.argv[1], flush=True)
 while True:
     try:
         urllib.request.urlopen("http://127.0.0.1:" + os.environ["WEB"], timeout=2).read()
@@ -52,7 +53,25 @@ def test_a_program_on_the_head_with_commands_beside_it(workspace: Workspace) -> 
     assert "nodes 127.0.0.1,127.0.0.2" in log.read_text()
     assert len([*run.glob("logs/*/ranks/beside-*.log")]) == 3
     assert "never met" not in said
-    assert not [each for each in psutil.process_iter(["cmdline"]) if _is_left(each)]
+    words = (word for each in psutil.process_iter() for word in _words(each))
+    assert not [word for word in words if str(folder) in word]
+    # Each node has a port of its own.
+    texts = [log.read_text() for log in run.glob("logs/*/ranks/beside-*.log")]
+    ports = {text for text in texts if text.startswith("own port ")}
+    assert len(ports) == 2 and "own port 0\n" not in ports
+
+    # The files of its commands are part of the program.
+    (folder / "serve.py").write_text(f"{SERVE}# changed\n")
+    code, said = workspace.snakemake("-n")
+    assert (code, "Measured again, since /workloads/serve.py has changed" in said) == (0, True), (
+        said
+    )
+    (launchers / "mine.yaml").write_text(
+        "per: job\nbeside: {each: [python3 /workloads/sreve.py]}\n"
+    )
+    code, said = workspace.snakemake("-n")
+    assert code != 0
+    assert "experiments.one.launcher: /workloads/sreve.py: no such file or folder" in said
 
     (launchers / "mine.yaml").write_text("per: job\nbeside: {each: ['sh -c \"exit 3\"']}\n")
     code, said = workspace.snakemake()
@@ -71,5 +90,8 @@ def asked() -> dict[str, Any]:
     }
 
 
-def _is_left(process: psutil.Process) -> bool:
-    return "containers/workloads/serve.py" in (process.info["cmdline"] or ())
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []

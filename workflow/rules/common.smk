@@ -10,6 +10,18 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+
+def say_end(kind, error, trace, other=sys.excepthook):
+    """Print a line instead of a traceback if Ctrl-C ends Snakemake while it plans."""
+    if issubclass(kind, KeyboardInterrupt):
+        print("interrupted", file=sys.stderr)
+    else:
+        other(kind, error, trace)
+
+
+# The imports below take a part of the time.
+sys.excepthook = say_end
+
 from snakemake.common.configfile import load_configfile
 from snakemake.exceptions import IncompleteCheckpointException, WorkflowError
 from snakemake.io import checkpoint_target, contains_wildcard
@@ -148,7 +160,9 @@ try:
             or not ImageLock.path_of(PROJECT, image).is_file()
         )
     }
-    check_programs(Project(PROJECT).workloads_dir, RUNS.values())
+    check_programs(
+        Project(PROJECT).workloads_dir, [plan.run for plan in PLANS.values()]
+    )
     OUTDATED = find_outdated(Project(PROJECT), PLANS.values())
     UNFINISHED = [
         plan

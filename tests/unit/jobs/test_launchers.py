@@ -66,6 +66,8 @@ def test_a_projects_own_file_comes_first_and_makes_another_run(tmp_path: Path) -
         ("variables: {ARGOSY_NODE: 1}", "ARGOSY_ are reserved for Argosy"),
         ("[]", "mine.yaml"),
         ("start: []", "start"),
+        ("start: ['']", "start: its first word is empty"),
+        ("""beside: {head: ["'' x"]}""", "beside.head.0: its first word is empty"),
         ("mpi_tasks: true\nper: node", "mpi_tasks are of ranks"),
         ("a: [", "is not YAML"),
     ],
@@ -78,6 +80,33 @@ def test_a_mistake_names_the_file_and_the_key(tmp_path: Path, text: str, said: s
     assert "launchers/mine.yaml" in str(problem.value)
     assert said in str(problem.value)
     assert "\n" not in str(problem.value)
+
+
+def test_a_dangling_link_is_named(tmp_path: Path) -> None:
+    (tmp_path / "launchers").mkdir()
+    (tmp_path / "launchers/mine.yaml").symlink_to("/nowhere")
+    with pytest.raises(ArgosyError, match=r"launchers/mine\.yaml: No such file") as problem:
+        with_launchers(runs("mine"), tmp_path)
+    assert not problem.value.hint
+
+
+@pytest.mark.parametrize("beside", ["", "beside: {head: [serve]}", "beside: {each: []}"])
+def test_a_command_of_the_head_alone_is_for_one_node(
+    project: Path, tmp_path: Path, beside: str
+) -> None:
+    for name in ("local", "templates"):
+        shutil.copytree(project / "slurm" / name, tmp_path / "slurm" / name)
+    (tmp_path / "launchers").mkdir()
+    (tmp_path / "launchers/mine.yaml").write_text(f"per: job\n{beside}\n")
+
+    def plan(nodes: int) -> None:
+        asked = {"runtime": "native", "command": "true", "launcher": "mine"}
+        study = {"experiments": {"one": {**asked, "scale": {"nodes": [nodes]}}}}
+        plan_runs(Project(tmp_path), Target("local"), expand(parse_config(study, [])), {})
+
+    plan(1)
+    with pytest.raises(ArgosyError, match=r"one\.launcher: mine .* other nodes of 3 would be idle"):
+        plan(3)
 
 
 def test_a_launcher_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -135,6 +135,48 @@ def test_a_log_without_an_exception(tmp_path: Path, text: str) -> None:
     assert line_of(tmp_path, text) == text.strip()
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "/w/t.js:1\nthrow x\n^\n\nError: bad shape\n    at f (/w/t.js:1:79)\n\nNode.js v20.20.2\n",
+            "Error: bad shape",
+        ),
+        (
+            "epoch 1\nError in f() : bad shape\nCalls: f\nExecution halted\n",
+            "Error in f() : bad shape",
+        ),
+        (
+            "Error in library(x) : \n  there is no package called 'x'\nExecution halted\n",
+            "Error in library(x) : there is no package called 'x'",
+        ),
+        (
+            "ERROR: LoadError: bad shape\nStacktrace:\n [1] error(s::String)\n   @ Base ./error.jl:35\n"
+            "in expression starting at /w/train.jl:3\n",
+            "ERROR: LoadError: bad shape",
+        ),
+        (
+            'Exception in thread "main" X: y\n\tat A.f(A.java:3)\nCaused by: Z: bad shape\n\t... 1 more\n',
+            "Caused by: Z: bad shape",
+        ),
+        (
+            "At line 3 of file t.f90\nFortran runtime error: End of file\n\nError termination. Backtrace:\n"
+            "#0  0x7f in ???\n#1  0x7f in main\n",
+            "Fortran runtime error: End of file",
+        ),
+        ("lua: t.lua:1: bad shape\nstack traceback:\n\t[C]: in ?\n", "lua: t.lua:1: bad shape"),
+        (
+            "thread 'main' panicked at t.rs:2:5:\nbad shape\nnote: run with `RUST_BACKTRACE=1`\n",
+            "bad shape",
+        ),
+        ("Error: handled\nepoch 2\n    loss 0.5\n", "loss 0.5"),
+        ("settings\n    seed 1\n", "seed 1"),
+    ],
+)
+def test_errors_of_other_languages(tmp_path: Path, text: str, line: str) -> None:
+    assert line_of(tmp_path, text) == line
+
+
 def test_a_native_stack_is_no_cause(tmp_path: Path) -> None:
     text = "Error: Timed out waiting for other nodes to start.\n"
     text += "(raylet) /opt/core.so(+0x8bbdcb) [0x7f00]\n#3 0x7f00aa in main\n"

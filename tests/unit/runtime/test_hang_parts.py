@@ -20,6 +20,7 @@ from argosy.runtime.agent.hangs.places import (
     STOPPED,
     UNKNOWN,
     WAITS,
+    WORKS,
     Place,
     place_of,
     sentence,
@@ -144,6 +145,13 @@ def test_those_that_wait_are_named_first_and_equal_ones_together() -> None:
     many = sentence([Place(rank, IS, "", f"train.py:{rank}") for rank in range(9)])
     assert many.endswith("rank 3 is at train.py:3; 5 more places")
     assert sentence([Place(7, UNKNOWN)]) == "rank 7 gave no Python stack"
+    # A program in C that polls, and one that printed an exception.
+    assert (
+        sentence([Place(n, WORKS) for n in (0, 1)])
+        == "ranks 0-1 were busy and gave no Python stack"
+    )
+    after = sentence([Place(3, UNKNOWN, where=", after ValueError: x")])
+    assert after == "rank 3 gave no Python stack, after ValueError: x"
 
 
 WARNING = b"""\

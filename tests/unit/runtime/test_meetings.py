@@ -44,6 +44,10 @@ with open(path, "a+b") as file:
 time.sleep(1)
 if rank == 0: os.unlink(path)
 """ + RECORD_A_STEP  # fmt: skip
+# The first ranks of two nodes are connected, then each node shares memory.
+NODES_THEN_MEMORY = SERVE + "met = meet(0, [2])\ntime.sleep(0.5)\n" + MEMORY[len(SERVE) :].replace(
+    "{port}", "{port}-{rank // 2}"
+).replace("rank == 0", "rank % 2 == 0")  # fmt: skip
 # Below proot /dev/shm is a folder of the node's disk.
 MEMORY_OF_PROOT = MEMORY.replace(
     'path = f"/dev/shm/', 'os.makedirs("dev/shm", exist_ok=True)\npath = f"dev/shm/'
@@ -108,6 +112,7 @@ def groups(folder: Path, program: str, **run: Any) -> Any:
         (PAIRS, 2, {"ranks_per_node": 2}),
         (NEVER, 2, {}),
         (NEVER, 3, {"nodes": 1, "ranks_per_node": 3}),
+        (NODES_THEN_MEMORY, 1, {"ranks_per_node": 2}),
         (ITSELF, 2, {}),
         (MEMORY, 1, {"nodes": 1, "ranks_per_node": 2}),
         (MEMORY_OF_PROOT, 1, {"nodes": 1, "ranks_per_node": 2}),

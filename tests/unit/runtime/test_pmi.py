@@ -74,6 +74,11 @@ def test_ranks_of_two_nodes_see_each_others_values_after_a_barrier(job: Any) -> 
             "rank 3 (node 1): it called MPI_Abort with exit code 5",
         ),
         (
+            "if rank == 3:\n    ask('mcmd=spawn\\nnprocs=1\\nendcmd')\n"
+            "    pmi.write('cmd=abort exitcode=9 message=abort\\n'); pmi.flush()\ntime.sleep(60)",
+            "rank 3 (node 1): it called MPI_Abort with exit code 9; spawn of MPI is refused",
+        ),
+        (
             "if rank == 2:\n    sys.exit()\ntime.sleep(60)",
             "rank 2 (node 1): it ended with exit code 0 without MPI_Finalize",
         ),
@@ -90,6 +95,21 @@ def test_a_rank_that_leaves_the_others_alone_ends_the_job(
     assert done.wait() == [1, 1], done.outputs()
     assert done.outputs().count(f"stopping: {cause}") == 1
     assert all(each.startswith(cause.partition(": ")[2]) for each in done.failures())
+
+
+def test_a_rank_that_ends_before_mpi_init_is_told_from_another_mpi(job: Any) -> None:
+    early = """
+if rank == 3:
+    folder = os.path.join(os.environ["ARGOSY_RUN_DIR"], "logs", os.environ["ARGOSY_ATTEMPT"], "ranks")
+    while "initack" not in open(os.path.join(folder, "rank-2.log")).read():
+        time.sleep(0.1)
+    sys.exit()
+pmi = connect()
+"""
+    done = start(job, CLIENT.replace("\npmi = connect()\n", early))
+    assert done.wait() == [1, 1], done.outputs()
+    cause = "it ended with exit code 0 without MPI_Init, which other ranks called"
+    assert {*done.failures()} == {cause}
 
 
 def test_ranks_of_another_mpi_have_not_measured_anything(job: Any) -> None:

@@ -363,6 +363,25 @@ def test_programs_of_a_run_without_a_container(tmp_path: Path, command: str, fil
     assert {*digests} == {*files.format(home=home).split()}
 
 
+@pytest.mark.parametrize(
+    ("command", "files"),
+    [("/bin/echo 3", ""), ("{home}/other.py", "{home}/other.py"), ("python3 train.py", "train.py")],
+)
+def test_settings_of_a_repository_are_no_program(tmp_path: Path, command: str, files: str) -> None:
+    """Without a container, a command names its working directory only by a path."""
+    project = tmp_path / "project"
+    for name in ("config/config.yaml", "train.py", "../other.py"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).touch()
+    words = shlex.split(command.format(home=tmp_path))
+    digests = program_digests(words, str(project), "native")
+    names = {name.removeprefix("/workloads/") for name in digests}
+    assert names == {*files.format(home=tmp_path).split()}
+    assert "/workloads/config/config.yaml" in program_digests(
+        ["cat", "config"], str(project), "native"
+    )
+
+
 def test_what_cannot_be_read_is_left_out(workloads: Path) -> None:
     for name in ("secret", "models/secret"):
         (workloads / name).mkdir(mode=0)

@@ -155,6 +155,22 @@ def test_the_root_cause(run: Run, head: Any, other: tuple[str, Any] | None, caus
     assert (code, verdict["failure"]["cause"]) == (1, cause)
 
 
+def test_a_node_that_missed_the_end_of_a_completed_run_does_not_fail_it(run: Run) -> None:
+    """The head completes a run only after all ranks of all nodes have ended well."""
+    run.node(0, "completed")
+    run.node(1, "failed", {**VANISHED, "node": 0})
+    assert run.judge()[0] == 0
+
+
+@pytest.mark.parametrize("stopped", [0, 1])
+def test_a_node_that_stood_still_is_the_one_that_was_missed_first(run: Run, stopped: int) -> None:
+    """It misses the other node when it goes on."""
+    for node in (0, 1):
+        at = 30.0 if node == stopped else 15.0
+        run.node(node, "failed", {**VANISHED, "node": 1 - node, "at": at})
+    assert run.judge()[1]["failure"]["node"] == stopped
+
+
 @pytest.mark.parametrize(
     ("other", "failure", "state"),
     [

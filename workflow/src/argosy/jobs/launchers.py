@@ -1,5 +1,6 @@
 """Reads launchers: a project's file launchers/NAME.yaml, or else Argosy's file of this name."""
 
+import os
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -53,7 +54,7 @@ def launcher_of(run: Run) -> Launcher:
 def read_own(project: Path, name: str) -> Launcher | None:
     """Return a project's own launcher; None without such a file, or if it equals Argosy's."""
     path = project / FOLDER / f"{name}.yaml"
-    own = read_launcher(path) if path.exists() else None
+    own = read_launcher(path) if os.path.lexists(path) else None
     return None if own == shipped().get(name) else own
 
 

@@ -31,7 +31,7 @@ class Programs:
 
     def of(self, spec: RunSpec) -> dict[str, str]:
         """Return the digests of a run's program files (`runtime/program_files.py`)."""
-        key = repr((spec.command, spec.rank_environment, spec.runtime))
+        key = repr((spec.command, spec.launcher_words, spec.rank_environment, spec.runtime))
         if key not in self._digests:
             self._digests[key] = self._program(spec).digests()
         return self._digests[key]
@@ -46,12 +46,7 @@ class Programs:
         ]
 
     def _program(self, spec: RunSpec) -> Program:
-        return Program(
-            spec.command,
-            spec.rank_environment,
-            str(self.workloads),
-            is_native=spec.runtime == "native",
-        )
+        return Program.of(spec, str(self.workloads))
 
 
 def why_outdated(folder: Path, spec: RunSpec, programs: Programs) -> str | None:

@@ -185,6 +185,7 @@ class _Planner:
         """Plan a run's place; raises as `plan_runs`."""
         _check_environment(run)
         _check_bind(run)
+        _check_nodes_are_used(run)
         _check_mpi(run, self.where.site, self.facts)
         _check_outputs(run, self.project.workloads_dir)
         where, facts = self.where, self.facts
@@ -253,6 +254,17 @@ def _check_bind(run: Run) -> None:
         raise ArgosyError(
             f"experiments.{run.asked_as}.resources.bind: {run.launcher} does not start each rank",
             "remove it, or choose a launcher that does, such as torch",
+        )
+
+
+def _check_nodes_are_used(run: Run) -> None:
+    """Reject a launcher that starts nothing on the nodes besides the head."""
+    launcher = launcher_of(run)
+    if run.nodes > 1 and launcher.per == "job" and not (launcher.beside and launcher.beside.each):
+        raise ArgosyError(
+            f"experiments.{run.asked_as}.launcher: {run.launcher} starts its command on the head alone; "
+            f"the other nodes of {run.nodes} would be idle",
+            f"add commands to beside.each in launchers/{run.launcher}.yaml, or write `per: node` there",
         )
 
 

@@ -21,7 +21,7 @@ _MOST_NAMES = 1000
 
 
 def check_programs(workloads: Path, runs: Iterable[Run]) -> None:
-    """Reject missing programs, modules and folders that commands or variables name.
+    """Reject missing programs, modules and folders that commands, launchers or variables name.
 
     Raises:
         ArgosyError: with the key, and similar names.
@@ -68,6 +68,8 @@ def _missing(run: Run, program: Program) -> Iterator[tuple[str, Path]]:
         yield from (("command", path) for path in _missing_in(word, program, is_program))
         yield from (("command", path) for path in _misspelt(word, program))
     yield from (("command", path) for path in _missing_program(run, program))
+    for text in run.own_launcher.texts if run.own_launcher else ():
+        yield from (("launcher", path) for path in _missing_in(text, program))
     for module in MODULE.findall(" ".join(run.command)):
         yield from (("command", path) for path in _missing_module(module, program))
 

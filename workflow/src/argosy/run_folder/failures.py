@@ -42,14 +42,15 @@ def error_line(path: Path, top: Path) -> str:
     """Return the line of a program's log that explains its end; "" for an empty log.
 
     It is the exception of the last traceback. If that only reports the end of another process, it is the
-    first other exception. Without a traceback near the end it is the last line.
+    first other exception. Without a traceback near the end it is the error of another language, or else the
+    last line.
     """
     lines = [
         _shown(line) for line in tail(path, top, TAIL_BYTES).decode(errors="replace").split("\n")
     ]
     raised = [*_exceptions(lines)]
     if not raised or _goes_on_after(lines, raised[-1].line):
-        return last_line(path, top)
+        return _error_before_stack(lines) or last_line(path, top)
     if _OF_ANOTHER_PROCESS.match(raised[-1].text):
         return next(
             (each.text for each in raised if not _OF_ANOTHER_PROCESS.match(each.text)),
@@ -113,6 +114,30 @@ def _goes_on_after(lines: Sequence[str], number: int) -> bool:
     """Return whether the program continued after the exception: it printed many lines or a later error."""
     after = [line for line in lines[number + 1 :] if line]
     return len(after) > MOST_LINES_AFTER or bool(after and _LAST_WORD.match(after[-1]))
+
+
+_FRAME = re.compile(r"\s|at |#\d+ |\[\d+\] ")
+_AFTER_AN_ERROR = re.compile(
+    r"Node\.js v\d|Execution halted$|Calls: |Stacktrace:|stack traceback:|in expression starting at "
+    r"|note: run with |Error termination\. Backtrace|error: called from|Extension modules: |.*hread 0x"
+)
+"""Lines after an error of Node.js, R, Julia, Lua, Rust, Fortran, Octave and Python's faulthandler."""
+_ERROR = re.compile(r"error|exception|caused by", re.IGNORECASE)
+
+
+def _error_before_stack(lines: Sequence[str]) -> str:
+    """Return the error after which a language other than Python printed its stack, or a note; else ""."""
+    is_known = has_frames = False
+    for number in range(len(lines) - 1, -1, -1):
+        line = lines[number]
+        if _AFTER_AN_ERROR.match(line):
+            is_known = has_frames = True
+        elif line and not _FRAME.match(line):
+            is_error = is_known or _ERROR.search(line)
+            return _message(lines, number, "") if has_frames and is_error else ""
+        else:
+            has_frames |= bool(line)
+    return ""
 
 
 _READ_ONLY = "Read-only file system"

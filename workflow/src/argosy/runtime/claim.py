@@ -56,9 +56,7 @@ def main(arguments: Sequence[str]) -> int:
         )
         return 2
     plan = hashlib.sha256(data).hexdigest() if run.checkpoints else None
-    program = Program(
-        run.command, run.rank_environment, workloads, is_native=run.runtime == "native"
-    )
+    program = Program.of(run, workloads)
     given = {**content, "nodes": int(nodes[0])} if nodes else content
     status = claim(run_dir, attempt, {"spec": spec, "run": given}, plan, program)
     return status or show_project(run_dir, run, program.project or workloads)

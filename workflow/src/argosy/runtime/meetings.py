@@ -6,7 +6,7 @@ The records come from inside the container: values of a wrong type count as miss
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from .contract import files, layout
 from .contract.run import RunSpec
@@ -70,7 +70,15 @@ def _were_called(members: Sequence[tuple[Mapping[str, Any], int]]) -> bool:
 
 
 def count_groups(links: Mapping[int, list[str]]) -> int | None:
-    """Return the number of groups of connected ranks; None if ranks of two groups may be connected.
+    """Return the number of groups of connected ranks; None if ranks of two groups may be connected."""
+    group = groups_in(links)
+    found = len({*group.values()})
+    top = group.__getitem__
+    return None if found > 1 and any(_may_have_met(rank, links, top) for rank in links) else found
+
+
+def groups_in(links: Mapping[int, Iterable[str]]) -> dict[int, int]:
+    """Return a number for each rank, the same for connected ranks.
 
     A link is `NETWORK>LOCAL>REMOTE`, or the name of something else that ranks share.
     """
@@ -89,8 +97,7 @@ def count_groups(links: Mapping[int, list[str]]) -> int | None:
         first, *others = sorted(ranks)
         for other in others:
             group[top(other)] = top(first)
-    found = len({top(rank) for rank in links})
-    return None if found > 1 and any(_may_have_met(rank, links, top) for rank in links) else found
+    return {rank: top(rank) for rank in links}
 
 
 def _may_have_met(rank: int, links: Mapping[int, list[str]], top: Callable[[int], int]) -> bool:

@@ -3,8 +3,8 @@
 The driver compares them with the digests that claim.py recorded, to detect outdated results. These files
 count:
 
-* files that the command or a variable names; in a folder that they name and that has no such file,
-  programs and settings (`SUFFIXES`), unless it has so many entries that it is data;
+* files that the command, the launcher or a variable names; in a folder that they name and that has no
+  such file, programs and settings (`SUFFIXES`), unless it has so many entries that it is data;
 * files that imports of a Python program load from the user's folders (`python_imports.py`);
 * programs and settings that another one names, by their path or by their name beside it.
 
@@ -20,6 +20,7 @@ import re
 import stat
 from typing import Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
+from .contract.run import RunSpec
 from .python_imports import (
     MOST_ENTRIES,
     Import,
@@ -75,13 +76,20 @@ class Program:
         self.path = tuple(each for word in self.variables for each in self._folders(word))
         """Folders that variables name, as PYTHONPATH does."""
         folders = (each for word in self.command for each in self._folders(word))
-        self.bases = (*filter(None, [self.project]), *folders, *self.path)
+        self._named = (*folders, *self.path)
+        self.bases = (*filter(None, [self.project]), *self._named)
         """Folders that may be the working directory."""
         # In a container, the working directory has links to the entries of /workloads (working_folder.py).
         self.shown = self.project or workloads
         self._found: Dict[str, str] = {}
         self._seen: Set[Tuple[str, Roots]] = set()
         self._waiting: List[Tuple[str, Roots]] = []
+
+    @classmethod
+    def of(cls, run: RunSpec, workloads: str) -> Program:
+        """Return the program of a run, with the commands of its launcher."""
+        words = (*run.command, *run.launcher_words)
+        return cls(words, run.rank_environment, workloads, is_native=run.runtime == "native")
 
     def digests(self) -> dict[str, str]:
         """Return the digests of all files, sorted by name."""
@@ -90,7 +98,7 @@ class Program:
             self._add_started(word, started)
         self._add_modules(" ".join(self.command), started)
         self._follow()
-        for folder in self.bases:
+        for folder in self._named:
             if self._is_in(folder, self.workloads) and not any(
                 name.startswith(self.name(folder) + "/") for name in self._found
             ):

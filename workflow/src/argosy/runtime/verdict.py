@@ -238,7 +238,7 @@ def _in_vain(reports: Sequence[NodeReport], said: str) -> str:
 
 
 def findfailure_of(reports: Sequence[NodeReport], now: float) -> Mapping[str, Any] | None:
-    """Return the root cause: a node's own failure, else a lost node, else a report of silence."""
+    """Return the root cause: a node's own failure, else a lost node, else the first report of silence."""
     for report in reports:
         if report.state == "failed" and report.concrete():
             return report.failure
@@ -251,11 +251,17 @@ def findfailure_of(reports: Sequence[NodeReport], now: float) -> Mapping[str, An
                 cause = f"its agent vanished and the node stopped responding: {_CRASHED}"
             kind = "vanished" if report.started else None
             return failure_of(report.node, f"{cause}; {_see(report)}", now, kind)
-    for report in reports:
-        if report.state == "failed":
-            cause = f"it gave no reason; {_see(report)}"
-            return report.failure or failure_of(report.node, cause, report.ended or now)
-    return None
+    if reports[0].state == "completed":
+        # The head saw all ranks of all nodes end well; a node missed its answer.
+        return None
+    failures = [
+        report.failure
+        or failure_of(report.node, f"it gave no reason; {_see(report)}", report.ended or now)
+        for report in reports
+        if report.state == "failed"
+    ]
+    # A node that was stopped for a while misses the others, which had missed it before.
+    return min(failures, key=lambda failure: failure["at"], default=None)
 
 
 def _ended_from_outside(

@@ -165,6 +165,13 @@ def words(line: Any) -> Any:
         raise ValueError(f"cannot be split into words: {problem}") from problem
 
 
+def names_a_program(line: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse a command whose first word is empty."""
+    if line and not line[0].strip():
+        raise ValueError("its first word is empty: write the name of a program")
+    return line
+
+
 def off_or_seconds(value: Any, info: ValidationInfo) -> Any:
     """Convert `off`, which YAML may read as false, to 0 seconds: never."""
     if value in (0, "off"):
@@ -186,7 +193,11 @@ VARIANTS = ("alone", "synthetic", "warm")
 """Suffixes for the experiments that a stall study adds."""
 
 Words = Annotated[
-    tuple[str, ...], BeforeValidator(words), Field(min_length=1), one_or_several({"type": "string"})
+    tuple[str, ...],
+    BeforeValidator(words),
+    Field(min_length=1),
+    AfterValidator(names_a_program),
+    one_or_several({"type": "string"}),
 ]
 Name = Annotated[str, AfterValidator(folder_name)]
 LauncherName = Annotated[str, AfterValidator(folder_name)]

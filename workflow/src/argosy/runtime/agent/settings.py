@@ -332,9 +332,17 @@ def _on_this_host(run: RunSpec, environ: Mapping[str, str]) -> RunSpec:
 
         return container_path.sub(place, text)
 
+    def filled(words: Sequence[str]) -> tuple[str, ...]:
+        return tuple(on_host(word, doubled=True) for word in words)
+
+    beside = {
+        where: [filled(words) for words in each] for where, each in (run.beside or {}).items()
+    }
     return replace(
         run,
         command=tuple(on_host(word) for word in run.command),
+        start=filled(run.start) if run.start else None,
+        beside=beside or None,
         rank_environment={
             name: on_host(template, doubled=True) for name, template in run.rank_environment.items()
         },

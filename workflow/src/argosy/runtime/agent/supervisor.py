@@ -327,7 +327,7 @@ class Supervisor:
     # ---- the end
 
     def _finish(self, outcome: Outcome) -> None:
-        if self._links and outcome.state == COMPLETED:
+        if self._links and all(rank.exit_code == 0 for rank in self._ranks.statuses):
             self._links.note(self._channel.met)
             self._links.write()
         self._beside.stop()

@@ -178,12 +178,13 @@ class RunSpec:
     @property
     def formats(self) -> Sequence[str]:
         """All format strings that the agent fills in."""
+        return [*self.rank_environment.values(), *self.launcher_words]
+
+    @property
+    def launcher_words(self) -> Sequence[str]:
+        """The words of the launcher's own commands, as format strings."""
         commands = (words for group in (self.beside or {}).values() for words in group)
-        return [
-            *self.rank_environment.values(),
-            *(self.start or ()),
-            *chain.from_iterable(commands),
-        ]
+        return [*(self.start or ()), *chain.from_iterable(commands)]
 
     @property
     def is_native(self) -> bool:

@@ -212,7 +212,7 @@ class Channel:
         self._rendezvous = rendezvous = Rendezvous(settings.node, outbox)
         self.rendezvous = serve_ranks(settings, rendezvous, self._say)
         if settings.needs_rank_ports:
-            self._rank_ports = [reserve_port() for _ in settings.local_ranks]
+            self._rank_ports = [reserve_port() for _ in range(settings.ranks_per_node)]
         if settings.needs_places:
             place = [settings.address, *(each.getsockname()[1] for each in self._rank_ports)]
             rendezvous.put(_PLACE.format(settings.node), json.dumps(place).encode())

@@ -137,7 +137,8 @@ def signal_name(number: int) -> str:
 def ended_by_signal(number: int) -> tuple[str, str]:
     """Return cause and kind of a rank's end by a signal."""
     kind = ABORT if number == signal.SIGABRT else SIGNAL
-    return f"killed by signal {number} ({signal_name(number)})", kind
+    name = signal_name(number)
+    return f"killed by signal {number}" + (f" ({name})" if name.startswith("SIG") else ""), kind
 
 
 def ended_with_code(code: int) -> tuple[str, str]:

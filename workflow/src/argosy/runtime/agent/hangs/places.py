@@ -155,13 +155,15 @@ def _group(ranks: Sequence[int], state: str, call: str, where: str) -> str:
     if state == WAITS:
         return f"{who} {'waits' if one else 'wait'} in {call} ({where})"
     verb = "is" if one else "are"
-    if state in (IS, WORKS):
+    # Without a stack, `where` has at most the exception that was printed last.
+    if state in (IS, WORKS) and where and where[0] != ",":
         return f"{who} {verb} at {where}" + (f" ({call})" if call else "")
     if state == STOPPED:
         return f"{who} {verb} stopped (by a signal or a debugger)"
     if state == ENDED:
         return f"{who} {'has' if one else 'have'} ended"
-    return f"{who} gave no Python stack"
+    busy = f"{'was' if one else 'were'} busy and " if state == WORKS else ""
+    return f"{who} {busy}gave no Python stack{where}"
 
 
 def _ranges(numbers: Sequence[int]) -> str:

@@ -15,6 +15,10 @@ _RUNTIME = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 _PYTHON_FOLDER = os.path.join(_RUNTIME, "python")
 
 
+_PROXIES = ("http_proxy", "https_proxy", "grpc_proxy", "all_proxy")
+_NO_PROXY = ("no_proxy", "NO_PROXY")
+
+
 class StartError(Exception):
     """The command cannot be started; the text is the cause."""
 
@@ -26,6 +30,7 @@ def environment_of(settings: Settings, local_rank: int, meeting: MeetingPoint) -
     # Buffered lines would be lost if the rank is killed.
     environment.setdefault("PYTHONUNBUFFERED", "1")
     environment.update(rank_environment(settings, local_rank, meeting))
+    environment.update(_without_proxy(environment, settings, meeting))
     # The experiment's PYTHONPATH must not replace the recorder's folder.
     folders = [_PYTHON_FOLDER, environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
@@ -46,6 +51,21 @@ def environment_of(settings: Settings, local_rank: int, meeting: MeetingPoint) -
     if settings.resume:
         environment["ARGOSY_RESTORED"] = os.path.join(settings.checkpoints, settings.resume)
     return environment
+
+
+def _without_proxy(
+    environment: Mapping[str, str], settings: Settings, meeting: MeetingPoint
+) -> dict[str, str]:
+    """Return variables that keep connections between nodes from a proxy; none without a proxy.
+
+    gRPC (JAX, TensorFlow, Flower) and HTTP clients would ask the proxy for the other nodes.
+    """
+    if not any(name.lower() in _PROXIES for name in environment):
+        return {}
+    given = (environment.get(name, "") for name in _NO_PROXY)
+    nodes = (settings.head_address, settings.address, *(each.address for each in meeting.nodes))
+    names = dict.fromkeys(each.strip() for each in ",".join([*given, *nodes]).split(","))
+    return dict.fromkeys(_NO_PROXY, ",".join(filter(None, names)))
 
 
 def start(

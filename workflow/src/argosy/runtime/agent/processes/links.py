@@ -15,6 +15,7 @@ from typing import Collection, Iterable, Mapping, Sequence
 
 from ...contract.files import write_json
 from ...contract.layout import SCHEMA_VERSION, node_links
+from ...meetings import groups_in
 from ..hangs.processes import Process, family, processes, with_children
 from ..settings import Settings
 from ..sockets import LISTEN, Connection, connections, sockets_of
@@ -136,13 +137,13 @@ class LinkWatch(threading.Thread):
 
         MPI may meet through memory alone, for which full scans come too late.
         """
-        pids: set[int] = set()
-        for rank, started in self._ranks.items():
-            mine = {each for pid in started for each in with_children(pid)}
-            self._note_memory(rank, mine)
-            pids |= mine
+        members = {
+            rank: {each for pid in started for each in with_children(pid)}
+            for rank, started in self._ranks.items()
+        }
+        self._note_memory(members)
         try:
-            sockets = sockets_of(pids)
+            sockets = sockets_of({pid for found in members.values() for pid in found})
         except PermissionError:
             return False  # a process is about to end
         is_new = not sockets <= self._known
@@ -177,7 +178,7 @@ class LinkWatch(threading.Thread):
             holders[rank] = held = [each for each in table if each.inode in own]
             self._ports.update(_port(each.local) for each in held if each.state == LISTEN)
             self._links[rank] |= self._names(held)
-            self._note_memory(rank, found)
+        self._note_memory(members)
         self._note_listeners(holders)
         with contextlib.suppress(PermissionError):
             own = sockets_of(of_start)
@@ -227,16 +228,19 @@ class LinkWatch(threading.Thread):
     def _named(self, local: str, remote: str) -> str:
         return f"{self._network if _is_loop(remote) else ''}>{local}>{remote}"
 
-    def _note_memory(self, rank: int, pids: Collection[int]) -> None:
-        """Record the shared memory of a rank that has no connections."""
-        is_alone = all(_MEMORY in each for each in self._links[rank])
-        for pid in pids if len(self._ranks) > 1 and is_alone else ():
+    def _note_memory(self, members: Mapping[int, Collection[int]]) -> None:
+        """Record memory that ranks share, until connections or memory join all ranks of this node."""
+        if len({*groups_in(self._links).values()}) < 2:
+            return
+        holders: dict[str, set[int]] = {}
+        for rank, pid in ((rank, pid) for rank, pids in members.items() for pid in pids):
             path = f"/proc/{pid}/maps"
             with contextlib.suppress(OSError), open(path, errors="replace") as file:
-                self._links[rank].update(
-                    f"{self._network}{_MEMORY}{one}:{two}"
-                    for one, two in _SHARED.findall(file.read())
-                )
+                for one, two in _SHARED.findall(file.read()):
+                    holders.setdefault(f"{self._network}{_MEMORY}{one}:{two}", set()).add(rank)
+        for name, ranks in holders.items():
+            for rank in ranks if len(ranks) > 1 else ():
+                self._links[rank].add(name)
 
 
 def _members(

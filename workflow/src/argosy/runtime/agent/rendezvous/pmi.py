@@ -32,6 +32,7 @@ _UNASKED = (
     "it ended without contacting PMI: its program uses no MPI, or the image's MPI is not "
     "of the MPICH family; RUN pip install mpich mpi4py installs one"
 )
+_EARLY = "it ended with exit code 0 without MPI_Init, which other ranks called"
 _UNFINISHED = "it ended with exit code 0 without MPI_Finalize, so other ranks may wait for it"
 
 
@@ -83,6 +84,7 @@ class PmiServer(threading.Thread):
         self._nodes_here = 0
         self._asked: set[int] = set()
         self._finalized: set[int | None] = set()
+        self._refused: dict[int | None, str] = {}
         self._constant = {
             # With a later version, clients use another protocol.
             "init": "response_to_init pmi_version=1 pmi_subversion=1",
@@ -117,7 +119,8 @@ class PmiServer(threading.Thread):
         rank = ended.rank
         if self._settings.ranks == 1 or rank in self._finalized:
             return None
-        cause = _UNFINISHED if rank in self._asked else _UNASKED
+        unasked = _EARLY if self._asked else _UNASKED
+        cause = _UNFINISHED if rank in self._asked else unasked
         return Failure(ended.node, rank, cause, ended.at, EXIT)
 
     def run(self) -> None:
@@ -225,15 +228,18 @@ class PmiServer(threading.Thread):
 
     def _abort(self, client: _Client, words: _Words) -> Sequence[str]:
         cause = f"it called MPI_Abort with exit code {words.get('exitcode', '1')}"
+        refused = self._refused.get(client.rank)
+        cause += f"; {refused}" if refused else ""
         self._failed(Failure(self._settings.node, client.rank, cause, time.time(), ABORT))
         return ()
 
     def _refuse(self, client: _Client, words: _Words) -> Sequence[str]:
         command = words["cmd"]
-        self._say(
-            f"rank {client.rank}: {command} of MPI is refused: `nodes` and `ranks_per_node` set the "
-            "number of ranks"
+        refused = (
+            f"{command} of MPI is refused: `nodes` and `ranks_per_node` set the number of ranks"
         )
+        self._refused[client.rank] = refused
+        self._say(f"rank {client.rank}: {refused}")
         return (f"cmd={command.partition('_')[0]}_result rc=-1 msg=not_supported",)
 
     def _wait(self, client: _Client, words: _Words) -> Sequence[str]:
