@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Argosy
+from planned_studies import STEP_S, network, training
 
 
 @pytest.fixture
@@ -57,6 +58,36 @@ def test_a_report_without_the_newest_results_is_said_to_be(
     argosy("report", "results/local", folder=project)
     os.utime(project / "results/local/summary.json", (made + 90, made + 90))
     assert "not in this report" not in argosy(*words, folder=project).err
+
+
+def test_no_summary_is_written_without_its_page(project: Path, argosy: Argosy) -> None:
+    site = project / "results/local"
+    (site / "summary.json").unlink()
+    (site / "report.html").unlink()
+    (site / "report.html").mkdir()
+    assert argosy("report", "local", folder=project).status == 2
+    done = argosy("summary", "local", folder=project)
+    assert (done.status, done.out) == (2, "")
+    assert "there is no report yet" in done.err
+
+
+def test_predictions_of_results_that_may_only_be_read(tmp_path: Path, argosy: Argosy) -> None:
+    site = tmp_path / "results/local"
+    network(site)
+    for repeat, factor in ((1, 1.0), (2, 1.02)):
+        training(site, {1: factor * STEP_S, 2: factor * 0.2}, repeat=repeat)
+    words = ("predict", "results/local", "training", "--nodes", "1,2,4")
+    expected = argosy(*words, folder=tmp_path)
+    assert expected.status == 0 and expected.out
+    shutil.rmtree(site / "tables")
+    site.chmod(0o500)
+    try:
+        found = argosy(*words, folder=tmp_path)
+    finally:
+        site.chmod(0o700)
+    assert (found.status, found.out) == (0, expected.out)
+    assert "may not be written; using temporary tables" in found.err
+    assert not (site / "tables").exists()
 
 
 @pytest.mark.parametrize(

@@ -44,9 +44,7 @@ def shares(results: Path) -> dict[str, float]:
     ("offset_s", "set_s"),
     [(0.0, 0.0), (30.0, 0.0), (-3600.0, 0.0), (0.0, -3600.0), (0.0, -5.0), (0.0, 86_400.0)],
 )
-def test_pauses_are_told_whatever_the_clocks(
-    tmp_path: Path, offset_s: float, set_s: float
-) -> None:
+def test_pauses_are_told_whatever_the_clocks(tmp_path: Path, offset_s: float, set_s: float) -> None:
     run = validating(tmp_path, 0.5, offset_s=offset_s, set_s=set_s)
     truth = 5 * 0.5 / (5 * 0.5 + STEPS * STEP_S)
     assert shares(tmp_path) == {run.run_id: pytest.approx(truth, abs=0.002)}

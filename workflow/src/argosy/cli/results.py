@@ -1,6 +1,10 @@
 """Commands for results: tables, the report, its numbers, predictions."""
 
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -297,7 +301,6 @@ def predict(
     from argosy.report.topics.prediction.answers import Question
     from argosy.report.topics.prediction.predicted import predicted
     from argosy.report.topics.prediction.says import sentences
-    from argosy.results import collect
 
     if len(words) > 2:
         raise ArgosyError("argosy predict: give SITE and EXPERIMENT", "see: argosy predict --help")
@@ -305,8 +308,8 @@ def predict(
     question = Question(_numbers(nodes) if nodes else (), samples, efficiency, node_hours)
     folder = results_of(words[0] if len(words) == 2 else None)
     rates = _rates(costs, folder)
-    collect(folder, folder / "tables", say=say)
-    found = predicted(folder / "tables", experiment, question, rates, collectives)
+    with _newest_tables(folder) as tables:
+        found = predicted(tables, experiment, question, rates, collectives)
     show(table(experiment, found, rates.currency), *sentences(found))
 
 
@@ -318,6 +321,25 @@ def _rates(costs: Path | None, folder: Path) -> "Rates":
     own = folder.absolute().parent.parent / "slurm" / folder.name / "costs.yaml"
     path = costs or (own if own.is_file() else None)
     return Rates(**read_costs(path).model_dump()) if path else Rates()
+
+
+@contextmanager
+def _newest_tables(folder: Path) -> Iterator[Path]:
+    """Yield a site's tables, up to date; temporary ones of results that this user may only read."""
+    from argosy.results import collect
+
+    tables = folder / "tables"
+    try:
+        collect(folder, tables, say=say)
+    except OSError as problem:
+        if problem.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        with TemporaryDirectory(prefix="argosy-tables-") as work:
+            say(plain(f"{tables}: may not be written; using temporary tables"))
+            collect(folder, Path(work))
+            yield Path(work)
+        return
+    yield tables
 
 
 def _numbers(text: str) -> tuple[int, ...]:
