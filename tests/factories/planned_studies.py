@@ -53,16 +53,22 @@ def network(
     nodes: Sequence[int] = (2, 4),
     name: str = "network",
     repeats: int = 2,
+    scatter: float = 0.0,
     **asked: Any,
 ) -> None:
-    """Runs that time allreduces alone; each other rank is a little faster than the first."""
+    """Runs that time allreduces alone; each other rank is a little faster than the first.
+
+    Each repeat takes longer by the share `scatter`.
+    """
     for size, repeat in product(nodes, range(1, repeats + 1)):
         run = plan(results, name, size, repeat=repeat, scaling="weak", **asked)
         run.execute()
         run.steps(steps=0)
         for rank in range(size):
             times = (
-                collective(data, repetition, allreduce_s(data, size) * (1 - 0.01 * rank))
+                collective(
+                    data, repetition, allreduce_s(data, size) * (1 - 0.01 * rank + scatter * repeat)
+                )
                 for data in SIZES
                 for repetition in range(3)
             )

@@ -139,6 +139,15 @@ def test_an_earlier_bundle_is_replaced_aloud_and_no_other_file(study: Path, tmp_
     assert other.read_text() == "mine"
 
 
+@pytest.mark.parametrize("linked", ["results", f"results/{SITE}"])
+def test_results_that_are_linked_to_another_disk(study: Path, tmp_path: Path, linked: str) -> None:
+    names = contents(bundled(study, tmp_path / "before.zip")).keys()
+    assert f"{RUN}/run.json" in names
+    (study / linked).rename(tmp_path / "scratch")
+    (study / linked).symlink_to(tmp_path / "scratch")
+    assert contents(bundled(study, tmp_path / "after.zip")).keys() == names
+
+
 def test_others_check_it_without_argosy(study: Path, tmp_path: Path) -> None:
     bundle = bundled(study, tmp_path / "study.zip")
     unpacked = tmp_path / "unpacked"

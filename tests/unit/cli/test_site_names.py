@@ -209,6 +209,37 @@ def test_a_run_is_named_by_its_folder(project: Path, argosy: Argosy, named: str)
     assert {json.loads(line)["kind"] for line in done.out.splitlines()} >= {"step"}
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("status", "new"),
+        ("report", "new"),
+        ("predict", "new", "x"),
+        ("doctor", "new"),
+        ("site", "show", "new"),
+    ],
+)
+def test_a_site_with_a_wrong_suffix_is_named(
+    project: Path, argosy: Argosy, command: tuple[str, ...]
+) -> None:
+    (project / "slurm/new").mkdir()
+    (project / "slurm/new/site.yml").write_text("scheduler: local\n")
+    done = argosy(*command)
+    assert (done.status, done.out) == (2, "")
+    assert done.err.endswith("hint: rename site.yml to site.yaml\n")
+
+
+def test_results_of_another_project_are_not_bundled_as_ones_own(
+    project: Path, argosy: Argosy, tmp_path: Path
+) -> None:
+    other = tmp_path / "other/results/local"
+    shutil.copytree(project / "results/local", other)
+    done = argosy("bundle", "study.zip", str(other), "--no-images")
+    assert (done.status, done.out) == (2, "")
+    assert "these results are of another project" in done.err
+    assert not (project / "study.zip").exists()
+
+
 LOOKS = (
     *(("status",), ("summary",), ("failures",), ("figures",), ("tables",), ("report",)),
     *(("predict", "x"), ("logs", "x"), ("records", "x"), ("bundle", "study.zip"), ("doctor",)),

@@ -14,14 +14,19 @@ from argosy.report.topics.costs import between_steps
 STEP_S, STEPS, EVERY = 0.1, 60, 10
 
 
-def validating(results: Path, pause_s: float, repeat: int = 1, offset_s: float = 0.0) -> RunFiles:
-    """Two ranks of 60 even steps that pause after every tenth; rank 1's clock is `offset_s` ahead."""
+def validating(
+    results: Path, pause_s: float, repeat: int = 1, offset_s: float = 0.0, set_s: float = 0.0
+) -> RunFiles:
+    """Two ranks of 60 even steps that pause after every tenth; rank 1's clock is `offset_s` ahead.
+
+    All clocks were set forward by `set_s` after the job's start.
+    """
     run = plan(results, nodes=2, ranks_per_node=1, repeat=repeat)
     run.execute()
     run.steps(step_s=STEP_S, warm_up_s=STEP_S, steps=STEPS)
     for rank in range(run.ranks):
         path = run.steps_file("100.0", rank)
-        header = step_files.header(rank, STARTED + 2 + rank * offset_s, 1000.0 + rank)
+        header = step_files.header(rank, STARTED + 2 + set_s + rank * offset_s, 1000.0 + rank)
         paused = (
             as_record(step) | {"start": step.start + step.step // EVERY * pause_s}
             for step in all_steps(path)
@@ -35,9 +40,12 @@ def shares(results: Path) -> dict[str, float]:
         return {run_id: one.between for (_, run_id), one in between_steps(tables).items()}
 
 
-@pytest.mark.parametrize("offset_s", [0.0, 30.0, -3600.0])
-def test_pauses_are_told_whatever_the_clocks(tmp_path: Path, offset_s: float) -> None:
-    run = validating(tmp_path, 0.5, offset_s=offset_s)
+@pytest.mark.parametrize(
+    ("offset_s", "set_s"),
+    [(0.0, 0.0), (30.0, 0.0), (-3600.0, 0.0), (0.0, -3600.0), (0.0, -5.0), (0.0, 86_400.0)],
+)
+def test_pauses_are_told_whatever_the_clocks(tmp_path: Path, offset_s: float, set_s: float) -> None:
+    run = validating(tmp_path, 0.5, offset_s=offset_s, set_s=set_s)
     truth = 5 * 0.5 / (5 * 0.5 + STEPS * STEP_S)
     assert shares(tmp_path) == {run.run_id: pytest.approx(truth, abs=0.002)}
 

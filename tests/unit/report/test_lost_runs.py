@@ -5,13 +5,16 @@ import random
 from pathlib import Path
 
 import pytest
+from planned_studies import STEP_S, network, training
 from study_files import STARTED, plan
 
 from argosy.report import write_report
 from argosy.report.outputs.comparison import compare, findings
+from argosy.report.runs.scaling import LOST
 from argosy.report.summary.models import ExperimentSummary, Summary, read_summary
 from argosy.report.topics import sentences
 from argosy.report.topics.history import says as history
+from argosy.report.topics.prediction.says import grounds
 from argosy.results import collect
 
 SIZES = (1, 2, 4, 8)
@@ -118,3 +121,31 @@ def test_the_cost_of_a_container(tmp_path: Path, of_native: bool) -> None:
     inside, _ = reported(tmp_path / "site").experiments
     assert of_container(inside) == [True, True, True, False]
     assert any("no interval, since runs" in one for one in sentences(inside))
+
+
+@pytest.mark.parametrize("lost", ["", "network", "training"])
+def test_allreduces_and_predictions_by_them(tmp_path: Path, lost: str) -> None:
+    site = tmp_path / "site"
+    network(site, repeats=3, scatter=0.005)
+    for repeat, factor in ((1, 1.0), (2, 1.02), (3, 1.01)):
+        training(site, {1: factor * STEP_S, 2: factor * 0.2}, repeat=repeat)
+    if lost:
+        run = plan(site, lost, 2, repeat=4, scaling="weak" if lost == "network" else "strong")
+        run.execute(state="failed")
+    times, found = (one for one in reported(site).experiments)
+    by_size = {
+        nodes: [one.seconds for one in times.allreduces if one.nodes == nodes] for nodes in (2, 4)
+    }
+    assert all((one.low is None) == (lost == "network") for one in by_size[2])
+    assert all(one.low is not None for one in by_size[4])
+    said = " ".join(sentences(times))
+    assert ("2 nodes: no interval, since runs that were lost may" in said) == (lost == "network")
+    prediction = found.prediction
+    assert prediction and prediction.between_nodes
+    assert (prediction.between_nodes.latency_s.low is None) == (lost == "network")
+    assert all(
+        (one.step_s.low is None) == bool(lost) for one in prediction.points if one.nodes <= 4
+    )
+    assert not lost or prediction.nodes_surely_with_efficiency is None
+    told = " ".join(grounds(prediction))
+    assert (f"uses sizes of which {LOST}, so it has no interval" in told) == bool(lost)

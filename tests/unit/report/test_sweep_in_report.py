@@ -80,6 +80,18 @@ def test_combinations_are_compared_at_the_largest_size_the_fastest_first(tmp_pat
     assert "train-lr0.2-native" in said and "cells/s" in said
 
 
+def test_the_unit_is_of_a_combination_that_was_measured(tmp_path: Path) -> None:
+    results, tokens = tmp_path / "site", {"pattern": "([0-9.]+) tok/s", "per": "token"}
+    for number in (1, 2):
+        run = plan(results, f"e{number}", command=f"true {number}", throughput=tokens)
+        note(run.path, {"of": "train", "values": {"lr": str(number)}})
+        run.execute(state="failed" if number == 1 else "completed")
+    run.printed([100.0, 101.0, 100.0])
+    _, html = written(results)
+    heading = html.split('aria-label="Sweep of train"')[1].partition("</tr>")[0]
+    assert "Tokens/s" in heading and "Samples/s" not in heading
+
+
 def test_placeholders_named_like_other_columns_are_in_braces(tmp_path: Path) -> None:
     results = tmp_path / "site"
     for number in (1, 2):

@@ -1,10 +1,11 @@
 """Tables in a terminal, in one style for all commands; no word is broken."""
 
 import errno
+import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from rich import box
 from rich.cells import cell_len
@@ -22,6 +23,15 @@ _INDENT = 2
 
 
 class _Console(Console):
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print without blanks at the ends of lines, with which tables fill their width, in a pipe."""
+        if self.is_terminal:
+            super().print(*objects, **options)
+            return
+        with self.capture() as captured:
+            super().print(*objects, **options)
+        self.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
     def on_broken_pipe(self) -> NoReturn:
         """Let the command handle it, since rich would exit with 1."""
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
@@ -139,7 +149,10 @@ def rate(samples_per_s: float) -> str:
     """Format a rate with three or more significant digits and commas between thousands."""
     if samples_per_s >= 100:
         return f"{samples_per_s:,.0f}"
-    return f"{samples_per_s:.1f}" if samples_per_s >= 10 else f"{samples_per_s:.2f}"
+    if samples_per_s >= 10:
+        return f"{samples_per_s:.1f}"
+    places = 2 - min(0, math.floor(math.log10(samples_per_s))) if samples_per_s > 0 else 2
+    return f"{samples_per_s:.{places}f}"
 
 
 def plural(count: int, word: str) -> str:

@@ -69,7 +69,12 @@ def replacing(path: Path) -> Iterator[Path]:
 def write_text(path: Path, text: str) -> None:
     """Write `text` to `path` atomically (UTF-8)."""
     with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        try:
+            temporary.write_text(text, encoding="utf-8")
+        except OSError as problem:
+            # The error of a full disk names no file.
+            problem.filename = problem.filename or str(path)
+            raise
 
 
 def read_paths(path: Path) -> list[Path]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from pathspec import PathSpec
 
@@ -91,17 +91,25 @@ def find_contents(project: Path, sites: Sequence[str], excluded: Sequence[str]) 
     except (ValueError, re.error) as problem:
         raise ArgosyError(f"--exclude: {problem}") from None
     own, ignored = _own_parts(project)
+    of_project = [
+        each
+        for part in dict.fromkeys(own)
+        for each in _walk(project, part)
+        if not ignored(each.name)
+    ]
+    # The project's owner may have linked results, or a site in it, to a larger disk.
+    folders = {f"results/{site}": (project / "results" / site).resolve() for site in {*sites}}
+    of_sites = [each for name, top in folders.items() for each in _walk_folder(top, top, name)]
     members: list[Member] = []
     left_out: list[str] = []
-    for part in dict.fromkeys([*own, *(f"results/{site}" for site in sites)]):
-        for name, found in _walk(project, PurePosixPath(part)):
-            if staying.match_file(name) or (part in own and ignored(name)):
-                continue
-            if found is None or not name.isprintable():
-                left_out.append(name)
-                continue
-            executable = bool(found.st_mode & stat.S_IXUSR)
-            members.append(Member(name, project / name, project, found.st_size, executable))
+    for name, path, top, found in (*of_project, *of_sites):
+        if staying.match_file(name):
+            continue
+        if found is None or not name.isprintable():
+            left_out.append(name)
+            continue
+        executable = bool(found.st_mode & stat.S_IXUSR)
+        members.append(Member(name, path, top, found.st_size, executable))
     return Contents(sorted(members, key=lambda each: each.name), sorted(left_out))
 
 
@@ -171,37 +179,49 @@ def _is_made(path: Path) -> bool:
     return path.suffix == ".zip" and path.is_file() and is_bundle(path)
 
 
-def _walk(project: Path, part: PurePosixPath) -> Iterator[tuple[str, os.stat_result | None]]:
-    """Yield the names of a part's files, each with its status, or None if it is not a regular file."""
+class _File(NamedTuple):
+    """A file below the folder `top`, with its name in the bundle; `status` is None if it is not regular."""
+
+    name: str
+    path: Path
+    top: Path
+    status: os.stat_result | None
+
+
+def _walk(project: Path, part: str) -> Iterator[_File]:
+    """Yield the files of a part of the project, which may be missing."""
+    path = project / part
     try:
-        found = os.lstat(project / part)
+        found = os.lstat(path)
     except FileNotFoundError:
         return
     if stat.S_ISDIR(found.st_mode):
-        yield from _walk_folder(project, part)
+        yield from _walk_folder(path, project, part)
     else:
-        yield str(part), found if stat.S_ISREG(found.st_mode) else None
+        yield _File(part, path, project, found if stat.S_ISREG(found.st_mode) else None)
 
 
-def _walk_folder(project: Path, top: PurePosixPath) -> Iterator[tuple[str, os.stat_result | None]]:
-    waiting = [top]
+def _walk_folder(folder: Path, top: Path, name: str) -> Iterator[_File]:
+    """Yield the files of a folder, which has this name in the bundle."""
+    waiting = [(folder, PurePosixPath(name))]
     while waiting:
-        folder = waiting.pop()
+        folder, here = waiting.pop()
         try:
-            within = list(entries(project / folder, project))
+            within = list(entries(folder, top))
         except OSError as problem:
             raise ArgosyError(
-                f"{folder}: cannot be listed ({problem.strerror})", f"--exclude '/{folder}/'"
+                f"{here}: cannot be listed ({problem.strerror})", f"--exclude '/{here}/'"
             ) from None
         for entry in within:
             if entry.name.startswith(".") and entry.name not in SHOWN_HIDDEN:
                 continue
-            name = folder / entry.name
+            path = folder / entry.name
             if entry.is_dir(follow_symlinks=False):
-                waiting.append(name)
+                waiting.append((path, here / entry.name))
                 continue
-            found = os.lstat(project / name)
-            yield str(name), found if stat.S_ISREG(found.st_mode) else None
+            found = os.lstat(path)
+            is_regular = stat.S_ISREG(found.st_mode)
+            yield _File(str(here / entry.name), path, top, found if is_regular else None)
 
 
 FORMS: Mapping[str, bytes] = {

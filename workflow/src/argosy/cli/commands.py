@@ -158,7 +158,7 @@ ImageOption = Annotated[
 CostsOption = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="File with prices and carbon, such as slurm/SITE/costs.yaml."
+        metavar="FILE", help="File with prices and carbon (default: slurm/SITE/costs.yaml)."
     ),
 ]
 

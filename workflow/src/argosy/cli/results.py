@@ -1,7 +1,11 @@
 """Commands for results: tables, the report, its numbers, predictions."""
 
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,6 +14,7 @@ from argosy.cli.output import say, show
 from argosy_common.errors import ArgosyError, plain, some
 
 if TYPE_CHECKING:
+    from argosy.report import Rates
     from argosy.report.summary.models import Summary
 
 
@@ -24,9 +29,8 @@ def tables(
 ) -> None:
     """Update the Parquet tables of a site's results; read only new runs."""
     from argosy.cli.site_names import results_of
-    from argosy.monitor.sites import run_folders
+    from argosy.monitor.sites import not_planned, run_folders
     from argosy.results import collect
-    from argosy.terminal import plural
     from argosy_common.files import read_paths
 
     folder = results_of(site)
@@ -36,10 +40,7 @@ def tables(
         planned = {path.absolute() for path in asked}
         others = sum(path.absolute() not in planned for path in run_folders(folder))
         if others:
-            say(
-                f"left out: {plural(others, 'earlier run')} of this site that the study does not plan; "
-                f"to include all: argosy report {folder}"
-            )
+            say(f"{not_planned(others)}; to include all: argosy report {folder}")
 
 
 def report(
@@ -53,15 +54,11 @@ def report(
     import duckdb
 
     from argosy.cli.site_names import results_of
-    from argosy.report import Rates, write_report
+    from argosy.report import write_report
     from argosy.results import collect
 
     folder = results_of(site)
-    rates = Rates()
-    if costs:
-        from argosy.site.costs import read_costs
-
-        rates = Rates(**read_costs(costs).model_dump())
+    rates = _rates(costs, folder)
     tables = folder / "tables"
     if not from_tables:
         collect(folder, tables, say=say)
@@ -84,12 +81,11 @@ def summary(
     """Print the report's main numbers and its path."""
     from argosy.cli.output import show_json
     from argosy.cli.site_names import results_of
-    from argosy.report.kept_reports import read_report
     from argosy.report.outputs.terminal import print_summary
     from argosy.terminal import make_console
 
     folder = results_of(site)
-    content, _ = read_report(folder)
+    content, _ = _newest_report(folder)
     if json:
         return show_json(content)
     console = make_console()
@@ -107,12 +103,11 @@ def figures(
 ) -> None:
     """Write a report's charts as SVG and PDF, and its tables as LaTeX and CSV."""
     from argosy.cli.site_names import results_of
-    from argosy.report.kept_reports import read_report
     from argosy.report.outputs.paper import write_paper
     from argosy_common.reading import entries
 
     folder = results_of(site)
-    _, found = read_report(folder)
+    _, found = _newest_report(folder)
     target = output or folder / "figures"
     written = write_paper(found, target)
     for file in written:
@@ -131,11 +126,10 @@ def badge(
 ) -> None:
     """Write a badge (SVG) of an experiment: the advised size, its efficiency, or a loss of speed."""
     from argosy.cli.site_names import results_of
-    from argosy.report.kept_reports import read_report
     from argosy.report.outputs.badge import badge_of
     from argosy_common.files import write_text
 
-    _, found = read_report(results_of(site))
+    _, found = _newest_report(results_of(site))
     write_text(file, badge_of(found, experiment))
     print(plain(str(file)))
 
@@ -177,7 +171,7 @@ def compare(
 def _reported(site: str) -> "tuple[str, tuple[Path, str], Summary]":
     """Return the name, the identity and the report of a site or of `SITE@WORD`, for a comparison."""
     from argosy.cli.site_names import results_of
-    from argosy.report.kept_reports import read_report, report_called
+    from argosy.report.kept_reports import report_called
 
     name, is_of, word = site.rpartition("@")
     if is_of and not Path(site).is_dir():
@@ -185,9 +179,25 @@ def _reported(site: str) -> "tuple[str, tuple[Path, str], Summary]":
         summary = report_called(folder, word)
     else:
         folder, word = results_of(site), ""
-        _, summary = read_report(folder)
+        _, summary = _newest_report(folder)
     there = ", ".join(summary.sites) or folder.name
     return (f"{there}@{word}" if word else there), (folder.resolve(), word), summary
+
+
+def _newest_report(folder: Path) -> "tuple[dict[str, Any], Summary]":
+    """Read a site's report as JSON and as a Summary, and say how many runs have newer results."""
+    from argosy.monitor.sites import has_result_since, run_folders
+    from argosy.report.kept_reports import SUMMARY, read_report
+    from argosy.terminal import plural
+
+    found = read_report(folder)
+    made = (folder / SUMMARY).stat().st_mtime
+    if newer := sum(has_result_since(run, made) for run in run_folders(folder)):
+        say(
+            f"not in this report: {plural(newer, 'run')} completed after it; to include all: "
+            f"argosy report {folder}"
+        )
+    return found
 
 
 def bundle(
@@ -223,7 +233,7 @@ def bundle(
     require_project()
     request = Request(
         project=Path.cwd(),
-        sites=tuple(results_of(each).name for each in sites or ()),
+        sites=tuple(_own_site(results_of(each)) for each in sites or ()),
         excluded=tuple(exclude or ()),
         with_images=images,
         with_environment=environment,
@@ -231,6 +241,15 @@ def bundle(
     )
     for line in write_bundle(request, file, say):
         print(plain(line))
+
+
+def _own_site(folder: Path) -> str:
+    """Return the name of a site of this project; raises ArgosyError for results of another project."""
+    if folder.resolve() != Path("results", folder.name).resolve():
+        raise ArgosyError(
+            f"{folder}: these results are of another project", "run argosy bundle in its folder"
+        )
+    return folder.name
 
 
 def unbundle(
@@ -278,23 +297,49 @@ def predict(
 ) -> None:
     """Predict training speed on unmeasured node counts, and advise how many nodes to use."""
     from argosy.cli.site_names import results_of
-    from argosy.report import Rates
     from argosy.report.outputs.terminal import prediction_table as table
     from argosy.report.topics.prediction.answers import Question
     from argosy.report.topics.prediction.predicted import predicted
     from argosy.report.topics.prediction.says import sentences
-    from argosy.results import collect
-    from argosy.site.costs import read_costs
 
     if len(words) > 2:
         raise ArgosyError("argosy predict: give SITE and EXPERIMENT", "see: argosy predict --help")
     experiment = words[-1]
     question = Question(_numbers(nodes) if nodes else (), samples, efficiency, node_hours)
-    rates = Rates(**read_costs(costs).model_dump()) if costs else Rates()
     folder = results_of(words[0] if len(words) == 2 else None)
-    collect(folder, folder / "tables", say=say)
-    found = predicted(folder / "tables", experiment, question, rates, collectives)
+    rates = _rates(costs, folder)
+    with _newest_tables(folder) as tables:
+        found = predicted(tables, experiment, question, rates, collectives)
     show(table(experiment, found, rates.currency), *sentences(found))
+
+
+def _rates(costs: Path | None, folder: Path) -> "Rates":
+    """Return the prices and carbon in `costs`, by default in the costs.yaml of the results' project."""
+    from argosy.report import Rates
+    from argosy.site.costs import read_costs
+
+    own = folder.absolute().parent.parent / "slurm" / folder.name / "costs.yaml"
+    path = costs or (own if own.is_file() else None)
+    return Rates(**read_costs(path).model_dump()) if path else Rates()
+
+
+@contextmanager
+def _newest_tables(folder: Path) -> Iterator[Path]:
+    """Yield a site's tables, up to date; temporary ones of results that this user may only read."""
+    from argosy.results import collect
+
+    tables = folder / "tables"
+    try:
+        collect(folder, tables, say=say)
+    except OSError as problem:
+        if problem.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        with TemporaryDirectory(prefix="argosy-tables-") as work:
+            say(plain(f"{tables}: may not be written; using temporary tables"))
+            collect(folder, Path(work))
+            yield Path(work)
+        return
+    yield tables
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -106,9 +106,10 @@ def failures(site: SiteArgument = None) -> None:
     """Print failed runs with their causes, and the report's path; nothing if none failed."""
     from argosy.cli.site_names import results_of
     from argosy.monitor.failures import print_failures
+    from argosy.monitor.sites import planned_runs
 
     folder = results_of(site)
-    if not (folder / "runs.txt").is_file():
+    if not planned_runs(folder):
         raise ArgosyError(f"{folder}: no run is planned here", "run: snakemake")
     print_failures(folder)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from argosy.cli.output import say
 from argosy.monitor.sites import RESULTS, has_results, site_folders
-from argosy.site.models import LOCAL
+from argosy.site.models import LOCAL, misnamed_site
 from argosy.site.overview import site_names
 from argosy.yaml_file import read_yaml
 from argosy_common.errors import ArgosyError, choices, some
@@ -69,7 +69,9 @@ def site_called(site: str | None) -> str:
     name = path.name if is_of_project else site
     if (SLURM / name / "site.yaml").is_file() and name not in ("", ".", ".."):
         return name
-    raise ArgosyError(f"slurm/{name}/site.yaml: there is no such site", choices(names, name))
+    raise misnamed_site(SLURM / name) or ArgosyError(
+        f"slurm/{name}/site.yaml: there is no such site", choices(names, name)
+    )
 
 
 def complete_site(incomplete: str) -> list[str]:
@@ -121,10 +123,11 @@ def _no_results(site: str, folder: Path) -> ArgosyError:
         require_project()
         if folder.is_dir() or folder.name in site_names(SLURM):
             return ArgosyError(f"{folder}: no run is planned here", _how_to_run(folder.name))
+        if misnamed := misnamed_site(SLURM / folder.name):
+            return misnamed
         there = [each.name for each in site_folders()]
-        if not there:
-            return ArgosyError(f"{folder}: there are no such results", "run: snakemake")
-        return ArgosyError(f"{folder}: there are no such results", choices(there, folder.name))
+        hint = choices(there, folder.name) if there else "run: snakemake"
+        return ArgosyError(f"{folder}: there are no such results", hint)
     if not folder.exists():
         return ArgosyError(f"{site}: there is no such folder", "name a site, or its results")
     what = "a folder" if folder.is_dir() else "a file"

@@ -9,7 +9,7 @@ from pathlib import Path
 from argosy.jobs.driver import JobError, ToldErrors
 from argosy.monitor.jobs import NewestJob, newest_job
 from argosy.monitor.run_state import RunState, RunView
-from argosy.monitor.sites import run_folders
+from argosy.monitor.sites import CLOCKS_S, planned_runs, run_folders
 from argosy.monitor.study import Study
 from argosy.run_folder.failures import log_of
 from argosy.run_folder.folder import RunFolder
@@ -17,7 +17,6 @@ from argosy.run_folder.log_tail import last_lines
 from argosy.run_folder.models import Failure
 from argosy.terminal import plural
 from argosy_common.errors import plain, some
-from argosy_common.files import read_paths
 from argosy_common.reading import status_of
 
 ENDED_EARLY = (RunState.CANCELLED, RunState.INTERRUPTED)
@@ -37,9 +36,6 @@ CHECKS = (
     ("user namespaces", "engine"),
 )
 """Words in such a cause, and the doctor's check for it."""
-
-CLOCKS_S = 2.0
-"""Maximum difference of the clocks of a shared file system and this machine, in seconds."""
 
 PATIENCE_S = 5.0
 """Seconds to wait for the queue, which may have the cause of a job's end."""
@@ -68,9 +64,8 @@ def print_failures(site: Path, told: ToldErrors | None = None) -> None:
         site: the folder results/<site>.
         told: errors of the Snakemake that ends; None: use only the runs' folders.
     """
-    planned = read_paths(site / "runs.txt") if (site / "runs.txt").is_file() else []
     lines = [*_describe_rules(told.errors if told else ())]
-    if failed := failed_runs(site, planned, told):
+    if failed := failed_runs(site, planned_runs(site), told):
         lines += describe(failed, site / "report.html")
     if lines:
         print("\n".join(map(plain, lines)), file=sys.stderr)

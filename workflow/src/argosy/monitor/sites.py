@@ -6,11 +6,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from argosy.run_folder.folder import by_number
+from argosy.terminal import plural
 from argosy_common.errors import ArgosyError, some
+from argosy_common.files import read_paths
 from argosy_common.reading import entries, site_of
 
 RESULTS = Path("results")
 TABLES = "tables"
+PLANNED = "runs.txt"
+CLOCKS_S = 2.0
+"""Maximum difference of the clocks of a shared file system and this machine, in seconds."""
 
 
 def site_folders() -> list[Path]:
@@ -43,6 +48,29 @@ def run_folders(site: Path) -> Iterator[Path]:
         if experiment.name != TABLES:
             runs = [run for run in _subfolders(experiment) if _may_be_run(run)]
             yield from sorted(runs, key=lambda run: by_number(run.name))
+
+
+def has_result_since(run: Path, unix: float) -> bool:
+    """Return whether a run completed after a time, by the clocks of a shared file system."""
+    with suppress(OSError):
+        return (run / "result.json").lstat().st_mtime > unix + CLOCKS_S
+    return False
+
+
+def planned_runs(site: Path) -> list[Path]:
+    """Return the folders of the runs that the study plans; all runs if the site has no list of them.
+
+    The list has paths of the project that planned the runs, so the site may have moved since.
+    """
+    path = site / PLANNED
+    if not path.is_file():
+        return list(run_folders(site))
+    return [site.joinpath(*planned.parts[-2:]) for planned in read_paths(path)]
+
+
+def not_planned(count: int) -> str:
+    """Describe this many runs that are left out since the study does not plan them."""
+    return f"left out: {plural(count, 'earlier run')} of this site that the study does not plan"
 
 
 def _subfolders(folder: Path) -> list[Path]:

@@ -9,7 +9,7 @@ from typing import Any
 from argosy.monitor.jobs import Answer, Machine, Queue
 from argosy.monitor.progress import steps_done
 from argosy.monitor.run_state import ClusterState, RunState, RunView, look_at
-from argosy.monitor.sites import run_folders
+from argosy.monitor.sites import planned_runs, run_folders
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import RunFolderError, Verdict
 from argosy.schedulers import BatchSystem, find_batch_system
@@ -32,6 +32,8 @@ class Snapshot:
     answer: Answer | None
     """None without a queue."""
     at: float
+    not_planned: int = 0
+    """Number of earlier runs that have ended or never began, and that the study does not plan."""
 
     @property
     def ended(self) -> bool:
@@ -65,8 +67,14 @@ class Study:
         runs = list(run_folders(self.site))
         views = [self._look_at(run, cluster) for run in runs]
         known = _Totals(list(zip(runs, views, strict=True)))
-        counted = tuple(known.add(run, view) for run, view in zip(runs, views, strict=True))
-        return Snapshot(self.site.name, self._system.NAME, counted, answer, cluster.now)
+        planned = {*planned_runs(self.site)}
+        shown = tuple(
+            known.add(run, view)
+            for run, view in zip(runs, views, strict=True)
+            if run in planned or not (view.ended or view.state is RunState.PLANNED)
+        )
+        left_out = len(views) - len(shown)
+        return Snapshot(self.site.name, self._system.NAME, shown, answer, cluster.now, left_out)
 
     def _look_at(self, run: Path, cluster: ClusterState) -> RunView:
         changed = _mtime(run)
@@ -164,6 +172,7 @@ def described(snapshot: Snapshot) -> dict[str, Any]:
         "scheduler": snapshot.scheduler,
         "scheduler_silent_since": answer.silent_since if answer else None,
         "runs": [_run_as_json(view) for view in snapshot.views],
+        "runs_not_planned": snapshot.not_planned,
     }
 
 

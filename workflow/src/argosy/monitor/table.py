@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from argosy.monitor.run_state import RunState, RunView
+from argosy.monitor.sites import not_planned
 from argosy.monitor.study import Snapshot, Study
 from argosy.runtime.contract.throughput import SAMPLES
 from argosy.terminal import make_table, plural, rate, span
@@ -81,6 +82,8 @@ def totals(snapshot: Snapshot) -> Text:
     if stuck := sum(view.stuck for view in snapshot.views):
         line.append("; ")
         line.append(f"{stuck} stuck (!)", style=ALARM)
+    if snapshot.not_planned:
+        line.append(f"; {not_planned(snapshot.not_planned)}")
     return line
 
 

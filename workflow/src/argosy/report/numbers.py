@@ -65,10 +65,12 @@ def probability(value: float) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Format a duration as `42.0 s`, `3 min 20 s`, `2 h 05 min`, or `unknown` for None."""
+    """Format a duration as `0.012 s`, `42.0 s`, `3 min 20 s`, `2 h 05 min`, or `unknown` for None."""
     if seconds is None:
         return "unknown"
-    if seconds < 60:
+    if 0 < seconds < 0.1:
+        return f"{number(seconds, 2)} s"
+    if round(seconds, 1) < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

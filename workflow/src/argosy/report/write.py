@@ -54,10 +54,10 @@ def make_report(
         csv=out_dir / "summary.csv",
         left_out=past.left_out,
     )
-    html = page(summary, results_dir, out_dir)
-    write_text(written.json, summary_json(summary))
+    # The summary is last, so that its page is there, even if the disk is full.
+    write_text(written.html, page(summary, results_dir, out_dir))
     write_text(written.csv, summary_csv(summary))
-    write_text(written.html, html)
+    write_text(written.json, summary_json(summary))
     return written
 
 

@@ -214,6 +214,14 @@ class Site(Model):
         ]
 
 
+def misnamed_site(folder: Path) -> ArgosyError | None:
+    """Return the error for a site whose only file is a `site.yml`; None for any other folder."""
+    path, wrong = folder / "site.yaml", folder / "site.yml"
+    if path.exists() or not wrong.is_file():
+        return None
+    return ArgosyError(f"{path}: there is no such file", f"rename {wrong.name} to {path.name}")
+
+
 def read_site(folder: Path) -> Site:
     """Read and validate the `site.yaml` of a site's folder.
 
@@ -222,10 +230,10 @@ def read_site(folder: Path) -> Site:
     """
     path = folder / "site.yaml"
     if not path.is_file():
-        if misnamed := next((each.name for each in folder.glob("site.y*ml")), ""):
-            raise ArgosyError(f"{path}: there is no such file", f"rename {misnamed} to site.yaml")
         known = sorted(entry.parent.name for entry in folder.parent.glob("*/site.yaml"))
-        raise ArgosyError(f"{path}: there is no such site", f"there are {', '.join(known)}")
+        raise misnamed_site(folder) or ArgosyError(
+            f"{path}: there is no such site", f"there are {', '.join(known)}"
+        )
     try:
         content = read_yaml(path)
         if open_keys := ", ".join(keys_to_fill_in(content)):

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from argosy.report.numbers import UNIT, count, duration, number, percent
+from argosy.report.numbers import UNIT, count, duration, interval, number, percent
 from argosy.report.runs.scaling import LOST, is_much_lost, without_interval
 from argosy.report.runs.setups import Difference, differences
 from argosy.report.statistics.estimates import Estimate, ratio_estimate
@@ -265,7 +265,7 @@ def _finding(experiment: ComparedExperiment, site: str, reference: str) -> str:
     if largest.no_interval:
         within = f"no interval: {largest.no_interval}"
     if ratio.low is not None and ratio.high is not None:
-        within = f"{ratio.low:.2f} to {ratio.high:.2f}"
+        within = interval(ratio)
     width = largest.point.ranks_per_node
     where = f"{count(nodes, 'node')} with {count(width, 'rank')} each"
     there = _reference_point(experiment, largest.point, reference)
@@ -280,7 +280,7 @@ def _finding(experiment: ComparedExperiment, site: str, reference: str) -> str:
             "power)."
         )
     return (
-        f"On {where}, {site} has {ratio.mean:.2f} times the throughput of {reference} ({within})."
+        f"On {where}, {site} has {number(ratio.mean)} times the throughput of {reference} ({within})."
         f"{seen}{steps}"
     )
 

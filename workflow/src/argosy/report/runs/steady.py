@@ -56,17 +56,22 @@ _ASKED = "steps SEMI JOIN asked USING (experiment, run_id)"
 
 _STEADY = """
 CREATE TEMP TABLE steady (
-    experiment VARCHAR, run_id VARCHAR, first BIGINT, last BIGINT, excess DOUBLE, usual_s DOUBLE
+    experiment VARCHAR, run_id VARCHAR, first BIGINT, last BIGINT, excess DOUBLE, usual_s DOUBLE,
+    of_last_job BIGINT
 )
 """
 _COVERED = " + ".join(f"coalesce({phase}_s, 0)" for phase in PHASES)
+# Not by time: the nodes' clocks may differ from the job's, or may be set meanwhile.
+_IS_OF_LAST_JOB = "step >= of_last_job"
 _IS_LONG = f"seconds > {LONG} * usual_s"
 _RANK_SUMS = f"""
 CREATE TEMP TABLE new_rank_sums AS
 SELECT experiment, run_id, rank, min(first) AS first, count(*) AS steps, max(step) AS last,
-    min(start_s) FILTER (start_s >= 0) AS began_s, max(start_s + seconds) AS ended_s,
-    sum(seconds) FILTER (start_s >= 0) AS timed_s,
-    count(*) FILTER (start_s >= 0) = max(step) - min(step) FILTER (start_s >= 0) + 1 AS is_whole,
+    min(start_s) FILTER ({_IS_OF_LAST_JOB}) AS began_s,
+    max(start_s + seconds) FILTER ({_IS_OF_LAST_JOB}) AS ended_s,
+    sum(seconds) FILTER ({_IS_OF_LAST_JOB}) AS timed_s,
+    count(*) FILTER ({_IS_OF_LAST_JOB})
+        = max(step) - min(step) FILTER ({_IS_OF_LAST_JOB}) + 1 AS is_whole,
     sum(samples) AS samples, sum(seconds / excess) AS seconds,
     {", ".join(f"sum({phase}_s / excess) AS {phase}" for phase in PHASES)},
     sum(greatest(0, seconds - ({_COVERED})) / excess) AS {OTHER},
@@ -117,8 +122,11 @@ def _steady_parts(
     seconds: NDArray[np.float64],
     pieces: Sequence[WarmUp],
     begins: NDArray[np.intp],
-) -> Iterator[tuple[int, int, float, float]]:
-    """Yield first step, last step and excess of each steady part, and the run's median step in s."""
+) -> Iterator[tuple[int, int, float, float, int]]:
+    """Yield first step, last step and excess of each steady part, and two numbers of the run.
+
+    These are its median step in s, and the first step of its last job.
+    """
     parts = [
         (place + piece.steps, place + length, piece.excess)
         for piece, place, length in zip(
@@ -128,5 +136,6 @@ def _steady_parts(
     ]
     if parts:
         usual_s = float(np.median(np.concatenate([seconds[first:end] for first, end, _ in parts])))
+        last_job = int(steps[begins[-1] if begins.size else 0])
         for first, end, excess in parts:
-            yield int(steps[first]), int(steps[end - 1]), excess, usual_s
+            yield int(steps[first]), int(steps[end - 1]), excess, usual_s, last_job

@@ -31,7 +31,7 @@ from argosy.results.tables import (
 )
 from argosy_common.files import replacing
 
-FINDINGS_VERSION = 7
+FINDINGS_VERSION = 8
 """Version of the rules for findings; findings of other versions are recomputed."""
 
 FILE_NAME = "step_findings.parquet"

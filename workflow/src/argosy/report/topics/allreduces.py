@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from argosy.report.numbers import number
 from argosy.report.runs.measurements import Point
+from argosy.report.runs.scaling import LOST, MUCH_LOST, is_much_lost, without_interval
 from argosy.report.runs.study_tables import StudyTables
 from argosy.report.sizes import listed, name_among
 from argosy.report.statistics.estimates import scaled, total_estimate
@@ -14,7 +15,7 @@ from argosy.report.table import Table, column, estimate, figure, size_columns
 from argosy_common.units import amount
 
 _MEANS_OF_RUNS = """
-SELECT experiment, bytes, nodes, ranks_per_node, avg(collectives.seconds) AS seconds
+SELECT experiment, bytes, nodes, ranks_per_node, avg(collectives.seconds) AS seconds, max(lost) AS lost
 FROM collectives JOIN runs USING (experiment, run_id)
 WHERE collectives.name = 'allreduce' AND collectives.ranks = runs.ranks
 GROUP BY experiment, run_id, bytes, nodes, ranks_per_node, repeat
@@ -25,13 +26,18 @@ ORDER BY experiment, nodes, ranks_per_node, bytes, repeat, run_id
 def allreduces(tables: StudyTables) -> Mapping[str, list[AllreduceSummary]]:
     """Return times by experiment, then by size and message, smallest first; n counts runs."""
     found: defaultdict[tuple[str, Point, int], list[float]] = defaultdict(list)
+    lost: dict[tuple[str, Point], float] = {}
     for row in tables.fetch(_MEANS_OF_RUNS):
         nodes, width = row["nodes"], row["ranks_per_node"]
         point = Point(nodes * width, nodes, width)
         found[row["experiment"], point, row["bytes"]].append(row["seconds"])
+        lost[row["experiment"], point] = row["lost"]
     of_experiment: defaultdict[str, list[AllreduceSummary]] = defaultdict(list)
     for (experiment, point, size), seconds in sorted(found.items()):
-        one = AllreduceSummary(**point.size, bytes=size, seconds=total_estimate(seconds))
+        mean = total_estimate(seconds)
+        if lost[experiment, point] >= MUCH_LOST:
+            mean = without_interval(mean)
+        one = AllreduceSummary(**point.size, bytes=size, seconds=mean)
         of_experiment[experiment].append(one)
     return dict(of_experiment)
 
@@ -46,6 +52,11 @@ def sentences(experiment: ExperimentSummary) -> list[str]:
         *(
             f"{name_among(experiment.allreduces, times[0])}: {listed(_smallest_and_largest(times))}."
             for times in by_size.values()
+        ),
+        *(
+            f"{name_among(experiment.allreduces, one)}: no interval, since {LOST}."
+            for one in experiment.sizes
+            if (one.ranks, one.nodes) in by_size and is_much_lost(one.states)
         ),
     ]
 

@@ -30,7 +30,8 @@ WITH of_rank AS (
     FROM of_rank GROUP BY experiment, run_id
 )
 SELECT experiment, run_id, round(greatest(0, slowest.share), 6) AS share,
-    CASE WHEN len(continued_at) = 0 THEN greatest(0, runs.seconds - slowest.steady_s) END AS around_s
+    CASE WHEN len(continued_at) = 0 AND runs.seconds >= slowest.steady_s
+        THEN runs.seconds - slowest.steady_s END AS around_s
 FROM of_run JOIN runs USING (experiment, run_id)
 WHERE state = 'completed' AND len(missing_ranks) = 0 AND slowest.is_whole AND slowest.share IS NOT NULL
 ORDER BY experiment, run_id
@@ -43,7 +44,8 @@ class OutsideSteps:
 
     Args:
         between: Share of the steady time between steps, from 0 to 1.
-        around_s: Seconds before and after the steady time: start, warm-up, end. None for a continued run.
+        around_s: Seconds before and after the steady time: start, warm-up, end. None for a continued run,
+            and for a run that is shorter than its steps, since a clock was set back.
     """
 
     between: float

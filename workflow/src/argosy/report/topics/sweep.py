@@ -57,7 +57,8 @@ def _table(of: str, experiments: Sequence[ExperimentSummary], name: str) -> Tabl
     values = [tuple(_values(each).items()) for each in experiments]
     # For example one combination with and without a container.
     are_alike = len({*values}) < len(values)
-    unit = experiments[0].unit
+    # Experiments without a throughput have no unit of their own; the fastest has one.
+    unit = rows[0][0].unit
     has_accuracy = any(point and point.test_accuracy for _, point in rows)
     return Table(
         [

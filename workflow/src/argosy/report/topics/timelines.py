@@ -33,21 +33,21 @@ _BEGINNINGS = {
 }
 
 _ASKED = "SELECT 1 FROM runs WHERE timeline AND state = 'completed' LIMIT 1"
-# A timeline covers the run's last job; steps of earlier jobs have negative times.
+# A timeline covers the run's last job.
 _QUERY = """
 WITH timed AS (
-    SELECT experiment, run_id, nodes, ranks_per_node, ranks, repeat
+    SELECT experiment, run_id, nodes, ranks_per_node, ranks, repeat, continued_at
     FROM runs WHERE timeline AND state = 'completed'
 ), of_steps AS (
     SELECT experiment, run_id, count(*) AS steps, sum(seconds) AS seconds
-    FROM steps SEMI JOIN timed USING (experiment, run_id)
-    WHERE rank = 0 AND coalesce(start_s, 0) >= 0 GROUP BY ALL
+    FROM steps JOIN timed USING (experiment, run_id)
+    WHERE rank = 0 AND step >= coalesce(list_max(continued_at), 0) GROUP BY experiment, run_id
 ), of_activity AS (
     SELECT experiment, run_id,
         list({'activity': activity, 'span_s': span_s} ORDER BY activity) AS activities
     FROM timeline WHERE list_contains($exchanges, operation) AND activity <> operation GROUP BY ALL
 )
-SELECT timed.*, steps, seconds, activities
+SELECT timed.* EXCLUDE continued_at, steps, seconds, activities
 FROM timed LEFT JOIN of_steps USING (experiment, run_id)
 LEFT JOIN of_activity USING (experiment, run_id)
 ORDER BY experiment, ranks, nodes, repeat

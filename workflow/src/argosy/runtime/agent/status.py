@@ -53,7 +53,7 @@ class StatusFile:
         self._node = settings.node
         self.path = settings.record(node_status(settings.node))
         self._reserve = Reserve(settings.record(f".reserve-{settings.node}"))
-        self._started = time.time()
+        self._started, self._began = time.time(), time.monotonic()
         self._machine = describe_machine()
         self._ranks_started: float | None = None
 
@@ -77,7 +77,9 @@ class StatusFile:
         `more` has the other keys of a node that has ended (docs/run-folder.md).
         """
         content = self._content(state, ranks)
-        content.update(ended=time.time(), failure=failure and asdict(failure), **more)
+        # The system's time may be set meanwhile; the run's duration and costs do not depend on it.
+        ended = self._started + time.monotonic() - self._began
+        content.update(ended=ended, failure=failure and asdict(failure), **more)
         self._reserve.write_json(self.path, content)
         self._reserve.drop()
 

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean
 
 from argosy.report.runs.measurements import Measurement, Point
+from argosy.report.runs.scaling import LOST, MUCH_LOST
 from argosy.report.runs.setups import NamedSetup, Setup, differences
 from argosy.report.runs.study_tables import StudyTables
-from argosy.report.topics.laws.fits import Refused
+from argosy.report.topics.laws.fits import Interval, Refused
 from argosy.report.topics.phases import StepTime
 from argosy.report.topics.prediction.communication import (
     FEWEST_JOBS,
@@ -24,9 +25,10 @@ from argosy.report.topics.prediction.measured import (
     layer_times,
     rank_spreads,
     scaling_of_batches,
+    two_nodes,
     widest,
 )
-from argosy.report.topics.prediction.network import ALGORITHMS, Communication
+from argosy.report.topics.prediction.network import ALGORITHMS, Communication, Level
 from argosy.report.topics.prediction.predict import Scatter
 from argosy.report.topics.prediction.step import Horovod, model_of_phases
 from argosy.report.topics.prediction.training import Training, calibrate
@@ -77,6 +79,16 @@ def of_ranks(spread: float | None) -> str:
     )
 
 
+def of_scatter(scatter: Scatter | None, is_lost: bool) -> Iterator[str]:
+    """Yield a sentence if no prediction has an interval."""
+    if is_lost:
+        yield f"The prediction uses sizes of which {LOST}, so it has no interval."
+    elif scatter is None:
+        yield (
+            "No size has two runs, so the scatter of runs is unknown, and no prediction has an interval."
+        )
+
+
 def of_two_nodes(are_measured: bool, by_chance: float) -> Iterator[str]:
     """Yield a sentence if steps on two nodes cannot calibrate the network."""
     if not are_measured:
@@ -118,8 +130,7 @@ class KnownTraining:
         measured_s: Mean step by number of nodes, in s, all with the same ranks per node.
         power_w: Power of a node during training; None if it was not measured.
         notes: Assumptions, as sentences.
-        scatter: None if no size has repeats.
-    """
+            scatter: None if no size has repeats, or runs were lost."""
 
     collectives: str
     communication: Communication
@@ -199,8 +210,19 @@ def known_training(
         *of_two_nodes(2 in measured_s, repeats.by_chance(base)),
     )
     power_w = _power_w(found, experiment, base)
-    scatter = repeats.scatter(base)
+    is_lost = _is_lost(found, name) or _is_lost(found, experiment, base, two_nodes(base))
+    scatter = None if is_lost else repeats.scatter(base)
+    notes = (*notes, *of_scatter(scatter, is_lost))
     return KnownTraining(name, communication, corrected, measured_s, power_w, notes, scatter)
+
+
+def _is_lost(found: Measured, experiment: str, *points: Point) -> bool:
+    """Return whether too many runs of one of these sizes, or of any size, were lost."""
+    return any(
+        run.lost >= MUCH_LOST
+        for run in found.runs
+        if run.experiment == experiment and (not points or run.point in points)
+    )
 
 
 def _other_exchange(found: Measured, experiment: str) -> Refused | None:
@@ -247,7 +269,18 @@ def _network(
             f"The allreduces of {name} come from only {jobs}, so intervals exclude network "
             "differences between jobs; raise its scale.repeats."
         )
+    if _is_lost(found, name):
+        levels = _unsure(fitted.within_node), _unsure(fitted.between_nodes)
+        fitted = replace(fitted, within_node=levels[0], between_nodes=levels[1])
     return name, fitted, tuple(told)
+
+
+def _unsure(level: Level | None) -> Level | None:
+    """Return a network without intervals."""
+    if level is None:
+        return None
+    ends = (Interval(one.value, 0.0, math.inf) for one in (level.latency_s, level.s_per_byte))
+    return Level(*ends)
 
 
 def _training(

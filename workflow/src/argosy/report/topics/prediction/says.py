@@ -57,8 +57,7 @@ def _efficiency(found: PredictionSummary) -> list[str]:
         ]
     if surely is None:
         return [
-            f"The efficiency is {wanted} or more up to {nodes} by the best estimate. No size has two runs, "
-            "so the scatter of runs is unknown, and no prediction has an interval."
+            f"The efficiency is {wanted} or more up to {nodes} by the best estimate, without an interval."
         ]
     sure = "" if surely == likely else f", and surely up to {surely:,}"
     end = ", the largest predicted size," if likely == found.farthest_nodes else ""
