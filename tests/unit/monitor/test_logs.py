@@ -168,7 +168,9 @@ def test_following_goes_on_while_the_job_may(fake: FakeStudy, verdict: str | Non
     starts(run, "7.0")
     if verdict:
         ended_in(run, "7.0", verdict)
-    fake.queued(run, "7", State.REQUEUED if verdict else State.RUNNING, restarts=1 if verdict else 0)
+    fake.queued(
+        run, "7", State.REQUEUED if verdict else State.RUNNING, restarts=1 if verdict else 0
+    )
     out = io.BytesIO()
     follower = following(fake, run, out)
     follower.join(1.5)

@@ -162,8 +162,8 @@ class Log:
     def follow(self, out: BinaryIO, study: Study) -> None:
         """Copy the log to `out` as it grows, until the run has ended.
 
-        A verdict alone is no end: the run may restart, or its job return to the queue. Without a verdict the
-        run ends with its job.
+        A verdict alone is no end: the run may restart, or its job return to the queue. A run without a
+        verdict ends with its job.
         """
         shown: dict[Path, Part] = {}
         ended = False
