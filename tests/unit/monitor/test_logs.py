@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from live_study import FakeStudy, ended_in, starts
+from study_files import RunFiles
 
 from argosy.monitor.logs import Log, kind_of
 from argosy.monitor.sites import find_run
+from argosy.schedulers.base import State
 from argosy_common.errors import ArgosyError
 
 
@@ -125,11 +127,11 @@ def test_a_missing_log_is_a_mistake_that_names_those_there_are(fake: FakeStudy) 
         Log(run.path, "rank-9").print(io.BytesIO())
 
 
-def test_following_ends_with_the_verdict(fake: FakeStudy) -> None:
+def test_following_ends_with_the_run(fake: FakeStudy) -> None:
     run = fake.plan()
+    fake.queued(run, "7", State.RUNNING)
     out = io.BytesIO()
-    follower = threading.Thread(target=Log(run.path).follow, args=(out,), daemon=True)
-    follower.start()
+    follower = following(fake, run, out)
     (run.path / "logs").mkdir()
     (run.path / "logs/scheduler-7.log").write_text("first\n")
     _until(out, b"first\n")
@@ -151,10 +153,38 @@ def test_following_ends_with_the_verdict(fake: FakeStudy) -> None:
     ended_in(run, "7.0", "failed")
     log.write_bytes(last)
     (log.parent / "ranks/rank-0.log").write_bytes(ranks)
-    follower.join(5)
+    fake.jobs.clear()
+    follower.join(20)
     assert not follower.is_alive()
     assert out.getvalue().startswith(b"first\n")
     assert out.getvalue().endswith(b"last\n")
+
+
+@pytest.mark.parametrize("verdict", [None, "failed", "interrupted", "cancelled"])
+def test_following_goes_on_while_the_job_may(fake: FakeStudy, verdict: str | None) -> None:
+    """A requeued job begins again after a verdict; a killed one ends without any."""
+    run = fake.plan()
+    fake.submitted(run, "7")
+    starts(run, "7.0")
+    if verdict:
+        ended_in(run, "7.0", verdict)
+    fake.queued(
+        run, "7", State.REQUEUED if verdict else State.RUNNING, restarts=1 if verdict else 0
+    )
+    out = io.BytesIO()
+    follower = following(fake, run, out)
+    follower.join(1.5)
+    assert follower.is_alive()
+    fake.jobs.clear()
+    follower.join(20)
+    assert not follower.is_alive()
+
+
+def following(fake: FakeStudy, run: RunFiles, out: io.BytesIO) -> threading.Thread:
+    log, study = Log(run.path), fake.study()
+    follower = threading.Thread(target=log.follow, args=(out, study), daemon=True)
+    follower.start()
+    return follower
 
 
 def _until(out: io.BytesIO, text: bytes) -> None:

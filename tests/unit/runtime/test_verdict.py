@@ -306,6 +306,58 @@ def test_a_failure_that_came_before_scancel_stays_one(run: Run) -> None:
     assert (verdict["state"], verdict["failure"]) == ("failed", CONCRETE)
 
 
+OUT_OF_MEMORY = (
+    "Detected 1 oom-kill event(s) in StepId=7.0. Some of your processes may have been killed"
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "why"),
+    [
+        (
+            f"slurmstepd-host0: error: {OUT_OF_MEMORY}\nsrun: error: host0: task 0: Out Of Memory\n",
+            f": Slurm reports a lack of memory ({OUT_OF_MEMORY}): raise resources.memory_per_rank",
+        ),
+        (
+            "slurmstepd-host0: error: *** STEP 7.0 ON host0 CANCELLED AT 2026-11-20T16:37:46 ***\n",
+            ": Slurm was told to end it (STEP 7.0 ON host0 CANCELLED)",
+        ),
+        (
+            '/spool/slurm_script: line 112:   661 Killed                  "${srun_command[@]}" bash\n',
+            ": its launcher srun was ended (Killed)",
+        ),
+        # A launcher that stays because of a lost node is ended by Argosy itself.
+        ("*** STEP 7.0 ON host0 CANCELLED AT 2026-11-20T16:37:46 DUE TO NODE FAILURE ***\n", ""),
+        ("srun: error: host1: task 1: Killed\n", ""),
+    ],
+)
+def test_why_agents_were_killed_is_in_the_job_s_log(run: Run, log: str, why: str) -> None:
+    """Neither a killed agent nor a killed launcher can say it."""
+    run.node(0, "running")
+    run.node(1, "running")
+    (run.logs / "job.log").write_text(f"argosy: node 0 of 2: agent started\n{log}")
+    cause = run.judge()[1]["failure"]["cause"]
+    assert cause.partition("; see ")[0] == f"the agent of node 0 was killed{why}"
+
+
+def test_a_requeue_names_the_node_that_launched_nothing(run: Run) -> None:
+    run.node(0, "cancelled")
+    slurm_says(run, "JOB 7 ON host0 CANCELLED AT 2026-11-20T16:37:46 DUE TO JOB REQUEUE")
+    why = "Task launch for StepId=7.0 failed on node host1: Job prolog failed"
+    (run.logs / "job.log").write_text(f"srun: error: {why}\n")
+    assert run.judge()[1]["failure"]["cause"] == f"ended by Slurm: job requeue; {why}"
+
+
+def test_a_launcher_that_argosy_ended_is_no_cause(run: Run) -> None:
+    run.node(0, "running")
+    run.node(1, "running")
+    (run.attempt / "lost.json").write_text(json.dumps({"schema_version": 2, "nodes": [0, 1]}))
+    (run.logs / "job.log").write_text(
+        "*** STEP 7.0 ON host0 CANCELLED AT 2026-11-20T16:37:46 ***\n"
+    )
+    assert "CANCELLED" not in run.judge()[1]["failure"]["cause"]
+
+
 def test_what_slurm_said_of_an_earlier_attempt_does_not_count(run: Run) -> None:
     run.node(0, "cancelled")
     run.node(1, "cancelled")

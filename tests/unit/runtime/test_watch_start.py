@@ -92,9 +92,11 @@ def test_a_script_that_ended_before_it_started_any_node(run: Run) -> None:
     assert run.look()["cause"] == cause
 
 
-def test_slurm_s_own_log_is_asked_where_the_job_has_none(run: Run) -> None:
+@pytest.mark.parametrize("name", ["slurmstepd", "slurmstepd-n2"])
+def test_slurm_s_own_log_is_asked_where_the_job_has_none(run: Run, name: str) -> None:
+    """Its programs may say which node they are on."""
     (run.folder / "logs/scheduler-7.log").write_text(
-        "slurmstepd: error: execve(): /bin/bash: No such file\n"
+        f"{name}: error: execve(): /bin/bash: No such file\n"
     )
     assert "execve()" in run.look()["cause"]
 

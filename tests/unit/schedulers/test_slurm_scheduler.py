@@ -2,14 +2,16 @@
 
 import json
 import shlex
+import time
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from slurm_answers import answering, queue, stand_in, table
 
 from argosy.schedulers.base import State
 from argosy.schedulers.slurm import commands
-from argosy.schedulers.slurm.scheduler import SlurmScheduler
+from argosy.schedulers.slurm.scheduler import PARALLEL_SUBMISSIONS, SlurmScheduler
 
 NAME = "argosy-digits-nodes1-ranks1-repeat1"
 
@@ -107,6 +109,46 @@ def test_a_lost_job_is_cancelled_with_the_others(tools: Path, run_dir: Path) -> 
     answering(tools, "squeue", queue(row(run_dir, "101", "RUNNING")))
     scheduler.cancel()
     assert (tools / "cancelled").read_text() == "101\n"
+
+
+def test_an_interrupt_ends_submissions_of_all_threads(tools: Path, run_dir: Path) -> None:
+    """The four that have begun end, and their jobs are cancelled; the others never begin."""
+    runs = [run_dir.with_name(f"nodes1-ranks1-repeat{number}") for number in range(1, 10)]
+    for run in runs:
+        run.mkdir(exist_ok=True)
+        (run / "job.sbatch").write_text("#!/bin/bash\n")
+    sbatch(tools, f'until [ -e "{tools}/go" ]; do sleep 0.1; done; echo $$ | tee -a "{tools}/ids"')
+    scheduler = SlurmScheduler(poll_s=0)
+    poll = Thread(target=scheduler.submit, args=(runs,))
+    poll.start()
+    while not (tools / "submitted").exists() or times_submitted(tools) < PARALLEL_SUBMISSIONS:
+        time.sleep(0.05)
+    interrupt = Thread(target=scheduler.cancel)
+    interrupt.start()
+    interrupt.join(1)
+    assert interrupt.is_alive()
+    (tools / "go").touch()
+    interrupt.join()
+    poll.join()
+    assert times_submitted(tools) == PARALLEL_SUBMISSIONS
+    cancelled = (tools / "cancelled").read_text().split()
+    assert sorted(cancelled) == sorted((tools / "ids").read_text().split())
+    assert dict(scheduler.poll()).keys() == {run for run in runs if job_ids(run)}
+
+
+def test_a_job_has_the_language_of_its_user(
+    tools: Path, run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It inherits the variables of sbatch; answers of the others are read in one language."""
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    monkeypatch.delenv("SLURM_TIME_FORMAT", raising=False)
+    tell = f'echo "$LC_ALL ${{SLURM_TIME_FORMAT:-none}}" >"{tools}/language"; echo 101'
+    sbatch(tools, tell)
+    SlurmScheduler(poll_s=0).submit([run_dir])
+    assert (tools / "language").read_text() == "de_DE.UTF-8 none\n"
+    stand_in(tools, "scontrol", tell)
+    commands.call("scontrol")
+    assert (tools / "language").read_text() == "C %s\n"
 
 
 def test_a_number_that_is_no_job_s_does_not_hide_the_job(tools: Path, run_dir: Path) -> None:

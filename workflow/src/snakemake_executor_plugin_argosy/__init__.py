@@ -40,7 +40,7 @@ from snakemake_executor_plugin_argosy.cache_folder import provide_cache_folder
 provide_cache_folder()
 
 LATE_VERDICT_S = 30.0
-"""Seconds to wait for the verdict of a completed job on a slow shared file system."""
+"""Seconds to wait for the verdict of a job on a slow shared file system."""
 
 GLANCE_S = 0.1
 """Seconds between checks for new jobs or the end of all, which need no query of the scheduler."""
@@ -201,7 +201,9 @@ class Executor(RemoteExecutor):
         if self._leave:
             self.logger.info("The jobs continue to run; the next snakemake attaches to them.")
         else:
-            self._cancel(self._scheduler, [_run_dir(info.job) for info in active_jobs])
+            # A poll that is under way has taken the active jobs.
+            runs = [*self._uses, *(_run_dir(info.job) for info in active_jobs)]
+            self._cancel(self._scheduler, runs)
 
     def _cancel(self, scheduler: Scheduler, run_dirs: Sequence[Path]) -> None:
         try:
@@ -220,14 +222,14 @@ class Executor(RemoteExecutor):
         _end_timers()
 
     def _is_late(self, run_dir: Path, status: Status) -> bool:
-        """Return whether the verdict of a completed job may still appear on this machine."""
-        if status.state not in (State.COMPLETED, State.GONE):
+        """Return whether the verdict of a job whose script has ended may still appear on this machine."""
+        if status.state not in (State.COMPLETED, State.FAILED):
             return False
         run = RunFolder(run_dir)
         if run.verdict(run.newest_attempt(status.job_id)):
             return False
         since = self._late_since.setdefault(run_dir, time.monotonic())
-        return status.state is State.COMPLETED and time.monotonic() < since + LATE_VERDICT_S
+        return time.monotonic() < since + LATE_VERDICT_S
 
     def _conclude(self, info: SubmittedJobInfo, status: Status) -> None:
         run_dir = _run_dir(info.job)

@@ -11,8 +11,9 @@ from typing import BinaryIO
 
 from argosy.monitor.jobs import newest_job
 from argosy.monitor.sites import find_run
+from argosy.monitor.study import Study
 from argosy.run_folder.folder import RunFolder, by_number
-from argosy.runtime.contract.layout import RANK_LOGS, VERDICT
+from argosy.runtime.contract.layout import RANK_LOGS
 from argosy_common.errors import ArgosyError, coloured, some
 from argosy_common.reading import NotReadError, open_regular, site_of
 
@@ -28,9 +29,13 @@ def show_log(run: str, *, rank: int | None, node: int | None, job: bool, follow:
     Raises:
         ArgosyError: if the log is ambiguous or missing.
     """
-    log = Log(find_run(run), kind_of(rank, node, job))
+    folder = find_run(run)
+    log = Log(folder, kind_of(rank, node, job))
     try:
-        (log.follow if follow else log.print)(sys.stdout.buffer)
+        if follow:
+            log.follow(sys.stdout.buffer, Study(site_of(folder)))
+        else:
+            log.print(sys.stdout.buffer)
     except KeyboardInterrupt:
         return
 
@@ -141,17 +146,6 @@ class Log:
         printed = [each for each in logs if each.parent.name == RANK_LOGS]
         return sorted(printed, key=lambda each: by_number(each.name))
 
-    @property
-    def ended(self) -> bool:
-        """Whether the newest attempt has its verdict."""
-        run = RunFolder(self._folder)
-        job = newest_job(run, None)
-        verdict = run.verdict(job.attempt) if job else None
-        if job is None or job.attempt is None or verdict is None:
-            return False
-        said = _mtime(run.attempt_dir(job.attempt) / VERDICT)
-        return verdict.restart is None or time.time() > said + RESTART_S
-
     def print(self, out: BinaryIO) -> None:
         """Copy the log to `out`.
 
@@ -165,15 +159,19 @@ class Log:
             part.copy(out, ended=True)
             part.end_line(out)
 
-    def follow(self, out: BinaryIO) -> None:
-        """Copy the log to `out` as it grows, until the run has its verdict."""
+    def follow(self, out: BinaryIO, study: Study) -> None:
+        """Copy the log to `out` as it grows, until the run has ended.
+
+        A verdict alone is no end: the run may restart, or its job return to the queue. A run without a
+        verdict ends with its job.
+        """
         shown: dict[Path, Part] = {}
         ended = False
         if self.path is None:
             print(f"{self._why_missing()}; waiting for it", file=sys.stderr)
         while not ended:
-            # Read before copying, so that everything written before the verdict is copied.
-            ended = self.ended
+            # Read before copying, so that everything written before the end is copied.
+            ended = study.look_at_run(self._folder, PAUSE_S).ended
             for part in self.parts:
                 shown.setdefault(part.path, part).copy(out, ended)
             if not ended:
@@ -211,10 +209,6 @@ def _log_file(run: RunFolder, attempt: str, name: str) -> Path:
     if kind == "rank":
         return run.rank_log(attempt, int(number))
     return run.logs(attempt) / f"{name}.log"
-
-
-RESTART_S = 60.0
-"""Seconds after a verdict in which a run may still restart within its job."""
 
 
 def _mtime(path: Path) -> float:

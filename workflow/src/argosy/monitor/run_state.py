@@ -161,7 +161,7 @@ def _waiting(run: RunFolder, job: NewestJob, cluster: ClusterState) -> RunView:
     state = OF_QUEUE[listed.state] if listed else RunState.PENDING
     if state is RunState.RUNNING:
         state, note = RunState.PENDING, "its job runs other runs first"
-    if listed and listed.start and listed.start > cluster.now:
+    if listed and listed.start and listed.start > cluster.now and not reason.stuck:
         note += f"{'; ' if note else ''}expected in {span(listed.start - cluster.now)}"
     return RunView(
         run.path.parent.name, run.path.name, state,

@@ -61,9 +61,7 @@ class Study:
 
     def look(self, patience_s: float) -> Snapshot:
         """Return the current state of all runs; wait for the queue at most `patience_s` seconds."""
-        # Ask the queue first: a job that ends in between has its verdict by the time its files are read.
-        answer = self._queue.look(patience_s) if self._queue else None
-        cluster = ClusterState(time.time(), answer, Machine(), self._system)
+        cluster = self._ask(patience_s)
         runs = list(run_folders(self.site))
         views = [self._look_at(run, cluster) for run in runs]
         known = _Totals(list(zip(runs, views, strict=True)))
@@ -74,7 +72,16 @@ class Study:
             if run in planned or not (view.ended or view.state is RunState.PLANNED)
         )
         left_out = len(views) - len(shown)
-        return Snapshot(self.site.name, self._system.NAME, shown, answer, cluster.now, left_out)
+        return Snapshot(self.site.name, self._system.NAME, shown, cluster.answer, cluster.now, left_out)
+
+    def look_at_run(self, run: Path, patience_s: float) -> RunView:
+        """Return the current state of one run, as `look`."""
+        return look_at(run, self._ask(patience_s))
+
+    def _ask(self, patience_s: float) -> ClusterState:
+        # Ask the queue first: a job that ends in between has its verdict by the time its files are read.
+        answer = self._queue.look(patience_s) if self._queue else None
+        return ClusterState(time.time(), answer, Machine(), self._system)
 
     def _look_at(self, run: Path, cluster: ClusterState) -> RunView:
         changed = _mtime(run)

@@ -25,6 +25,10 @@ class LogWords(Protocol):
         """Return the cause of the job's end by a log; None without one."""
         return None
 
+    def why_killed(self, text: str) -> str:
+        """Return why all processes of a node were killed, by a log; empty if unknown."""
+        return ""
+
     def ended_at(self, text: str) -> float | None:
         """Return the first time of the job's end in a log: unix time, as if the node's zone were UTC."""
         return None

@@ -102,8 +102,16 @@ def verdict_of(
     if said != NODE_FAILURE and ended is not None and offset is not None:
         # A failure that agents reported earlier is no consequence of the scheduler's action.
         said = None if known_since(reports) + _AT_ONCE < ended - offset else said
+    # A launcher that Argosy ended (watch_end.py) leaves the same messages.
+    is_ours = any(report.silent for report in reports)
     verdict = decide(
-        files.text(run.run_id) or "", attempt, reports, time.time(), said, scheduler=words.NAME
+        files.text(run.run_id) or "",
+        attempt,
+        reports,
+        time.time(),
+        said,
+        scheduler=words.NAME,
+        killed="" if is_ours else words.why_killed(log + read_job_log(run_dir, attempt)),
     )
     verdict.update(measured(attempt_dir))
     if verdict["state"] == "completed":
@@ -145,6 +153,14 @@ def read_scheduler_log(run_dir: str, attempt: str) -> tuple[str, float | None]:
     except OSError:
         text = ""
     return text, files.number(claim.get("utc_offset_s"))
+
+
+def read_job_log(run_dir: str, attempt: str) -> str:
+    """Return the attempt's own log, which has the launcher's messages; empty without one."""
+    try:
+        return files.read_log(os.path.join(run_dir, layout.LOGS, attempt, layout.JOB_LOG))
+    except OSError:
+        return ""
 
 
 def known_since(reports: Sequence[NodeReport]) -> float:
@@ -194,12 +210,14 @@ def decide(
     said: str | None = None,
     *,
     scheduler: str = log_words.NoWords.NAME,
+    killed: str = "",
 ) -> dict[str, Any]:
     """Return the verdict over all nodes; `now` (unix) replaces missing times.
 
-    `said` is the reason why the `scheduler` ended the job, if it did.
+    `said` is the reason why the `scheduler` ended the job, if it did; `killed` why agents were killed, if logs
+    say so.
     """
-    failure = findfailure_of(reports, now)
+    failure = _root_cause(reports, now, killed)
     cancelled = [report.ended or now for report in reports if report.state == "cancelled"]
     if cancelled and not _came_first(reports, min(cancelled)):
         state, failure = "cancelled", None
@@ -210,7 +228,9 @@ def decide(
     if said and state != "completed":
         silence = next((each.silence for each in reports if each.silence), None)
         advice = (silence or _ADVICE[said]) if said in _ADVICE else None
-        cause = "; ".join(filter(None, (said, _in_vain(reports, said), advice)))
+        # Slurm requeues a job that a node failed to launch.
+        requeued = killed if said == "job requeue" else ""
+        cause = "; ".join(filter(None, (said, requeued, _in_vain(reports, said), advice)))
         ended = failure_of(None, f"ended by {scheduler}: {cause}", now)
         state, failure = _ended_from_outside(state, failure, reports, said, ended)
     begin = min((report.started for report in reports if report.started), default=now)
@@ -237,8 +257,10 @@ def _in_vain(reports: Sequence[NodeReport], said: str) -> str:
     return f"no process of {ranks} handles the warning: the program has to handle SIGUSR1"
 
 
-def findfailure_of(reports: Sequence[NodeReport], now: float) -> Mapping[str, Any] | None:
-    """Return the root cause: a node's own failure, else a lost node, else the first report of silence."""
+def _root_cause(
+    reports: Sequence[NodeReport], now: float, killed: str = ""
+) -> Mapping[str, Any] | None:
+    """Return a node's own failure, else a lost node, else the first report of silence."""
     for report in reports:
         if report.state == "failed" and report.concrete():
             return report.failure
@@ -246,7 +268,7 @@ def findfailure_of(reports: Sequence[NodeReport], now: float) -> Mapping[str, An
         if report.state == "lost":
             # With a status, the agent had started; without one, that is unknown.
             what = "was killed" if report.started else "was killed or never started"
-            cause = f"the agent of node {report.node} {what}"
+            cause = f"the agent of node {report.node} {what}{killed and f': {killed}'}"
             if report.silent:
                 cause = f"its agent vanished and the node stopped responding: {_CRASHED}"
             kind = "vanished" if report.started else None

@@ -88,7 +88,7 @@ def call(
         done = subprocess.run(
             [program, *arguments],
             cwd=cwd,
-            env=environment(),
+            env=environment(program),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -107,10 +107,14 @@ def call(
     raise problem
 
 
-def environment() -> dict[str, str]:
-    """Return the variables for Slurm's commands: without an outer job's, and with times as unix time."""
+def environment(program: str) -> dict[str, str]:
+    """Return the variables for a command of Slurm: without an outer job's.
+
+    Queries print times as unix time, in no user's language. A job inherits the variables of sbatch, which
+    are therefore the user's.
+    """
     mine = {k: v for k, v in os.environ.items() if k in KEPT or not OF_OUTER_JOB.match(k)}
-    return {**mine, "LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
+    return mine if program == "sbatch" else {**mine, "LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
 
 
 def one_line(program: str, errors: str, printed: str = "") -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 NAME = "Slurm"
 
 # Error messages, except those of a cancellation.
-TELLING = (re.compile(r"((?:srun|slurmstepd): error: (?!.*CANCELLED|\S+: tasks? [\d,-]+: ).+)"),)
+TELLING = (re.compile(r"((?:srun|slurmstepd\S*): error: (?!.*CANCELLED|\S+: tasks? [\d,-]+: ).+)"),)
 
 # slurmstepd's last words, such as: *** JOB 7 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***
 _ENDED = re.compile(
@@ -34,6 +34,29 @@ def why_ended(text: str) -> str | None:
     ends = [(found.group(2) or "CANCELLED").lower() for found in _ENDED.finditer(text)]
     # A bare CANCELLED may be a consequence of another end, so a reason takes precedence.
     return max(ends, key=lambda reason: reason != "cancelled", default=None)
+
+
+# Messages about killed agents or their launcher, the most specific first; the group captures the evidence.
+_KILLED = (
+    (r"^srun: error: (Task launch for \S+ failed on node \S+: .+)$", "{}"),
+    (
+        r"^(?:srun|slurmstepd)\S*: error: (.*(?:oom[-_ ]kill|out of memory|exceeded memory limit).*)$",
+        "Slurm reports a lack of memory ({}): raise resources.memory_per_rank",
+    ),
+    (
+        r"\*\*\* ((?:JOB|STEP) \S+ ON \S+ CANCELLED) AT (?![^*\n]* DUE TO)",
+        "Slurm was told to end it ({})",
+    ),
+    (r': line \d+: +\d+ (\S[^"\n]*?) +"\$\{srun_command', "its launcher srun was ended ({})"),
+)
+
+
+def why_killed(text: str) -> str:
+    """Return why all processes of a node were killed; empty if unknown."""
+    for pattern, words in _KILLED:
+        if found := re.search(pattern, text, re.IGNORECASE | re.MULTILINE):
+            return words.format(found[1].strip())
+    return ""
 
 
 def ended_at(text: str) -> float | None:

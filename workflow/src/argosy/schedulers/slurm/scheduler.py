@@ -3,7 +3,7 @@
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -63,6 +63,8 @@ class SlurmScheduler:
         self._poll_s = poll_s
         self._accounting = Accounting()
         self._patience = Patience()
+        self._pool = ThreadPoolExecutor(PARALLEL_SUBMISSIONS)
+        self._is_over = False
         self._waiting: dict[Path, str] = {}
         self._jobs: dict[Path, str] = {}
         self._last: dict[Path, Status] = {}
@@ -94,7 +96,12 @@ class SlurmScheduler:
         return self._give_back(self._look_up(listed))
 
     def cancel(self) -> None:
-        """Cancel all jobs by one scancel, including jobs whose id was lost."""
+        """Cancel all jobs by one scancel, including jobs whose id was lost.
+
+        Submissions that have begun end first, also those of another thread, since their jobs count.
+        """
+        self._is_over = True
+        self._pool.shutdown(cancel_futures=True)
         self._waiting.clear()
         lost = self._lost.all_of(list_jobs(self._patience)) if self._lost else []
         # Runs may share a job, so ids may repeat.
@@ -144,11 +151,14 @@ class SlurmScheduler:
         for folder, runs in shared.items():
             together = partial(self._submit_shared, folder, runs, listed)
             by_repeat[repeat_of(runs[0])].append(together)
-        with ThreadPoolExecutor(PARALLEL_SUBMISSIONS) as pool:
-            # Inside the pool's block, so that an interrupt waits for running submissions.
+        try:
             for _, block in sorted(by_repeat.items()):
-                for each in [pool.submit(step) for step in block]:
+                for each in [self._pool.submit(step) for step in block]:
                     each.result()
+        except (CancelledError, RuntimeError):
+            # Another thread cancels the jobs.
+            if not self._is_over:
+                raise
 
     def _submit_one(self, run_dir: Path, listed: list[Listed]) -> None:
         try:
