@@ -268,7 +268,7 @@ def test_a_damaged_download_of_an_earlier_pull_is_not_used(image: str, puller: P
 def test_progress_is_told_now_and_then(
     image: str, puller: Puller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("argosy_images.registry.pulling.SAY_EVERY_S", 0.0)
+    monkeypatch.setattr("argosy_images.interchange.streams.SAY_EVERY_S", 0.0)
     puller(image)
     assert ": 2 layers, 2.86 MiB" in puller.said[0]
     assert any(

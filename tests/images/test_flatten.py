@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from argosy_images.rootfs.archive import digest_of_layer, layer_tar
-from argosy_images.rootfs.flatten import copy, flatten, link
+from argosy_images.rootfs.flatten import copy, flatten, lay_over, link
 from argosy_images.rootfs.layers import Change, Layer, find_below
 
 
@@ -24,7 +24,7 @@ def layer(diff: Path, files: dict[str, str | None], change: Change | None = None
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content)
-    return Layer.of(diff, change or Change())
+    return Layer(diff, change or Change())
 
 
 def tree(root: Path) -> dict[str, str | None]:
@@ -81,8 +81,9 @@ def test_modes_times_and_links_are_kept(tmp_path: Path, place: Callable[[str, st
     (only.diff / "way-out").symlink_to("/etc")
     os.utime(only.diff / "bin/tool", (1000, 1000))
     os.utime(only.diff / "bin", (2000, 2000))
-    flatten([only], tmp_path / "root", place)
     root = tmp_path / "root"
+    root.mkdir()
+    lay_over(only, root, place)
     assert stat.S_IMODE((root / "bin/tool").stat().st_mode) == 0o4755
     assert stat.S_IMODE((root / "bin").stat().st_mode) == 0o2750
     assert ((root / "bin/tool").stat().st_mtime, (root / "bin").stat().st_mtime) == (1000, 2000)

@@ -3,7 +3,6 @@
 A finished step is a layer on disk, so an interrupted build continues after its last finished step.
 """
 
-import errno
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -12,7 +11,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO
 
-from argosy_common.errors import FULL, ArgosyError
+from argosy_common.errors import ArgosyError
 from argosy_common.files import umask
 from argosy_images.builder import cache, history
 from argosy_images.builder import recipe as recipes
@@ -26,9 +25,8 @@ from argosy_images.engines.models import TRACING_PROOT
 from argosy_images.namespaces import in_own_namespaces, in_own_process
 from argosy_images.oci import ImageConfig
 from argosy_images.registry.reference import Reference
-from argosy_images.rootfs.freeze import GrowingTree
-from argosy_images.rootfs.layers import Layer
-from argosy_images.store.lockfile import ImageLock, LockedBase, LockedStep
+from argosy_images.rootfs.freeze import GrowingTree, usable_only
+from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.scratch import private_folder, sweep
 from argosy_images.store.store import Store
 from argosy_images.tools import Tools
@@ -73,9 +71,10 @@ def build_image(
                 progress.say(plan.all_cached())
             lock = plan.lock()
             if not store.root(lock.digest).is_dir():
-                with progress.step("freezing"):
+                with progress.step("freezing"), usable_only(f"image {name} cannot be used"):
                     layers = cache.read_layers(store, plan.recipe.final.steps)
-                    _freeze(tree, layers, store.root(lock.digest), lock)
+                    target, config = store.root(lock.digest), lock.config
+                    tree.finish(layers, target, config.workdir, config.volumes)
         lock.write(store.description(lock.digest))
         lock.write(lock_path)
         progress.say(_frozen(store, lock))
@@ -91,18 +90,6 @@ def _log(path: Path) -> BinaryIO:
     with suppress(PermissionError):
         os.fchmod(log.fileno(), 0o666 & ~umask())
     return log
-
-
-def _freeze(tree: GrowingTree, layers: Sequence[Layer], target: Path, lock: ImageLock) -> None:
-    try:
-        tree.finish(layers, target, lock.config.workdir, lock.config.volumes)
-    except OSError as problem:
-        if problem.errno in (*FULL, errno.EROFS):
-            raise
-        # For instance a /tmp that is a file.
-        raise ArgosyError(
-            f"image {lock.name} cannot be used: {problem.filename}: {problem.strerror}"
-        ) from None
 
 
 def _find_built(plan: "Plan", lock_path: Path, log_path: Path) -> ImageLock:
@@ -189,23 +176,13 @@ class Plan:
         if len(done) < len(finished):
             source = chain.steps[-1].context.source
             raise ArgosyError(f"{source.context}: files changed during the build", "build it again")
-        diff_ids = [found.diff_id for _, found in done if found.diff_id]
-        bases = [found.base for _, found in done if found.base]
-        config = chain.settings.config
-        return ImageLock(
-            name=self.name,
-            digest=config.digest(diff_ids),
-            architecture=config.to_oci(())["architecture"],
-            base=LockedBase(
-                reference=bases[0].reference if bases else "scratch",
-                source=bases[0].source if bases else "scratch",
-                diff_id=diff_ids[0] if diff_ids else "",
-            ),
-            steps=tuple(
-                LockedStep(instruction=step.entry.text, diff_id=found.diff_id)
-                for step, found in done
-            ),
-            config=config,
+        base = next((found.base for _, found in done if found.base), None)
+        return ImageLock.of(
+            self.name,
+            chain.settings.config,
+            [(step.entry.text, found.diff_id) for step, found in done],
+            base.reference if base else "scratch",
+            base.source if base else "scratch",
         )
 
 

@@ -66,29 +66,17 @@ def read_layer(store: Store, key: str) -> Layer:
     """Return the layer of a finished step."""
     cached = read_step(store, key)
     assert cached, key
-    return Layer.of(store.layer(key) / "diff", cached.change)
+    return Layer(store.layer(key) / "diff", cached.change)
 
 
 def read_layers(store: Store, steps: Iterable[Step]) -> list[Layer]:
     """Return the layers of finished steps, without steps that changed no file."""
     found = ((step.key, read_step(store, step.key)) for step in steps)
     return [
-        Layer.of(store.layer(key) / "diff", cached.change)
+        Layer(store.layer(key) / "diff", cached.change)
         for key, cached in found
         if cached and cached.diff_id
     ]
-
-
-def write_step(
-    store: Store,
-    step: Step,
-    make_diff: Callable[[Path], Change],
-    say: Callable[[str], None],
-    base: CachedBase | None = None,
-) -> CachedStep:
-    """Add a step's layer to the cache; `make_diff` creates the folder at the given path."""
-    inputs = step.inputs
-    return write_layer(store, step.key, step.entry.text, inputs, make_diff, base=base, say=say)
 
 
 def write_layer(
@@ -101,7 +89,12 @@ def write_layer(
     base: CachedBase | None = None,
     say: Callable[[str], None] | None = None,
 ) -> CachedStep:
-    """Add a layer to the cache; `say` announces a digest that takes long."""
+    """Add a layer to the cache.
+
+    Args:
+        make_diff: makes the layer's folder at the given path.
+        say: announces a digest that takes long.
+    """
     target = store.layer(key)
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     making = Path(tempfile.mkdtemp(prefix=".making-", dir=target.parent))

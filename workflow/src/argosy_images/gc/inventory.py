@@ -111,7 +111,7 @@ class FrozenImage:
     @property
     def layers(self) -> set[str]:
         """Digests of its layers; empty if its description is unknown."""
-        return diff_ids(self.lock)
+        return {*self.lock.diff_ids} if self.lock else set()
 
 
 @dataclass(frozen=True)
@@ -188,11 +188,6 @@ class Inventory:
         return image.layers & {diff_id for layers in others for diff_id in layers}
 
 
-def diff_ids(lock: ImageLock | None) -> set[str]:
-    """Return the digests of an image's layers."""
-    return {step.diff_id for step in lock.steps if step.diff_id} if lock else set()
-
-
 def find_layers(store: Store, lock: ImageLock) -> list[tuple[str, Path, CachedStep]]:
     """Return key, `diff` folder and description of each layer of an image, the lowest first."""
     known = {}
@@ -207,7 +202,7 @@ def find_layers(store: Store, lock: ImageLock) -> list[tuple[str, Path, CachedSt
                 f"any more",
                 f"run: argosy image build {lock.name}",
             )
-    return [known[step.diff_id] for step in lock.steps if step.diff_id]
+    return [known[diff_id] for diff_id in lock.diff_ids]
 
 
 def _images(store: Store) -> Iterator[FrozenImage]:

@@ -26,7 +26,6 @@ from argosy_images.gc.inventory import (
     Inode,
     Inventory,
     Usage,
-    diff_ids,
     freed,
     measure,
     total,
@@ -159,7 +158,7 @@ class _Pruning:
     def _candidates(self, inventory: Inventory, locks: Sequence[ImageLock]) -> list[Candidate]:
         """Return images, steps and downloads that no image.lock needs, least recently used first."""
         digests = {lock.digest for lock in locks}
-        needed = {diff_id for lock in locks for diff_id in diff_ids(lock)}
+        needed = {diff_id for lock in locks for diff_id in lock.diff_ids}
         keys = {key for lock in locks for chain in self._chains(lock.name) for key in chain}
         used = self._last_use(inventory)
         found = [self._of_image(each) for each in inventory.images if each.digest not in digests]
