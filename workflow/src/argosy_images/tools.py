@@ -10,8 +10,6 @@ import os
 import platform
 import shutil
 import subprocess
-import tarfile
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,11 +96,16 @@ class Tools:
             ArgosyError: if it is damaged, or holds other files.
         """
         with private_folder() as (folder, _):
-            try:
-                with tarfile.open(tarball) as archive:
-                    archive.extractall(folder, filter="data")
-            except (OSError, EOFError, zlib.error, tarfile.TarError) as problem:
-                raise ArgosyError(f"{tarball}: {problem}") from None
+            command = [
+                "tar",
+                "--extract",
+                "--force-local",
+                "--no-same-owner",
+                "--file",
+                str(tarball),
+            ]
+            if problem := _run_quietly([*command, "--directory", str(folder)]):
+                raise ArgosyError(f"{tarball}: {problem}")
             tools = folder / "udocker_dir"
             if not (tools / "lib" / "VERSION").is_file():
                 raise ArgosyError(f"{tarball}: has no udocker_dir/lib/VERSION")
