@@ -6,13 +6,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from argosy_common.disk import remove_tree
 from argosy_common.files import write_text
 from argosy_common.units import amount
 from argosy_images.builder.recipe import Step
-from argosy_images.oci import ImageConfig
+from argosy_images.oci import ImageConfig, StrictModel
 from argosy_images.rootfs.archive import digest_of_layer
 from argosy_images.rootfs.layers import Change, Layer, take_setuid, walk
 from argosy_images.store.store import Store
@@ -21,20 +21,16 @@ LARGE = 4 << 30
 """Bytes above which a layer's digest is announced: 1 GiB takes seconds, even if the files are sparse."""
 
 
-class CachedBase(BaseModel):
+class CachedBase(StrictModel):
     """Facts of a fetched base besides its files."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     reference: str
     source: Literal["registry", "archive", "file"]
     config: ImageConfig
 
 
-class CachedStep(BaseModel):
+class CachedStep(StrictModel):
     """A finished step, in `layer.json` beside its `diff`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     instruction: str
     inputs: dict[str, str]

@@ -69,13 +69,24 @@ def total(usages: Iterable[Usage]) -> int:
 
 def freed(usages: Iterable[Usage]) -> int:
     """Return the bytes freed by deleting trees: of files without hard links elsewhere."""
-    found: Counter[Inode] = Counter()
-    files: dict[Inode, File] = {}
-    for usage in usages:
+    return sum(map(Removal().add, usages))
+
+
+class Removal:
+    """Trees to delete, one after the other."""
+
+    def __init__(self) -> None:
+        self._found = Counter[Inode]()
+
+    def add(self, usage: Usage) -> int:
+        """Return the bytes that deleting one more tree frees."""
+        room = 0
         for inode, file in usage.items():
-            found[inode] += file.found
-            files[inode] = file
-    return sum(file.size for inode, file in files.items() if found[inode] >= file.links)
+            before = self._found[inode]
+            self._found[inode] += file.found
+            if before < file.links <= self._found[inode]:
+                room += file.size
+        return room
 
 
 @dataclass(frozen=True)

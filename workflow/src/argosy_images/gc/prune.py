@@ -9,7 +9,6 @@ import os
 import secrets
 import socket
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -23,8 +22,8 @@ from argosy_images.builder import history
 from argosy_images.gc.inventory import (
     CachedLayer,
     FrozenImage,
-    Inode,
     Inventory,
+    Removal,
     Usage,
     freed,
     measure,
@@ -254,15 +253,12 @@ def _beyond(
     if age is None and size is None:
         return [*found]
     oldest = time.time() - age if age is not None else float("-inf")
-    left, gone = total(inventory.usages), Counter[Inode]()
+    left, removal = total(inventory.usages), Removal()
     chosen = []
     for candidate in found:
         if candidate.used < oldest or (size is not None and left > size):
             chosen.append(candidate)
-            for inode, file in candidate.usage.items():
-                gone[inode] += file.found
-                if gone[inode] - file.found < file.links <= gone[inode]:
-                    left -= file.size
+            left -= removal.add(candidate.usage)
     return chosen
 
 

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from argosy_common.errors import ArgosyError
 from argosy_common.files import write_json
-from argosy_images.oci import DIGEST, ImageConfig, architecture
+from argosy_images.oci import DIGEST, ImageConfig, StrictModel, architecture
 
 Digest = Annotated[str, Field(pattern=f"^{DIGEST.pattern}$")]
 """Digest of an image or layer; it becomes a folder's name and part of batch scripts."""
@@ -22,20 +22,14 @@ Source = Literal["registry", "archive", "scratch", "file"]
 """Where the image of FROM, or an imported image, comes from."""
 
 
-class LockModel(BaseModel):
-    """Immutable model without unknown keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class LockedStep(LockModel):
+class LockedStep(StrictModel):
     """An instruction and the digest of its layer; None if it changed no file."""
 
     instruction: str
     diff_id: Digest | None
 
 
-class LockedBase(LockModel):
+class LockedBase(StrictModel):
     """The image of FROM and its source."""
 
     reference: str
@@ -44,7 +38,7 @@ class LockedBase(LockModel):
     """Empty for an image without layers."""
 
 
-class ImageLock(LockModel):
+class ImageLock(StrictModel):
     """The content of image.lock. The same image gives the same file, byte for byte.
 
     It has no times, comments and line numbers, so its dependants only rerun if the image changes.
