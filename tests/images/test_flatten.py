@@ -34,18 +34,6 @@ def tree(root: Path) -> dict[str, str | None]:
     }
 
 
-def files(root: Path) -> dict[str, str | None]:
-    return {name: content for name, content in tree(root).items() if content is not None}
-
-
-def test_the_uppermost_layer_wins_and_folders_are_joined(tmp_path: Path) -> None:
-    low = layer(tmp_path / "low", {"etc/a": "1", "etc/b": "1", "usr/bin/x": "1"})
-    high = layer(tmp_path / "high", {"etc/b": "2", "etc/c": "2"})
-    flatten([low, high], tmp_path / "root")
-    expected = {"etc/a": "1", "etc/b": "2", "etc/c": "2", "usr/bin/x": "1"}
-    assert files(tmp_path / "root") == expected
-
-
 def test_what_a_layer_removed_is_gone_and_may_come_back(tmp_path: Path) -> None:
     low = layer(tmp_path / "low", {"a/x": "1", "b": "1", "c/deep/y": "1"})
     middle = layer(tmp_path / "middle", {"a": None}, Change(removed=("a/x", "b", "c")))
@@ -54,23 +42,6 @@ def test_what_a_layer_removed_is_gone_and_may_come_back(tmp_path: Path) -> None:
     assert tree(tmp_path / "two") == {"a": None}
     flatten([low, middle, high], tmp_path / "three")
     assert tree(tmp_path / "three") == {"a": None, "b": "3"}
-
-
-def test_an_opaque_folder_hides_what_is_below_it(tmp_path: Path) -> None:
-    low = layer(tmp_path / "low", {"d/old": "1", "d/sub/older": "1", "e": "1"})
-    high = layer(tmp_path / "high", {"d/new": "2"}, Change(opaque=("d",)))
-    flatten([low, high], tmp_path / "root")
-    assert files(tmp_path / "root") == {"d/new": "2", "e": "1"}
-
-
-def test_a_file_in_place_of_a_folder_and_the_other_way_round(tmp_path: Path) -> None:
-    low = layer(tmp_path / "low", {"a/x": "1", "b": "1"})
-    high = layer(tmp_path / "high", {"a": "2", "b/y": "2"})
-    flatten([low, high], tmp_path / "root")
-    assert files(tmp_path / "root") == {"a": "2", "b/y": "2"}
-    lowest = layer(tmp_path / "lowest", {"b/hidden": "0"})
-    flatten([lowest, low, high], tmp_path / "three")
-    assert files(tmp_path / "three") == {"a": "2", "b/y": "2"}
 
 
 @pytest.mark.parametrize("place", [link, copy])

@@ -165,7 +165,6 @@ def described(root: Path) -> dict[str, tuple[int, int, str | None]]:
     return {str(path.relative_to(root)): describe(path) for path in root.rglob("*")}
 
 
-@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(stack=stacks())
 def test_a_frozen_tree_shows_what_its_layers_show(
