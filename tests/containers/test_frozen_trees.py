@@ -36,7 +36,7 @@ def layer(project_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Lay
     (diff / "inner").symlink_to("/usr")
     (diff / "scratch").symlink_to("tmp")
     (diff / "tmp").symlink_to("/var/tmp")
-    return Layer(diff, {}, frozenset())
+    return Layer(diff)
 
 
 @pytest.fixture(params=ENGINES)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from frozen_images import make_layer
 from podman import Podman, own_podman
+from real_udocker import UDOCKER
 
 from argosy_common.errors import ArgosyError
 from argosy_images.builder import cache
@@ -207,10 +208,8 @@ def test_udocker_loads_what_was_exported(
     if project_store.tools.is_dir():
         own.tools.symlink_to(project_store.tools)
     variables = {"UDOCKER_DIR": str(own.udocker)}
-    udocker = [sys.executable, "-m", "udocker.maincmd"]
-    udocker += ["--allow-root"] if os.geteuid() == 0 else []
-    output(*udocker, "load", "-i", place.archive, **variables)
-    output(*udocker, "create", "--name=taken", "localhost/image:latest", **variables)
+    output(*UDOCKER, "load", "-i", place.archive, **variables)
+    output(*UDOCKER, "create", "--name=taken", "localhost/image:latest", **variables)
     root = own.udocker / "containers" / "taken" / "ROOT"
     found = {f"./{path.relative_to(root)}" for path in root.rglob("*")}
     assert found == set(content(as_we_unpack(place.store, place.lock, tmp_path)))
@@ -219,10 +218,8 @@ def test_udocker_loads_what_was_exported(
 def test_what_udocker_has_is_imported(place: Place, project_store: Store, tmp_path: Path) -> None:
     shutil.copytree(project_store.udocker, tmp_path / "udocker")
     variables = {"UDOCKER_DIR": str(tmp_path / "udocker")}
-    udocker = [sys.executable, "-m", "udocker.maincmd"]
-    udocker += ["--allow-root"] if os.geteuid() == 0 else []
-    output(*udocker, "load", "-i", place.archive, **variables)
-    assert "localhost/image:latest" in output(*udocker, "images", **variables)
+    output(*UDOCKER, "load", "-i", place.archive, **variables)
+    assert "localhost/image:latest" in output(*UDOCKER, "images", **variables)
     project = tmp_path / "project"
     store = Store(project / ".argosy")
     lock = import_image(store, project, tag_folder("udocker:localhost/image", variables), "taken")

@@ -38,7 +38,7 @@ def root(base_layer: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory)
     """Return a private copy of a frozen tree, which tests may damage."""
     folder = tmp_path_factory.mktemp("proot")
     subprocess.run(["cp", "-a", base_layer[1] / "diff", folder / "diff"], check=True)
-    make_frozen([Layer(folder / "diff", {}, frozenset())], folder / "root")
+    make_frozen([Layer(folder / "diff")], folder / "root")
     return folder / "root"
 
 

@@ -170,14 +170,16 @@ def test_stopping_while_an_answer_comes_to_its_end_is_no_error(image: str, pulle
     assert client.patience.stop.is_set()
 
 
-def test_the_next_pull_goes_on_as_well(image: str, puller: Puller) -> None:
-    def spoil(request: Request, number: int, ask: Ask) -> Answer:
-        answer = ask()
-        if not is_big(request, answer):
-            return answer
-        return cut(answer, LITTLE) if number == 1 else Answer(500)
+def cut_once(request: Request, number: int, ask: Ask) -> Answer:
+    """Cut off the first answer with the large layer, and refuse the later ones."""
+    answer = ask()
+    if not is_big(request, answer):
+        return answer
+    return cut(answer, LITTLE) if number == 1 else Answer(500)
 
-    with between(image, spoil) as front, pytest.raises(PassingError):
+
+def test_the_next_pull_goes_on_as_well(image: str, puller: Puller) -> None:
+    with between(image, cut_once) as front, pytest.raises(PassingError):
         puller(front.address, pauses=())
     part = max(puller.parts, key=lambda path: path.stat().st_size)
     assert part.stat().st_size == LITTLE
@@ -334,7 +336,7 @@ def test_a_damaged_download_of_an_earlier_pull_is_not_used(image: str, puller: P
 def test_progress_is_told_now_and_then(
     image: str, puller: Puller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("argosy_images.registry.pulling.SAY_EVERY_S", 0.0)
+    monkeypatch.setattr("argosy_images.interchange.streams.SAY_EVERY_S", 0.0)
     puller(image)
     assert ": 2 layers, 2.86 MiB" in puller.said[0]
     assert any(
@@ -362,13 +364,7 @@ def test_only_what_is_still_missing_has_to_fit(
         "argosy_images.registry.pulling.why_no_room", lambda _, size: asked.append(size) or ""
     )
 
-    def spoil(request: Request, number: int, ask: Ask) -> Answer:
-        answer = ask()
-        if not is_big(request, answer):
-            return answer
-        return cut(answer, LITTLE) if number == 1 else Answer(500)
-
-    with between(image, spoil) as front, pytest.raises(PassingError):
+    with between(image, cut_once) as front, pytest.raises(PassingError):
         puller(front.address)
     [part] = puller.parts
     here = part.stat().st_size + sum(path.stat().st_size for path in puller.whole)

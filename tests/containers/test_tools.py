@@ -1,5 +1,6 @@
 """Container tools come from a server or from packages, or an error says how to get them."""
 
+import gzip
 import os
 import subprocess
 import sys
@@ -53,31 +54,36 @@ def test_udockers_own_tarball_is_taken_where_it_can_be_fetched(
     assert ("is not the file that udocker's authors published" in said[-1]) is (place == "forged")
 
 
-def test_a_newer_udocker_gets_the_hosts_runc_under_the_release_it_wants(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project_store: Store
+@pytest.mark.parametrize("kind", ["newer", "damaged", "other"])
+def test_without_a_usable_tarball_the_hosts_runtime_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project_store: Store, kind: str
 ) -> None:
+    """Also where HOME and TMPDIR are gone."""
     runtime = tools.Tools(project_store).require_runtime(print)
-    monkeypatch.setenv("PATH", f"{runtime.parent}:{os.environ['PATH']}")
-    monkeypatch.delenv("UDOCKER_TARBALL", raising=False)
-    monkeypatch.setitem(Config.conf, "tarball_release", "1.2.99")
-    said: list[str] = []
-    store = Store(tmp_path / "store")
-    tools.Tools(store).ensure_udocker(said.append)
-    assert (store.udocker / "lib/VERSION").read_text().strip() == "1.2.99"
-    assert "udocker needs release 1.2.99 of its tools, but only 1.2.11 can be verified" in said[-1]
-
-
-def test_tools_are_put_together_where_home_and_tmpdir_are_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project_store: Store
-) -> None:
-    runtime = tools.Tools(project_store).require_runtime(print)
-    store = Store(tmp_path / "store")
     monkeypatch.setenv("PATH", f"{runtime.parent}:{os.environ['PATH']}")
     for name in ("HOME", "TMPDIR"):
         monkeypatch.setenv(name, "/proc/gone")
-    monkeypatch.setattr(tools.Tools, "_install_published", lambda _: "no network")
-    tools.Tools(store).ensure_udocker(print)
-    assert (store.udocker / "lib/VERSION").is_file()
+    tarball, store = tmp_path / "given.tar.gz", Store(tmp_path / "store")
+    if kind == "newer":
+        monkeypatch.delenv("UDOCKER_TARBALL", raising=False)
+        monkeypatch.setitem(Config.conf, "tarball_release", "1.2.99")
+        why = "udocker needs release 1.2.99 of its tools, but only 1.2.11 can be verified"
+    elif kind == "damaged":
+        monkeypatch.setenv("UDOCKER_TARBALL", str(tarball))
+        tarball.write_bytes(gzip.compress(os.urandom(5000))[:-100])
+        why = f"{tarball}: "
+    else:
+        monkeypatch.setenv("UDOCKER_TARBALL", str(tarball))
+        with tarfile.open(tarball, "w:gz") as archive:
+            archive.add(__file__, "program.py")
+        why = f"{tarball}: has no udocker_dir/lib/VERSION"
+    said: list[str] = []
+    tools.Tools(store).ensure_udocker(said.append)
+    assert f"the tarball is not available ({why}" in said[-1]
+    name = f"{runtime.name}-{tools.Tools.machine()}"
+    assert (store.udocker / "bin" / name).read_bytes() == runtime.read_bytes()
+    # It is not tried again.
+    tools.Tools(store).ensure_udocker(pytest.fail)
 
 
 UNPACK = """

@@ -6,10 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from real_udocker import UDOCKER
 from registries import Layout, push, registry, tar_of
 
 from argosy_common.errors import ArgosyError
-from argosy_images import tools
 from argosy_images.interchange.importing import import_image, tag_folder
 from argosy_images.store.store import Store
 
@@ -21,11 +21,11 @@ def test_what_it_pulled_is_imported_by_its_name_and_checked(
 ) -> None:
     own, image = Store(tmp_path / "store"), Layout(tmp_path / "layout")
     shutil.copytree(project_store.udocker / "lib", own.udocker / "lib")
-    variables = tools.Tools(own).udocker_environment()
+    variables = {**os.environ, "UDOCKER_DIR": str(own.udocker)}
     layout = image.finish(image.image(tar_of({"file": os.urandom(5000)})))
     with registry(project_store, tmp_path / "registry") as address:
         push(project_store, layout, f"{address}/team/tool:1")
-        command = [*tools.udocker_command(), "pull", f"--registry=http://{address}", "team/tool:1"]
+        command = [*UDOCKER, "pull", f"--registry=http://{address}", "team/tool:1"]
         done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     folder = tag_folder("udocker:team/tool:1", variables)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from no_namespaces import forbidding
+from real_udocker import UDOCKER
 
 from argosy_images import tools
 from argosy_images.builder.builder import build_image
@@ -40,7 +41,7 @@ class Udocker:
     def run(
         self, *arguments: str, wrapped: bool = False, **variables: str
     ) -> subprocess.CompletedProcess[str]:
-        command = [*tools.udocker_command(), "--quiet", *arguments]
+        command = [*UDOCKER, "--quiet", *arguments]
         return subprocess.run(
             forbidding(*command) if wrapped else command,
             env={**self.variables, **variables},

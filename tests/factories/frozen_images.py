@@ -9,7 +9,7 @@ from argosy_images.builder.cache import CachedStep
 from argosy_images.oci import ImageConfig
 from argosy_images.rootfs.freeze import GrowingTree
 from argosy_images.rootfs.layers import Change, mark_for_overlay, read_overlay
-from argosy_images.store.lockfile import ImageLock, LockedBase, LockedStep
+from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
 
@@ -31,18 +31,9 @@ def make_layer(
 
 def make_image(store: Store, project: Path, name: str, keys: Sequence[str]) -> ImageLock:
     """Make a frozen image of these layers, locked in the project as `name`."""
-    steps = [cache.read_step(store, key) for key in keys]
-    assert all(steps)
-    diff_ids = [step.diff_id for step in steps if step and step.diff_id]
-    config = ImageConfig(labels={"name": name})
-    lock = ImageLock(
-        name=name,
-        digest=config.digest(diff_ids),
-        architecture="amd64",
-        base=LockedBase(reference="scratch", source="scratch", diff_id=diff_ids[0]),
-        steps=tuple(LockedStep(instruction=s.instruction, diff_id=s.diff_id) for s in steps if s),
-        config=config,
-    )
+    found = [cache.read_step(store, key) for key in keys]
+    steps = [(step.instruction, step.diff_id) for step in found if step]
+    lock = ImageLock.of(name, ImageConfig(labels={"name": name}), steps, "scratch", "scratch")
     layers = [cache.read_layer(store, key) for key in keys]
     with store.workspace(name) as work:
         GrowingTree(work / "root").finish(layers, store.root(lock.digest))

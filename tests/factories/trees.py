@@ -39,7 +39,7 @@ def make_odd_tree(frozen: Path) -> None:
     (root / "bin/nobody-may-read").chmod(0o111)
     (root / "team").chmod(0o2775)
     (root / "many").chmod(0o1777)
-    make_frozen([Layer.of(root, read_overlay(root))], frozen)
+    make_frozen([Layer(root, read_overlay(root))], frozen)
 
 
 def describe_tree(root: Path) -> Mapping[str, Any]:

@@ -64,3 +64,25 @@ def test_a_base_that_several_images_name_is_fetched(
             Store(tmp_path / "store"), tmp_path / "mine", tmp_path / "lock", tmp_path / "log"
         )
     assert asked == ["tool"]
+
+
+@pytest.mark.parametrize(
+    ("content", "named", "why"),
+    [
+        (b"text", "", "damaged or cut off, or not an archive: "),
+        (bytes(32) + b"SIF_MAGIC\0", ":one", "a SIF file holds one image; leave out :one"),
+    ],
+)
+def test_why_a_file_is_no_base_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, named: str, why: str
+) -> None:
+    monkeypatch.setattr(Tools, "require_runtime", lambda *_: Path("runc"))
+    file = tmp_path / "base.sif"
+    file.write_bytes(content)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/Containerfile").write_text(f"FROM file://{file}{named}\n")
+    with pytest.raises(ArgosyError) as told:
+        build_image(
+            Store(tmp_path / "store"), tmp_path / "mine", tmp_path / "lock", tmp_path / "log"
+        )
+    assert str(told.value).startswith(f"{tmp_path}/mine/Containerfile:1: {file}: {why}")

@@ -1,9 +1,12 @@
 """The choice of an engine from measurements."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from argosy_common.errors import ArgosyError
-from argosy_images.engines import landlock
+from argosy_images.engines import landlock, runc
 from argosy_images.engines.choice import Trial, best, caution, without_log_frame
 
 
@@ -72,3 +75,23 @@ def test_who_is_traced_already_is_told_so() -> None:
 )
 def test_what_an_engine_says_is_shown_without_its_logs_frame(line: str, said: str) -> None:
     assert without_log_frame(line) == said
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may enter every folder")
+def test_of_mounts_below_a_folder_those_that_nobody_can_reach_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For example FUSE mounts of other users. Mount points have any name, and may be files."""
+    table = tmp_path / "mountinfo"
+    places = [tmp_path / "data" / name for name in ("folder", "gr\udcfcn", "closed/inner")]
+    for place in places:
+        place.mkdir(parents=True)
+    places.append(tmp_path / "data/file")
+    places[-1].touch()
+    lines = (f"30 20 0:5 / {place} rw - fuse x rw\n" for place in (tmp_path, *places))
+    table.write_text("".join(lines), encoding="utf-8", errors="surrogateescape")
+    monkeypatch.setattr(runc, "_TABLE", table)
+    places[2].parent.chmod(0)
+    found = {mount.target for mount in runc.mounts_below(tmp_path / "data", "/data")}
+    places[2].parent.chmod(0o700)
+    assert found == {"/data/folder", "/data/gr\udcfcn", "/data/file"}

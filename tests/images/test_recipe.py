@@ -412,7 +412,7 @@ def test_a_chain_of_stages_may_be_longer_than_calls_are_deep(folder: Path, base:
     assert found == recipe(folder, text)
     assert len(found.final.with_used()) == stages + 1
     assert bases(found.final.steps[-1], found.final.steps[:-1]) == []
-    missing = Plan(Store(folder.parent / "store"), "image", found).missing()
+    missing = Plan(Store(folder.parent / "store"), folder, (), found).missing()
     assert [step.entry.line for step in missing] == [*range(2, 2 * stages + 3, 2)]
 
 

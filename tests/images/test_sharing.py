@@ -117,11 +117,11 @@ def test_others_change_no_file_of_a_frozen_image(tmp_path: Path) -> None:
         os.mkfifo(path) if name == "pipe" else path.write_text(name)
         path.chmod(mode)
     (diff / "opt/link").symlink_to("all")
-    layer = Layer(diff, {}, frozenset())
+    layer = Layer(diff)
     make_frozen([layer], tmp_path / "root")
     tree = GrowingTree(tmp_path / "making")
-    tree.begin([Layer(tmp_path / "root", {}, frozenset())])
-    tree.finish([Layer(tmp_path / "root", {}, frozenset()), layer], tmp_path / "grown")
+    tree.begin([Layer(tmp_path / "root")])
+    tree.finish([Layer(tmp_path / "root"), layer], tmp_path / "grown")
     for root in (tmp_path / "root/opt", tmp_path / "grown/opt"):
         found = {name: mode_of(root / name) for name in modes}
         assert found == {"all": 0o755, "group": 0o644, "pipe": 0o644, "own": 0o755, "su": 0o755}

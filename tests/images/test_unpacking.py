@@ -242,7 +242,7 @@ def test_folders_that_the_tar_leaves_out_are_as_below(tmp_path: Path) -> None:
     change = take(lower, tar(folder("srv", mode=0o1777), member("srv/file", b"x")))
     upper = tmp_path / "upper"
     content = tar(member("srv/more", b"y"), hardlink("srv/same", "srv/file"))
-    take(upper, content, [Layer.of(lower, change)])
+    take(upper, content, [Layer(lower, change)])
     assert stat.S_IMODE((upper / "srv").stat().st_mode) == 0o1777
     assert (upper / "srv/same").read_text() == "x"
 
@@ -263,7 +263,7 @@ def test_names_begin_at_the_root_of_the_image(tmp_path: Path) -> None:
         hardlink("//opt/d", "/../opt//c"),
     )
     upper = tmp_path / "upper"
-    change = take(upper, content, [Layer.of(lower, change)])
+    change = take(upper, content, [Layer(lower, change)])
     files = {str(path.relative_to(upper)) for path in upper.rglob("*") if path.is_file()}
     assert files == {"etc/up", "opt/b", "opt/c", "opt/d", "p/r", "s"}
     assert change.removed == ("srv/x",)

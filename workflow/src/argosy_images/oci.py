@@ -111,14 +111,18 @@ _DEEPEST = 32
 """Nesting of other fields in an untrusted image; Healthcheck has 2."""
 
 
-class ImageConfig(BaseModel):
+class StrictModel(BaseModel):
+    """Immutable model without unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ImageConfig(StrictModel):
     """The settings of ENV, WORKDIR, CMD and similar instructions; an unset command is None.
 
     `shell` runs commands in shell form, and `on_build` has the ONBUILD instructions, for images built on
     this one. `others` are fields that Argosy ignores, such as Healthcheck; exported images keep them.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     environment: Mapping[str, str] = {}
     workdir: str = "/"

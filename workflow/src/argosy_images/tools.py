@@ -10,8 +10,6 @@ import os
 import platform
 import shutil
 import subprocess
-import sys
-import tarfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,9 +25,6 @@ TARBALL_RELEASE = "1.2.11"
 
 TARBALL_BLOB = "17f7341a84ea7b25d072fcdb48c8b68570201020"
 """Git's blob id of the tarball in the repository of udocker's authors."""
-
-INSTALL_TIMEOUT_S = 300
-"""Seconds for `udocker install`, with its retries."""
 
 SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 """Folders of runc and mmdebstrap in some distributions, often missing in a user's PATH."""
@@ -49,7 +44,7 @@ class Tools:
         """Install udocker's tools into the store once.
 
         Args:
-            bundled: an existing tarball of the tools; None: download one, or pack the host's runc or crun.
+            bundled: an existing tarball of the tools; None: download one, or copy the host's runc or crun.
 
         Raises:
             ArgosyError: with the missing tool and the package to request from the site.
@@ -61,16 +56,14 @@ class Tools:
                 self._install_udocker(say)
 
     def _install_bundled(self, tarball: Path, say: Say) -> bool:
-        """Install the tools of a tarball; return whether udocker accepts it."""
+        """Install the tools of a tarball; return whether it can be used."""
         say(f"container tools: using {tarball.name}")
-        with private_folder() as (folder, _):
-            # udocker splits paths at spaces.
-            link = folder / "tools.tar.gz"
-            link.symlink_to(tarball)
-            problem = self._install(str(link))
-        if problem:
-            say(f"container tools: {tarball.name} is not accepted: {problem}")
-        return not problem
+        try:
+            self._unpack_tools(tarball)
+        except ArgosyError as problem:
+            say(f"container tools: {tarball.name} is not accepted: {problem.problem}")
+            return False
+        return True
 
     def fetch_proot(self, say: Say) -> None:
         """Install proot if possible, for nodes without user namespaces."""
@@ -85,51 +78,55 @@ class Tools:
         return (self.store.udocker / "lib" / "VERSION").is_file()
 
     def _install_udocker(self, say: Say) -> None:
-        # udocker does not start without curl.
-        self.require("curl", say)
         say("container tools: fetching udocker's own tarball")
-        given = os.environ.get("UDOCKER_TARBALL")
-        problem = self._install(given) if given else self._install_published()
-        if not problem:
-            return
-        runtime = self.require_runtime(say)
-        say(f"container tools: the tarball is not available ({problem}); using {runtime}")
-        with private_folder() as (folder, _):
-            problem = self._install(str(_pack_tools(runtime, folder)))
-        if problem:
-            raise ArgosyError(f"{self.store.udocker}: udocker does not accept its tools: {problem}")
+        try:
+            with private_folder() as (folder, _):
+                self._unpack_tools(_fetch_tarball(folder))
+        except ArgosyError as problem:
+            runtime = self.require_runtime(say)
+            say(
+                f"container tools: the tarball is not available ({problem.problem}); using {runtime}"
+            )
+            self._copy_runtime(runtime)
 
-    def _install_published(self) -> str:
-        """Download and verify udocker's tarball, and install it; udocker itself verifies nothing.
+    def _unpack_tools(self, tarball: Path) -> None:
+        """Install the tools of a tarball, as `udocker install` does.
 
-        Return an empty string, or the last error.
+        Raises:
+            ArgosyError: if it is damaged, or holds other files.
         """
-        # Imported late: needed once per store.
-        from udocker.config import Config
-
-        from argosy_images.builder.downloads import DownloadError, download
-
-        wanted, problem = Config.conf["tarball_release"], ""
-        if wanted != TARBALL_RELEASE:
-            known = f"only {TARBALL_RELEASE} can be verified"
-            return f"udocker needs release {wanted} of its tools, but {known}"
         with private_folder() as (folder, _):
-            for number, address in enumerate(Config.conf["tarball"].split()):
-                tarball = folder / f"{number}.tar.gz"
-                try:
-                    download(address, tarball)
-                except DownloadError as why:
-                    problem = str(why)
-                    continue
-                if _blob_of(tarball) != TARBALL_BLOB:
-                    problem = f"{address} is not the file that udocker's authors published"
-                    continue
-                return self._install(str(tarball))
-        return problem
+            command = [
+                "tar",
+                "--extract",
+                "--force-local",
+                "--no-same-owner",
+                "--file",
+                str(tarball),
+            ]
+            if problem := _run_quietly([*command, "--directory", str(folder)]):
+                raise ArgosyError(f"{tarball}: {problem}")
+            tools = folder / "udocker_dir"
+            if not (tools / "lib" / "VERSION").is_file():
+                raise ArgosyError(f"{tarball}: has no udocker_dir/lib/VERSION")
+            for program in (tools / "bin").glob("*"):
+                program.chmod(0o700)
+            self.store.udocker.mkdir(exist_ok=True, mode=0o700)
+            # Last, lib: its VERSION marks complete tools.
+            for place in filter(Path.is_dir, (tools / "bin", tools / "doc", tools / "lib")):
+                shutil.copytree(place, self.store.udocker / place.name, dirs_exist_ok=True)
 
-    def udocker_environment(self) -> dict[str, str]:
-        """Return the environment for udocker, with its folder and its tools."""
-        return {**self.environment(), "UDOCKER_DIR": str(self.store.udocker)}
+    def _copy_runtime(self, runtime: Path) -> None:
+        """Make the host's runc or crun the store's tools, which a bundle contains."""
+        for name in ("bin", "lib"):
+            (self.store.udocker / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+        name = "crun" if runtime.name.startswith("crun") else "runc"
+        program = self.store.udocker / "bin" / f"{name}-{self.machine()}"
+        shutil.copyfile(runtime, program)
+        program.chmod(0o700)
+        (self.store.udocker / "lib" / "VERSION").write_text(
+            f"{TARBALL_RELEASE}\n", encoding="ascii"
+        )
 
     def runtime(self) -> Path | None:
         """Return runc, else crun, or None; podman's package installs one of them."""
@@ -223,22 +220,6 @@ class Tools:
             self.store.tools / "unpacked" / name for name in ("usr/sbin", "usr/bin", "sbin", "bin")
         ]
 
-    def _install(self, tarball: str | None) -> str:
-        """Run `udocker install`; return an empty string, or udocker's last line of output."""
-        variables = self.udocker_environment()
-        if tarball:
-            variables["UDOCKER_TARBALL"] = tarball
-        command = [*udocker_command(), "--quiet", "install"]
-        try:
-            done = subprocess.run(
-                command, env=variables, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S
-            )
-        except subprocess.TimeoutExpired:
-            return f"no answer within {INSTALL_TIMEOUT_S} s"
-        if self._installed():
-            return ""
-        return (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()[-1]
-
     def _fetch_package(self, package: str, say: Say) -> str:
         """Install or unpack the package; return an empty string or the error."""
         if _may_install() and shutil.which("apt-get"):
@@ -263,25 +244,35 @@ def _blob_of(path: Path) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
-def udocker_command() -> list[str]:
-    """Return the command that starts this environment's udocker, also as root."""
-    root = ["--allow-root"] if os.geteuid() == 0 else []
-    return [sys.executable, "-m", "udocker.maincmd", *root]
+def _fetch_tarball(folder: Path) -> Path:
+    """Return the tarball of UDOCKER_TARBALL, or download the published one to `folder` and verify it.
 
-
-def _pack_tools(runtime: Path, folder: Path) -> Path:
-    """Pack the runtime into a tarball for `udocker install`: udocker_dir/{bin,lib,doc}."""
+    Raises:
+        ArgosyError: with the last problem.
+    """
+    # Imported late: needed once per store.
     from udocker.config import Config
 
-    version = folder / "VERSION"
-    version.write_text(f"{Config.conf['tarball_release']}\n", encoding="ascii")
-    tarball = folder / "udockertools.tar.gz"
-    with tarfile.open(tarball, "w:gz") as archive:
-        name = "crun" if runtime.name.startswith("crun") else "runc"
-        archive.add(runtime.resolve(), f"udocker_dir/bin/{name}-{Tools.machine()}")
-        archive.add(version, "udocker_dir/lib/VERSION")
-        archive.add(version, "udocker_dir/doc/VERSION")
-    return tarball
+    from argosy_images.builder.downloads import DownloadError, download
+
+    given, wanted = os.environ.get("UDOCKER_TARBALL"), Config.conf["tarball_release"]
+    if given and "://" not in given:
+        return Path(given)
+    if not given and wanted != TARBALL_RELEASE:
+        known = f"only {TARBALL_RELEASE} can be verified"
+        raise ArgosyError(f"udocker needs release {wanted} of its tools, but {known}")
+    problem = ""
+    for number, address in enumerate([given] if given else Config.conf["tarball"].split()):
+        tarball = folder / f"{number}.tar.gz"
+        try:
+            download(address, tarball)
+        except DownloadError as why:
+            problem = str(why)
+            continue
+        if given or _blob_of(tarball) == TARBALL_BLOB:
+            return tarball
+        problem = f"{address} is not the file that udocker's authors published"
+    raise ArgosyError(problem)
 
 
 def _may_install() -> bool:

@@ -3,23 +3,22 @@
 A finished step is a layer on disk, so an interrupted build continues after its last finished step.
 """
 
-import errno
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO
 
-from argosy_common.errors import FULL, ArgosyError
+from argosy_common.errors import ArgosyError
 from argosy_common.files import umask
 from argosy_images.builder import cache, history
 from argosy_images.builder import recipe as recipes
 from argosy_images.builder.execution import Executor
 from argosy_images.builder.progress import Progress
-from argosy_images.builder.recipe import OWN_IMAGES, Recipe, Step
+from argosy_images.builder.recipe import FILES, OWN_IMAGES, Recipe, Step
 from argosy_images.builder.runner import Start, by_proot, by_runc
 from argosy_images.engines import proot
 from argosy_images.engines.choice import one_starts
@@ -27,9 +26,9 @@ from argosy_images.engines.models import TRACING_PROOT
 from argosy_images.namespaces import in_own_namespaces, in_own_process, unhindered
 from argosy_images.oci import ImageConfig
 from argosy_images.registry.reference import Reference
-from argosy_images.rootfs.freeze import GrowingTree
+from argosy_images.rootfs.freeze import GrowingTree, usable_only
 from argosy_images.rootfs.layers import Layer
-from argosy_images.store.lockfile import ImageLock, LockedBase, LockedStep
+from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.scratch import private_folder, sweep
 from argosy_images.store.store import Store
 from argosy_images.tools import Tools
@@ -59,7 +58,7 @@ def build_image(
         return _find_built(plan, lock_path, log_path)
     with store.changing(name), _log(log_path) as log:
         progress = Progress(log)
-        plan = Plan.of(store, folder, others)
+        plan = plan.again()
         # Written before the build, so that it also explains a failed one.
         history.record(store, name, plan.recipe.final)
         for note in plan.recipe.notes:
@@ -67,8 +66,8 @@ def build_image(
         with store.workspace(name) as work:
             tree = GrowingTree(work / "root")
             if plan.missing():
-                _build_missing(_Build(store, folder, others, work, progress), plan, tree)
-                plan = Plan.of(store, folder, others)
+                _Build(plan, work, progress).run(tree)
+                plan = plan.again()
                 history.record(store, name, plan.recipe.final)
             else:
                 progress.say(plan.all_cached())
@@ -96,15 +95,8 @@ def _log(path: Path) -> BinaryIO:
 
 
 def _freeze(tree: GrowingTree, layers: Sequence[Layer], target: Path, lock: ImageLock) -> str:
-    try:
+    with usable_only(f"image {lock.name} cannot be used"):
         tree.finish(layers, target, lock.config.workdir, lock.config.volumes)
-    except OSError as problem:
-        if problem.errno in (*FULL, errno.EROFS):
-            raise
-        # For instance a /tmp that is a file.
-        raise ArgosyError(
-            f"image {lock.name} cannot be used: {problem.filename}: {problem.strerror}"
-        ) from None
     return ""
 
 
@@ -131,10 +123,11 @@ def _frozen(store: Store, lock: ImageLock) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """The recipe of an image, compared with the steps in the store."""
+    """The recipe of the image in `folder`, compared with the steps in the store."""
 
     store: Store
-    name: str
+    folder: Path
+    others: Sequence[Path]
     recipe: Recipe
 
     @classmethod
@@ -145,7 +138,16 @@ class Plan:
             found = cache.read_step(store, key)
             return found.base.config if found and found.base else None
 
-        return cls(store, folder.name, recipes.plan(folder, base_config, others))
+        return cls(store, folder, others, recipes.plan(folder, base_config, others))
+
+    def again(self) -> "Plan":
+        """Return the plan as of now."""
+        return Plan.of(self.store, self.folder, self.others)
+
+    @property
+    def name(self) -> str:
+        """The image's name."""
+        return self.folder.name
 
     def built(self) -> ImageLock | None:
         """Return the image's lock, or None if steps have to run."""
@@ -192,51 +194,22 @@ class Plan:
         if len(done) < len(finished):
             source = chain.steps[-1].context.source
             raise ArgosyError(f"{source.context}: files changed during the build", "build it again")
-        diff_ids = [found.diff_id for _, found in done if found.diff_id]
-        bases = [found.base for _, found in done if found.base]
-        config = chain.settings.config
-        return ImageLock(
-            name=self.name,
-            digest=config.digest(diff_ids),
-            architecture=config.to_oci(())["architecture"],
-            base=LockedBase(
-                reference=bases[0].reference if bases else "scratch",
-                source=bases[0].source if bases else "scratch",
-                diff_id=diff_ids[0] if diff_ids else "",
-            ),
-            steps=tuple(
-                LockedStep(instruction=step.entry.text, diff_id=found.diff_id)
-                for step, found in done
-            ),
-            config=config,
+        base = next((found.base for _, found in done if found.base), None)
+        return ImageLock.of(
+            self.name,
+            chain.settings.config,
+            [(step.entry.text, found.diff_id) for step, found in done],
+            base.reference if base else "scratch",
+            base.source if base else "scratch",
         )
 
 
-@dataclass(frozen=True)
-class _Build:
-    """A running build of the image in `folder`; `work` is its temporary folder."""
-
-    store: Store
-    folder: Path
-    others: Sequence[Path]
-    work: Path
-    progress: Progress
+Apart = Callable[[Callable[[], str], Callable[[], None] | None], str]
+"""Calls its first function in a child process, and meanwhile the second one here."""
 
 
-@dataclass(frozen=True)
-class _StepIsolation:
-    """How this host runs steps.
-
-    Args:
-        apart: calls its first function in a child process, and meanwhile the second one here.
-    """
-
-    start: Start
-    apart: Callable[[Callable[[], str], Callable[[], None] | None], str]
-
-
-def _choose_isolation(store: Store, say: Callable[[str], None]) -> _StepIsolation:
-    """Choose namespaces, or proot if this host forbids them."""
+def _choose_isolation(store: Store, say: Callable[[str], None]) -> tuple[Start, Apart]:
+    """Return how steps are run: in namespaces, or by proot if this host forbids them."""
     try:
         in_own_namespaces(lambda: "")
     except ArgosyError as problem:
@@ -248,65 +221,91 @@ def _choose_isolation(store: Store, say: Callable[[str], None]) -> _StepIsolatio
                 "proot cannot start programs on this host",
                 "to see why, run: argosy image engines",
             ) from None
-        return _StepIsolation(by_proot(proot.ready(store, store.engines)), in_own_process)
-    return _StepIsolation(by_runc(Tools(store).require_runtime(say)), in_own_namespaces)
+        return by_proot(proot.ready(store, store.engines)), in_own_process
+    return by_runc(Tools(store).require_runtime(say)), in_own_namespaces
 
 
-def _build_missing(build: _Build, plan: Plan, tree: GrowingTree) -> None:
-    """Fetch bases as the user, then run the other steps in a child process."""
-    isolation = _choose_isolation(build.store, build.progress.say)
-    missing = {step.key for step in plan.missing()}
-    for step in plan.recipe.unknown:
-        if step.key in missing:
-            _make_base(build, isolation, step)
+class _Build:
+    """Runs the missing steps of a plan; `work` is the build's temporary folder."""
 
-    def carry_out(executor: Executor) -> None:
-        _carry_out(executor, Plan.of(build.store, build.folder, build.others), build.progress)
+    def __init__(self, plan: Plan, work: Path, progress: Progress) -> None:
+        self._plan = plan
+        self._work = work
+        self._progress = progress
+        self._start, self._apart = _choose_isolation(plan.store, progress.say)
 
-    _with_executor(build, isolation, carry_out, lambda: plan.begin(tree))
+    def run(self, tree: GrowingTree) -> None:
+        """Fetch bases as the user, then run the other steps in a child process."""
+        missing = {step.key for step in self._plan.missing()}
+        for step in self._plan.recipe.unknown:
+            if step.key in missing:
+                self._make_base(step)
+        self._with_executor(self._work, self._carry_out, lambda: self._plan.begin(tree))
 
+    def _with_executor(
+        self,
+        work: Path,
+        function: Callable[[Executor], None],
+        meanwhile: Callable[[], None] | None = None,
+    ) -> None:
+        """Call the function in a child process, and `meanwhile` in this one."""
 
-def _with_executor(
-    build: _Build,
-    isolation: _StepIsolation,
-    function: Callable[[Executor], None],
-    meanwhile: Callable[[], None] | None = None,
-) -> None:
-    """Call the function in a child process, and `meanwhile` in this one."""
+        def inside() -> str:
+            # The image must not depend on the user's umask.
+            os.umask(0o022)
+            with private_folder() as (scratch, _):
+                store, progress = self._plan.store, self._progress
+                function(Executor(store, self._start, work, scratch, progress))
+            return ""
 
-    def inside() -> str:
-        # The image must not depend on the user's umask.
-        os.umask(0o022)
-        with private_folder() as (scratch, _):
-            function(Executor(build.store, isolation.start, build.work, scratch, build.progress))
-        return ""
+        self._apart(inside, meanwhile)
 
-    isolation.apart(inside, meanwhile)
+    def _make_base(self, step: Step) -> None:
+        """Fetch and finish a base once, under a lock: several images may share it."""
+        store = self._plan.store
+        with store.locked(f"base-{step.key[:2]}"):
+            if self._plan.is_cached(step.key):
+                return
+            assert step.base
+            work = self._work / step.key
+            work.mkdir(mode=0o700)
+            root = work / "root"
+            # Imported late: it loads slowly, and most builds have their bases.
+            from argosy_images.builder.fetching import fetch
 
+            with self._progress.step(step.entry.text):
+                try:
+                    fetched = fetch(store, step.base, root, self._progress.say)
+                except ArgosyError as problem:
+                    raise _no_base(self._plan.folder, step, problem) from None
+            self._with_executor(work, lambda executor: executor.finish_base(step, fetched, root))
 
-def _make_base(build: _Build, isolation: _StepIsolation, step: Step) -> None:
-    """Fetch and finish a base once, under a lock: several images may share it."""
-    with build.store.locked(f"base-{step.key[:2]}"):
-        if cache.read_step(build.store, step.key):
-            return
-        assert step.base
-        own = replace(build, work=build.work / step.key)
-        own.work.mkdir(mode=0o700)
-        root = own.work / "root"
-        # Imported late: it loads slowly, and most builds have their bases.
-        from argosy_images.builder.fetching import fetch
-
-        with build.progress.step(step.entry.text):
-            try:
-                fetched = fetch(build.store, step.base, root, build.progress.say)
-            except ArgosyError as problem:
-                raise _no_base(build.folder, step, problem) from None
-        _with_executor(own, isolation, lambda executor: executor.finish_base(step, fetched, root))
+    def _carry_out(self, executor: Executor) -> None:
+        # The settings of fetched bases are known now.
+        plan, progress = self._plan.again(), self._progress
+        chains, steps = plan.recipe.final.with_used(), plan.missing()
+        total = len({step.key for chain in chains for step in chain.steps})
+        done = total - len(steps)
+        if done:
+            progress.say(f"{done} of {total} steps are cached")
+        for number, step in enumerate(steps, start=done + 1):
+            chain = next(chain for chain in chains if step in chain.steps)
+            below = chain.steps[: chain.steps.index(step)]
+            # Images share steps, such as a long compilation: a second build waits here.
+            with (
+                progress.step(f"[{number}/{total}] {_shortened(step.entry.text)}"),
+                plan.store.locked(f"step-{step.key[:2]}"),
+            ):
+                if not plan.is_cached(step.key):
+                    executor.carry_out(step, below)
 
 
 def _no_base(folder: Path, step: Step, problem: ArgosyError) -> ArgosyError:
     """Return the error for a base that cannot be fetched."""
+    source, line = step.context.source, step.entry.line
     assert step.base
+    if step.base.startswith(FILES):
+        return source.error(line, problem.problem, problem.hint)
     name = Reference.parse(step.base).repository.rpartition("/")[2]
     other = folder.resolve().parent / name
     if other.is_dir():
@@ -318,25 +317,7 @@ def _no_base(folder: Path, step: Step, problem: ArgosyError) -> ArgosyError:
         )
     if problem.hint:
         hint = f"{problem.hint}; {hint}"
-    return step.context.source.error(step.entry.line, f"{step.base}: {problem.problem}", hint)
-
-
-def _carry_out(executor: Executor, plan: Plan, progress: Progress) -> None:
-    chains, steps = plan.recipe.final.with_used(), plan.missing()
-    total = len({step.key for chain in chains for step in chain.steps})
-    done = total - len(steps)
-    if done:
-        progress.say(f"{done} of {total} steps are cached")
-    for number, step in enumerate(steps, start=done + 1):
-        chain = next(chain for chain in chains if step in chain.steps)
-        below = chain.steps[: chain.steps.index(step)]
-        # Images share steps, such as a long compilation: a second build waits here.
-        with (
-            progress.step(f"[{number}/{total}] {_shortened(step.entry.text)}"),
-            plan.store.locked(f"step-{step.key[:2]}"),
-        ):
-            if not plan.is_cached(step.key):
-                executor.carry_out(step, below)
+    return source.error(line, f"{step.base}: {problem.problem}", hint)
 
 
 def _shortened(text: str) -> str:

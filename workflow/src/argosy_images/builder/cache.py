@@ -6,13 +6,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from argosy_common.disk import remove_tree
 from argosy_common.files import write_text
 from argosy_common.units import amount
 from argosy_images.builder.recipe import Step
-from argosy_images.oci import ImageConfig
+from argosy_images.oci import ImageConfig, StrictModel
 from argosy_images.rootfs.archive import digest_of_layer
 from argosy_images.rootfs.layers import Change, Layer, take_setuid, walk
 from argosy_images.store.store import Store
@@ -21,20 +21,16 @@ LARGE = 4 << 30
 """Bytes above which a layer's digest is announced: 1 GiB takes seconds, even if the files are sparse."""
 
 
-class CachedBase(BaseModel):
+class CachedBase(StrictModel):
     """Facts of a fetched base besides its files."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     reference: str
     source: Literal["registry", "archive", "file"]
     config: ImageConfig
 
 
-class CachedStep(BaseModel):
+class CachedStep(StrictModel):
     """A finished step, in `layer.json` beside its `diff`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     instruction: str
     inputs: dict[str, str]
@@ -68,29 +64,17 @@ def read_layer(store: Store, key: str) -> Layer:
     """Return the layer of a finished step."""
     cached = read_step(store, key)
     assert cached, key
-    return Layer.of(store.layer(key) / "diff", cached.change)
+    return Layer(store.layer(key) / "diff", cached.change)
 
 
 def read_layers(store: Store, steps: Iterable[Step]) -> list[Layer]:
     """Return the layers of finished steps, without steps that changed no file."""
     found = ((step.key, read_step(store, step.key)) for step in steps)
     return [
-        Layer.of(store.layer(key) / "diff", cached.change)
+        Layer(store.layer(key) / "diff", cached.change)
         for key, cached in found
         if cached and cached.diff_id
     ]
-
-
-def write_step(
-    store: Store,
-    step: Step,
-    make_diff: Callable[[Path], Change],
-    say: Callable[[str], None],
-    base: CachedBase | None = None,
-) -> CachedStep:
-    """Add a step's layer to the cache; `make_diff` creates the folder at the given path."""
-    inputs = step.inputs
-    return write_layer(store, step.key, step.entry.text, inputs, make_diff, base=base, say=say)
 
 
 def write_layer(
@@ -103,7 +87,12 @@ def write_layer(
     base: CachedBase | None = None,
     say: Callable[[str], None] | None = None,
 ) -> CachedStep:
-    """Add a layer to the cache; `say` announces a digest that takes long."""
+    """Add a layer to the cache.
+
+    Args:
+        make_diff: makes the layer's folder at the given path.
+        say: announces a digest that takes long.
+    """
     target = store.layer(key)
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     making = Path(tempfile.mkdtemp(prefix=".making-", dir=target.parent))

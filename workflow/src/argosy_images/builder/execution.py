@@ -22,12 +22,13 @@ from argosy_images.builder.hostconfig import (
 )
 from argosy_images.builder.progress import Progress
 from argosy_images.builder.recipe import Chain, Step, bases
-from argosy_images.builder.runner import Command, Start, run
+from argosy_images.builder.runner import Start, run
 from argosy_images.builder.workspace import CopyingWorkspace, OverlayWorkspace, Tree, Workspace
 from argosy_images.containerfile.instructions import Copy, Run
 from argosy_images.containerfile.instructions import Mount as DeclaredMount
+from argosy_images.engines.container import copy_host_files
 from argosy_images.engines.models import DEFAULT_PATH
-from argosy_images.engines.runc import Mount
+from argosy_images.engines.runc import Mount, Specification
 from argosy_images.rootfs.flatten import copy
 from argosy_images.rootfs.layers import Change, read_overlay
 from argosy_images.rootfs.rooted import Root, inside
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 
 LARGEST_PASSWD = 1 << 20
 """Bytes read of an image's /etc/passwd and /etc/group, which may have any size."""
-
-HOST_FILES = ("/etc/resolv.conf", "/etc/hosts")
 
 BUILD_VARIABLES = {
     "PATH": DEFAULT_PATH,
@@ -77,7 +76,7 @@ class Executor:
             command = ["/bin/sh", "-c", fetching.CONFIGURE]
             host = self._host.for_base()
             environment = self._environment(step, "/root", host)
-            status = self._run(root, Command(command, environment, "/", []), host)
+            status = self._run(Specification(root, command, environment, "/", [], True), host)
             if status != 0:
                 last = " / ".join(list(self._progress.last_lines)[-3:])
                 raise ArgosyError(f"{step.base}: the base system cannot be configured: {last}")
@@ -88,7 +87,7 @@ class Executor:
             root.rename(diff)
             return read_overlay(diff)
 
-        cache.write_step(self._store, step, move, self._progress.say, fetched.base)
+        self._write(step, move, fetched.base)
         for path in fetched.downloads:
             path.unlink(missing_ok=True)
 
@@ -117,7 +116,13 @@ class Executor:
                 self._carry_out_copy(step, step.entry, tree)
             else:
                 _make_workdir(step, tree)
-            cache.write_step(self._store, step, tree.save, self._progress.say)
+            self._write(step, tree.save)
+
+    def _write(
+        self, step: Step, make_diff: Callable[[Path], Change], base: cache.CachedBase | None = None
+    ) -> None:
+        say, text = self._progress.say, step.entry.text
+        cache.write_layer(self._store, step.key, text, step.inputs, make_diff, base=base, say=say)
 
     def _carry_out_copy(self, step: Step, entry: Copy, tree: Tree) -> None:
         aside = self._folder / "unpacked"
@@ -147,18 +152,22 @@ class Executor:
             workdir = step.settings.config.workdir
             if PIP_CACHE_VARIABLE in host.environment:
                 mounts.append(Mount(_made_folder(caches / "pip"), PIP_CACHE))
-            status = self._run(tree.root, Command(arguments, environment, workdir, mounts), host)
+            status = self._run(
+                Specification(tree.root, arguments, environment, workdir, mounts, True), host
+            )
         if status != 0:
             raise self._failure(step, status, host)
 
-    def _run(self, root: Path, command: Command, host: HostConfig) -> int:
+    def _run(self, container: Specification, host: HostConfig) -> int:
         seen = [Mount(bind.source, bind.target, False) for bind in host.binds]
         with tempfile.TemporaryDirectory(dir=self._scratch) as folder:
             for name in ("etc", "runner"):
                 (Path(folder) / name).mkdir()
-            seen += _host_files(Path(folder) / "etc")
-            whole = replace(command, mounts=[*seen, *command.mounts])
-            return run(self._start, root, whole, Path(folder) / "runner", self._progress.output)
+            # Copies, so that a step's changes are discarded.
+            copies = copy_host_files(Path(folder) / "etc")
+            seen += [Mount(copied, f"/etc/{copied.name}") for copied in copies]
+            whole = replace(container, mounts=[*seen, *container.mounts])
+            return run(self._start, whole, Path(folder) / "runner", self._progress.output)
 
     def _caches(self, step: Step, below: Sequence[Step]) -> Path:
         """Return the folder of caches (`--mount=type=cache`, pip) that later builds of this image reuse.
@@ -246,15 +255,6 @@ def _make_workdir(step: Step, tree: Tree) -> None:
     """Create the step's WORKDIR if it is missing."""
     with Root(tree.root) as root:
         root.make_folders(root.resolve(step.settings.config.workdir)).close()
-
-
-def _host_files(folder: Path) -> Iterator[Mount]:
-    """Yield copies of the host's resolv.conf and hosts; a step's changes to them are discarded."""
-    for name in HOST_FILES:
-        if Path(name).is_file():
-            copied = folder / Path(name).name
-            shutil.copyfile(name, copied)
-            yield Mount(copied, name)
 
 
 def _made_folder(folder: Path) -> Path:

@@ -13,6 +13,7 @@ import stat
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
 from urllib.parse import unquote
@@ -23,9 +24,9 @@ from argosy_images import tools
 from argosy_images.builder.cache import CachedBase
 from argosy_images.builder.recipe import FILES
 from argosy_images.engines.models import DEFAULT_PATH
+from argosy_images.interchange.importing import use_file
 from argosy_images.interchange.incoming import IncomingImage, describe
-from argosy_images.interchange.opening import Archive, Folder, opened
-from argosy_images.interchange.sif import is_sif, unpack_sif
+from argosy_images.interchange.opening import Archive, Folder
 from argosy_images.interchange.unpacking import config_of, unpack_layer
 from argosy_images.namespaces import count_ids, unhindered
 from argosy_images.oci import ImageConfig
@@ -167,7 +168,7 @@ def _name_release(reference: str, codename: str) -> str:
 def _pull(store: Store, client: Client, root: Path, say: Say) -> Fetched:
     pulled = pull(store, client, root.with_name(f"{root.name}.pulled"), say)
     archive = Folder(pulled.folder, str(pulled.reference))
-    text = unhindered(lambda: _unpack(archive, describe(archive), root))
+    text = unhindered(lambda: _unpack(root, archive, describe(archive)))
     config = ImageConfig.model_validate_json(text)
     base = CachedBase(reference=str(pulled.reference), source="registry", config=config)
     return Fetched(base, pulled.cached)
@@ -177,28 +178,18 @@ def _take_file(store: Store, source: str, root: Path, say: Say) -> Fetched:
     """Unpack an archive or SIF file."""
     file, wanted = split_source(unquote(source))
     aside = root.with_name(f"{root.name}.archive")
-
-    def unpack() -> str:
-        with opened(file, aside, say) as archive:
-            return _unpack(archive, describe(archive, wanted), root)
-
-    if is_sif(file):
-        sif = unpack_sif(store, file, aside, say)
-        variables = sif.variables(say)
-        text = unhindered(lambda: _unpack(sif, sif.describe(variables), root))
-    else:
-        text = unhindered(unpack)
+    text = use_file(store, file, aside, say, partial(_unpack, root), wanted=wanted)
     config = ImageConfig.model_validate_json(text)
     return Fetched(CachedBase(reference=file.name, source="file", config=config))
 
 
-def _unpack(archive: Archive, image: IncomingImage, root: Path) -> str:
+def _unpack(root: Path, archive: Archive, image: IncomingImage) -> str:
     """Unpack and flatten all layers; return the image's configuration in JSON."""
     config = config_of(archive, image)
     layers: list[Layer] = []
     for number, layer in enumerate(image.layers):
         diff = root.with_name(f"{root.name}.layer-{number}")
-        layers.append(Layer.of(diff, unpack_layer(archive, layer, diff, layers)))
+        layers.append(Layer(diff, unpack_layer(archive, layer, diff, layers)))
     flatten(layers, root)
     return config.model_dump_json()
 

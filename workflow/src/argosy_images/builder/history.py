@@ -10,18 +10,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from argosy_common.files import write_text
 from argosy_images.builder.recipe import Chain, Step
+from argosy_images.oci import StrictModel
 from argosy_images.store.store import Store
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class RecordedStep(_Model):
+class RecordedStep(StrictModel):
     """An instruction with its key and its own inputs."""
 
     instruction: str
@@ -29,14 +26,14 @@ class RecordedStep(_Model):
     inputs: dict[str, str]
 
 
-class RecordedChain(_Model):
+class RecordedChain(StrictModel):
     """The steps of a stage, from its base on."""
 
     name: str
     steps: tuple[RecordedStep, ...]
 
 
-class History(_Model):
+class History(StrictModel):
     """The chains of a build: the image's first, then the chains of stages that it copies from."""
 
     chains: tuple[RecordedChain, ...]

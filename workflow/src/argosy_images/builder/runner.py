@@ -9,9 +9,9 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,16 +38,6 @@ DEVICE_KINDS = (0o020000, 0o060000)
 KIND_OF_FILE = 0o170000
 
 
-@dataclass(frozen=True)
-class Command:
-    """A command of a step, with its environment and mounts."""
-
-    arguments: Sequence[str]
-    environment: Mapping[str, str]
-    workdir: str
-    mounts: Sequence[Mount]
-
-
 Start = Callable[[Specification, Path], Sequence[str | Path]]
 """Returns the command line that starts a container; the folder is empty and private."""
 
@@ -70,24 +60,15 @@ def by_proot(program: proot.Program) -> Start:
 
 
 def run(
-    start: Start, root: Path, command: Command, scratch: Path, on_output: Callable[[bytes], None]
+    start: Start, container: Specification, scratch: Path, on_output: Callable[[bytes], None]
 ) -> int:
-    """Run the command in `root`, and return its exit status, or 128 + the signal that killed it.
+    """Run a step's command, and return its exit status, or 128 + the signal that killed it.
 
-    `scratch` is an empty folder.
+    Mount points, capabilities and the system-call filter are added. `scratch` is an empty folder.
     """
-    with _mount_points(root, command.mounts) as mounts:
-        specification = Specification(
-            root,
-            command.arguments,
-            command.environment,
-            command.workdir,
-            mounts,
-            writable=True,
-            capabilities=CAPABILITIES,
-            seccomp=_seccomp(),
-        )
-        return _run_relayed(start(specification, scratch), on_output)
+    with _mount_points(container.root, container.mounts) as mounts:
+        step = replace(container, mounts=mounts, capabilities=CAPABILITIES, seccomp=_seccomp())
+        return _run_relayed(start(step, scratch), on_output)
 
 
 def _run_relayed(command: Sequence[str | Path], on_output: Callable[[bytes], None]) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from argosy_common.disk import remove_tree
 from argosy_images.namespaces import mount, unmount
-from argosy_images.rootfs.flatten import ROOT_MODE, Copies, flatten
+from argosy_images.rootfs.flatten import ROOT_MODE, Copies, flatten, lay_over
 from argosy_images.rootfs.layers import (
     Change,
     Layer,
@@ -104,7 +104,7 @@ class OverlayWorkspace:
             folder = self._folder / f"joined-{len(self._joined)}"
             flatten(lowest, folder)
             self._joined[key] = folder
-        return [Layer.of(self._joined[key], Change()), *layers[number:]]
+        return [Layer(self._joined[key]), *layers[number:]]
 
 
 class OverlayTree:
@@ -192,7 +192,10 @@ class CopyingWorkspace:
 
     def _copied(self, layers: Sequence[Layer]) -> Path:
         root = self._place()
-        flatten(layers, root, Copies().place)
+        flatten((), root)
+        for layer in layers:
+            # Not one for all: a file of an upper layer may replace the first copy.
+            lay_over(layer, root, Copies().place)
         return root
 
     def _place(self) -> Path:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from argosy_images.engines import runc
-from argosy_images.engines.runc import mounts_below
 
 PROGRAMS = ("apptainer", "singularity")
 _AT_HOME = 'export HOME="$1"; shift; exec "$@"'
@@ -23,9 +22,8 @@ def find() -> Path | None:
 
 def command(program: Path, container: runc.Specification) -> list[str | Path]:
     """Return the command that runs the container."""
-    # apptainer mounts /sys writable, and a control group may belong to the user.
-    system = [runc.Mount(Path("/sys"), "/sys", False), *mounts_below(Path("/sys"), "/sys")]
-    mounts = [*system, *container.mounts]
+    # apptainer mounts /sys writable.
+    mounts = [*runc.system_mounts(), *container.mounts]
     home = container.environment.get("HOME")
     return [
         # The container is killed with apptainer, and apptainer with its parent.

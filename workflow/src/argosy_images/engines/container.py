@@ -85,7 +85,7 @@ def _prepared(container: Container) -> Iterator[tuple[Container, Path]]:
         _check_container(container)
         _make_workdir(container, folder)
         guest = subfolder(folder, "guest")
-        _copy_host_files(guest)
+        copy_host_files(subfolder(guest, "etc"))
         for path in container.files:
             shutil.copyfile(path, guest / path.name)
         for name, text in container.secrets.items():
@@ -160,12 +160,10 @@ def _host_path(container: Container, path: str) -> Path:
     return Path(f"{container.root}{resolved}")
 
 
-def _copy_host_files(guest: Path) -> None:
-    """Copy the host's name resolution files; images link to the copies (see `freeze`)."""
-    for name in HOST_FILES:
-        source = Path("/etc") / name
-        if source.is_file():
-            shutil.copyfile(source, subfolder(guest, "etc") / name)
+def copy_host_files(folder: Path) -> list[Path]:
+    """Copy the host's name resolution files to a folder; frozen images link to the copies (`freeze`)."""
+    there = [path for name in HOST_FILES if (path := Path("/etc") / name).is_file()]
+    return [shutil.copyfile(path, folder / path.name) for path in there]
 
 
 def _start_engine(

@@ -169,8 +169,7 @@ class Specification:
             "root": {"path": str(self.root), "readonly": not self.writable},
             "mounts": [
                 *SYSTEM_MOUNTS,
-                *_sys_mounts(),
-                *(mount.described() for mount in self.mounts),
+                *(mount.described() for mount in (*system_mounts(), *self.mounts)),
             ],
             "linux": {
                 "namespaces": namespaces,
@@ -181,16 +180,14 @@ class Specification:
         }
 
 
-def _sys_mounts() -> Iterator[dict[str, Any]]:
-    """Yield read-only mounts of the host's /sys and of each mount below it: runc protects only the first.
+def system_mounts() -> Iterator[Mount]:
+    """Yield read-only mounts of the host's /sys and of each mount below it: engines protect only the first.
 
     A control group may belong to the user; a program that writes there can end all programs of the group.
     """
-    options = ["rbind", "nosuid", "noexec", "nodev", "ro"]
-    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
-        target = line.split()[4]
-        if target == "/sys" or (target.startswith("/sys/") and os.access(target, os.F_OK)):
-            yield {"destination": target, "type": "none", "source": target, "options": options}
+    system = Path("/sys")
+    yield Mount(system, "/sys", False, mount_flags(system))
+    yield from mounts_below(system, "/sys")
 
 
 def devices() -> Iterator[Mount]:
@@ -232,7 +229,8 @@ def mounts_below(source: Path, target: str) -> Iterator[Mount]:
     """Yield read-only copies, below `target`, of all mounts below a host folder."""
     for line in _TABLE.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         place = Path(_unescaped(line.split()[4]))
-        if source in place.parents and place.is_dir():
+        # Other users' FUSE mounts cannot be accessed.
+        if source in place.parents and os.access(place, os.F_OK):
             inner = f"{target}/{place.relative_to(source)}"
             yield Mount(place, inner, False, mount_flags(place))
 

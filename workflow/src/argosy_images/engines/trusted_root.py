@@ -38,7 +38,7 @@ def trusted_root(store: Store) -> Iterator[Path]:
         raise ArgosyError(f"{SHELL}: this host lacks this shell, so engines cannot be tested")
     with private_folder(_writable_place(store)) as (folder, _):
         try:
-            make_frozen([Layer(_shell_files(folder / "files"), {}, frozenset())], folder / "root")
+            make_frozen([Layer(_shell_files(folder / "files"))], folder / "root")
             yield folder / "root"
         finally:
             remove_tree(folder / "root")

@@ -69,13 +69,24 @@ def total(usages: Iterable[Usage]) -> int:
 
 def freed(usages: Iterable[Usage]) -> int:
     """Return the bytes freed by deleting trees: of files without hard links elsewhere."""
-    found: Counter[Inode] = Counter()
-    files: dict[Inode, File] = {}
-    for usage in usages:
+    return sum(map(Removal().add, usages))
+
+
+class Removal:
+    """Trees to delete, one after the other."""
+
+    def __init__(self) -> None:
+        self._found = Counter[Inode]()
+
+    def add(self, usage: Usage) -> int:
+        """Return the bytes that deleting one more tree frees."""
+        room = 0
         for inode, file in usage.items():
-            found[inode] += file.found
-            files[inode] = file
-    return sum(file.size for inode, file in files.items() if found[inode] >= file.links)
+            before = self._found[inode]
+            self._found[inode] += file.found
+            if before < file.links <= self._found[inode]:
+                room += file.size
+        return room
 
 
 @dataclass(frozen=True)
@@ -111,7 +122,7 @@ class FrozenImage:
     @property
     def layers(self) -> set[str]:
         """Digests of its layers; empty if its description is unknown."""
-        return diff_ids(self.lock)
+        return {*self.lock.diff_ids} if self.lock else set()
 
 
 @dataclass(frozen=True)
@@ -188,11 +199,6 @@ class Inventory:
         return image.layers & {diff_id for layers in others for diff_id in layers}
 
 
-def diff_ids(lock: ImageLock | None) -> set[str]:
-    """Return the digests of an image's layers."""
-    return {step.diff_id for step in lock.steps if step.diff_id} if lock else set()
-
-
 def find_layers(store: Store, lock: ImageLock) -> list[tuple[str, Path, CachedStep]]:
     """Return key, `diff` folder and description of each layer of an image, the lowest first."""
     known = {}
@@ -207,7 +213,7 @@ def find_layers(store: Store, lock: ImageLock) -> list[tuple[str, Path, CachedSt
                 f"any more",
                 f"run: argosy image build {lock.name}",
             )
-    return [known[step.diff_id] for step in lock.steps if step.diff_id]
+    return [known[diff_id] for diff_id in lock.diff_ids]
 
 
 def _images(store: Store) -> Iterator[FrozenImage]:

@@ -9,7 +9,6 @@ import os
 import secrets
 import socket
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -23,10 +22,9 @@ from argosy_images.builder import history
 from argosy_images.gc.inventory import (
     CachedLayer,
     FrozenImage,
-    Inode,
     Inventory,
+    Removal,
     Usage,
-    diff_ids,
     freed,
     measure,
     total,
@@ -159,7 +157,7 @@ class _Pruning:
     def _candidates(self, inventory: Inventory, locks: Sequence[ImageLock]) -> list[Candidate]:
         """Return images, steps and downloads that no image.lock needs, least recently used first."""
         digests = {lock.digest for lock in locks}
-        needed = {diff_id for lock in locks for diff_id in diff_ids(lock)}
+        needed = {diff_id for lock in locks for diff_id in lock.diff_ids}
         keys = {key for lock in locks for chain in self._chains(lock.name) for key in chain}
         used = self._last_use(inventory)
         found = [self._of_image(each) for each in inventory.images if each.digest not in digests]
@@ -255,15 +253,12 @@ def _beyond(
     if age is None and size is None:
         return [*found]
     oldest = time.time() - age if age is not None else float("-inf")
-    left, gone = total(inventory.usages), Counter[Inode]()
+    left, removal = total(inventory.usages), Removal()
     chosen = []
     for candidate in found:
         if candidate.used < oldest or (size is not None and left > size):
             chosen.append(candidate)
-            for inode, file in candidate.usage.items():
-                gone[inode] += file.found
-                if gone[inode] - file.found < file.links <= gone[inode]:
-                    left -= file.size
+            left -= removal.add(candidate.usage)
     return chosen
 
 

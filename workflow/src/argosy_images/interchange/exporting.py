@@ -40,7 +40,6 @@ def export_image(store: Store, lock: ImageLock, target: Path) -> int:
     Raises:
         ArgosyError: if a layer is missing in the store, or has changed.
     """
-    diff_ids = [step.diff_id for step in lock.steps if step.diff_id]
     layers = find_layers(store, lock)
     if target.is_dir():
         raise ArgosyError(f"{target}: this is a folder", "name the file to write")
@@ -49,7 +48,7 @@ def export_image(store: Store, lock: ImageLock, target: Path) -> int:
         with temporary.open("w+b") as stream:
             archive = _Archive(stream)
             blobs = [archive.add_layer(*layer) for layer in layers]
-            _describe(archive, lock, diff_ids, blobs)
+            _describe(archive, lock, blobs)
             archive.end()
         return ""
 
@@ -58,11 +57,9 @@ def export_image(store: Store, lock: ImageLock, target: Path) -> int:
         return temporary.stat().st_size
 
 
-def _describe(
-    archive: "_Archive", lock: ImageLock, diff_ids: Sequence[str], layers: Sequence[dict[str, Any]]
-) -> None:
+def _describe(archive: "_Archive", lock: ImageLock, layers: Sequence[dict[str, Any]]) -> None:
     name = f"localhost/{lock.name}:latest"
-    config = archive.add_blob(lock.config.oci_bytes(diff_ids), CONFIG_TYPE)
+    config = archive.add_blob(lock.oci_bytes, CONFIG_TYPE)
     manifest = archive.add_blob(
         _json(
             {"schemaVersion": 2, "mediaType": MANIFEST_TYPE, "config": config, "layers": layers},

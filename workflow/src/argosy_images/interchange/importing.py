@@ -28,9 +28,9 @@ from argosy_images.oci import ImageConfig
 from argosy_images.registry.pulling import pull, reach
 from argosy_images.registry.reference import TRANSPORT, Reference, split_source
 from argosy_images.registry.retry import Patience
-from argosy_images.rootfs.freeze import make_frozen, put_in_place
+from argosy_images.rootfs.freeze import make_frozen, put_in_place, usable_only
 from argosy_images.rootfs.layers import Change, Layer
-from argosy_images.store.lockfile import NAME, ImageLock, LockedBase, LockedStep
+from argosy_images.store.lockfile import NAME, ImageLock
 from argosy_images.store.scratch import sweep
 from argosy_images.store.store import Store
 from argosy_images.udocker_repository.registering import UdockerRepository
@@ -67,18 +67,40 @@ def import_image(
         ArgosyError: naming file and member, if the archive is damaged or unsafe. The store is unchanged.
     """
     with _importing(store, name, say) as to:
-        if is_sif(file):
-            if wanted:
-                raise ArgosyError(f"{file}: a SIF file holds one image", f"leave out :{wanted}")
-            sif = unpack_sif(store, file, to.work / "sif", say)
-            variables = sif.variables(say)
-            return _lock(store, project, lambda: _take(to, sif, sif.describe(variables), "file"))
 
-        def take() -> ImageLock:
-            with opened(file, to.work / "archive", say) as archive:
-                return _take(to, archive, describe(archive, wanted), "file")
+        def take(archive: Archive, image: IncomingImage) -> str:
+            return _take(to, archive, image, "file")
 
-        return _lock(store, project, take)
+        text = use_file(store, file, to.work / "archive", say, take, wanted=wanted)
+        return _lock(store, project, text)
+
+
+def use_file(
+    store: Store,
+    file: Path,
+    work: Path,
+    say: Say,
+    use: Callable[[Archive, IncomingImage], str],
+    *,
+    wanted: str = "",
+) -> str:
+    """Open an archive, OCI image layout or SIF file; call `use` by `unhindered`, and return its result.
+
+    Args:
+        work: a new folder for files that are needed meanwhile.
+        wanted: the name or digest of one image of several.
+    """
+    if is_sif(file):
+        if wanted:
+            raise ArgosyError(f"{file}: a SIF file holds one image", f"leave out :{wanted}")
+        sif = unpack_sif(store, file, work, say)
+        return unhindered(lambda: use(sif, describe(sif)))
+
+    def use_archive() -> str:
+        with opened(file, work, say) as archive:
+            return use(archive, describe(archive, wanted))
+
+    return unhindered(use_archive)
 
 
 def import_from_registry(
@@ -93,7 +115,8 @@ def import_from_registry(
         pulled = pull(store, client, to.work / "pulled", say)
         say(f"unpacking {pulled.reference}")
         archive = Folder(pulled.folder, str(pulled.reference))
-        lock = _lock(store, project, lambda: _take(to, archive, describe(archive), "registry"))
+        text = unhindered(lambda: _take(to, archive, describe(archive), "registry"))
+        lock = _lock(store, project, text)
         pulled.forget_downloads()
     return lock
 
@@ -108,9 +131,9 @@ def _importing(store: Store, name: str, say: Say) -> Iterator[_Import]:
         yield _Import(store, work, name, say)
 
 
-def _lock(store: Store, project: Path, take: Callable[[], ImageLock]) -> ImageLock:
-    """Run `take` in a child process, and write the image's lock files."""
-    lock = ImageLock.model_validate_json(unhindered(lambda: take().model_dump_json()))
+def _lock(store: Store, project: Path, text: str) -> ImageLock:
+    """Write the lock files of an image from their text."""
+    lock = ImageLock.model_validate_json(text)
     lock.write(store.description(lock.digest))
     lock.write(ImageLock.path_of(project, lock.name))
     UdockerRepository(store).show(lock)
@@ -119,39 +142,19 @@ def _lock(store: Store, project: Path, take: Callable[[], ImageLock]) -> ImageLo
 
 def _take(
     to: _Import, archive: Archive, image: IncomingImage, source: Literal["file", "registry"]
-) -> ImageLock:
-    """Unpack the image's layers into the store and freeze them."""
+) -> str:
+    """Unpack the image's layers into the store and freeze them; return the text of the image.lock."""
     config = config_of(archive, image)
-    keys = _keys(image.layers)
     _unpack_missing(to, archive, image, config)
-    steps = [cache.read_step(to.store, key) for key in keys]
-    diff_ids = [step.diff_id for step in steps if step and step.diff_id]
-    lock = ImageLock(
-        name=to.name,
-        digest=config.digest(diff_ids),
-        architecture=config.to_oci(())["architecture"],
-        base=LockedBase(
-            reference=image.reference, source=source, diff_id=diff_ids[0] if diff_ids else ""
-        ),
-        steps=tuple(
-            LockedStep(instruction=layer.instruction, diff_id=step.diff_id if step else None)
-            for layer, step in zip(image.layers, steps, strict=True)
-        ),
-        config=config,
-    )
+    found = [cache.read_step(to.store, key) for key in _keys(image.layers)]
+    steps = [
+        (layer.instruction, step.diff_id if step else None)
+        for layer, step in zip(image.layers, found, strict=True)
+    ]
+    lock = ImageLock.of(to.name, config, steps, image.reference, source)
     if not to.store.root(lock.digest).is_dir():
         put_in_place(to.work / "root", to.store.root(lock.digest))
-    return lock
-
-
-def _freeze(title: str, layers: Sequence[Layer], making: Path, config: ImageConfig) -> None:
-    try:
-        make_frozen(layers, making, config.workdir, config.volumes)
-    except OSError as problem:
-        # For instance an /etc that is a file.
-        raise ArgosyError(
-            f"{title}: the image cannot be used: {problem.filename}: {problem.strerror}"
-        ) from None
+    return lock.model_dump_json()
 
 
 def _keys(layers: Sequence[IncomingLayer]) -> list[str]:
@@ -180,9 +183,10 @@ def _unpack_missing(
             continue
         diff = to.work / key
         change = unpack_layer(archive, layer, diff, all_layers)
-        all_layers.append(Layer.of(diff, change))
+        all_layers.append(Layer(diff, change))
         made.append((key, layer, change))
-    _freeze(archive.title, all_layers, to.work / "root", config)
+    with usable_only(f"{archive.title}: the image cannot be used"):
+        make_frozen(all_layers, to.work / "root", config.workdir, config.volumes)
     for key, layer, change in made:
         inputs = {"diff_id": layer.diff_id}
         move = partial(_move, to.work / key, change)

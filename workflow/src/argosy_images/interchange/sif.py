@@ -10,17 +10,16 @@ import os
 import re
 import struct
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from argosy_common.disk import why_no_room
 from argosy_common.errors import ArgosyError, plain, some
 from argosy_common.units import amount
 from argosy_images.engines import landlock
-from argosy_images.interchange.incoming import IncomingImage, IncomingLayer
 from argosy_images.interchange.opening import Archive
 from argosy_images.interchange.streams import Say
 from argosy_images.namespaces import die_with_parent, in_own_process
@@ -48,7 +47,7 @@ _MACHINES = {
     b"12": "riscv64",
 }
 _MOST_DESCRIPTORS = 4096
-_LAYER = "its file system"
+_MANIFEST = "manifest.json"
 _POLL_S = 0.5
 _LARGEST_SCRIPT = 1 << 20
 _MOST_SAID = 1 << 16
@@ -147,7 +146,7 @@ def unpack_sif(store: Store, file: Path, work: Path, say: Say) -> "SifArchive":
     said = in_own_process(lambda: _unsquash(command, Tools(store).environment(), work))
     if said:
         raise ArgosyError(f"{file}: {said}")
-    return SifArchive(file, work / "root")
+    return SifArchive(file, work / "root", say)
 
 
 def _unsquash(command: list[str | Path], environment: dict[str, str], work: Path) -> str:
@@ -190,27 +189,31 @@ def _is_of_dev(line: str, work: Path) -> bool:
 
 
 class SifArchive(Archive):
-    """The unpacked files of a SIF file, as an archive with one layer."""
+    """The unpacked files of a SIF file, as an archive of `docker save` with one layer."""
 
-    def __init__(self, file: Path, root: Path) -> None:
+    def __init__(self, file: Path, root: Path, say: Say) -> None:
         super().__init__(str(file), file.name)
         self._root = root
+        self._variables = self._read_variables(say)
 
     def __contains__(self, name: str) -> bool:
-        return name == _LAYER
+        return name == _MANIFEST
 
     def open(self, name: str) -> AbstractContextManager[IO[bytes]]:
         """Open all files as the tar of a layer."""
         return layer_tar(self._root, Change())
 
-    def describe(self, variables: Mapping[str, str]) -> IncomingImage:
-        """Describe the image, with these variables in its configuration."""
-        config = {"Env": [f"{name}={value}" for name, value in variables.items()]}
-        diff_id = digest_of_layer(self._root, Change())
-        layer = IncomingLayer(_LAYER, None, diff_id, "the file system of a SIF file")
-        return IncomingImage(self.name, {"config": config}, (layer,))
+    def read(self, name: str, digest: str | None = None) -> Any:
+        """Return the list of images, or the configuration of the only one."""
+        if name == _MANIFEST:
+            return [{"Config": "config", "Layers": ["its file system"]}]
+        return {
+            "config": {"Env": [f"{name}={value}" for name, value in self._variables.items()]},
+            "rootfs": {"diff_ids": [digest_of_layer(self._root, Change())]},
+            "history": [{"created_by": "the file system of a SIF file"}],
+        }
 
-    def variables(self, say: Say) -> dict[str, str]:
+    def _read_variables(self, say: Say) -> dict[str, str]:
         """Return the variables that the image's scripts set to literal values; report all other lines.
 
         Raises:

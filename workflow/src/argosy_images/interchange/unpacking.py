@@ -268,7 +268,7 @@ class _Unpacker:
             place = self._aufs_linked / parts[-1]
             source = place if status_of(place) else None
         else:
-            own = Layer(self._diff, {}, frozenset())
+            own = Layer(self._diff)
             source = find_below([own, *self._below], target)
         if source is None:
             self._refuse(member, f"a link to {member.linkname}, which is missing in the image")

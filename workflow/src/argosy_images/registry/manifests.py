@@ -3,7 +3,7 @@
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -19,6 +19,7 @@ from argosy_images.oci import (
 )
 from argosy_images.registry.client import Client, Document
 from argosy_images.registry.reference import Reference
+from argosy_images.store.lockfile import Digest
 
 DOCKER_MANIFEST_TYPE = "application/vnd.docker.distribution.manifest.v2+json"
 DOCKER_LIST_TYPE = "application/vnd.docker.distribution.manifest.list.v2+json"
@@ -26,8 +27,6 @@ KINDS = (MANIFEST_TYPE, INDEX_TYPE, DOCKER_MANIFEST_TYPE, DOCKER_LIST_TYPE)
 
 LARGEST_CONFIG = 16 << 20
 MOST_NESTED = 4
-
-Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 
 
 class Descriptor(BaseModel):

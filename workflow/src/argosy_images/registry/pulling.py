@@ -8,7 +8,6 @@ import hashlib
 import os
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from argosy_common.disk import why_no_room
 from argosy_common.errors import FULL, ArgosyError
 from argosy_common.files import write_json
 from argosy_common.units import amount
+from argosy_images.interchange.streams import Say, Seldom
 from argosy_images.oci import INDEX_TYPE, LAYOUT, LAYOUT_FILE, NAME_ANNOTATION
 from argosy_images.registry.client import Client
 from argosy_images.registry.manifests import KINDS, Contents, Descriptor, read_contents
@@ -33,8 +33,6 @@ from argosy_images.store.store import Store
 AT_ONCE = 4
 """Parallel connections to a registry; more would only slow each other down."""
 
-SAY_EVERY_S = 5.0
-
 PART = ".part"
 
 CHUNK = 1 << 18
@@ -43,8 +41,6 @@ ENOUGH = 1 << 20
 
 Count = Callable[[int], None]
 """Counts received bytes; negative for bytes to download again."""
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -115,21 +111,16 @@ class Progress:
     def __init__(self, blobs: Sequence[Descriptor], say: Say) -> None:
         self._size = sum(blob.size for blob in blobs)
         self._blobs = len(blobs)
-        self._say = say
+        self._say = Seldom(say)
         self._lock = threading.Lock()
         self._done = self._whole = 0
-        self._told = time.monotonic()
 
     def count(self, number: int) -> None:
         """Count received bytes; a negative number of bytes has to be received again."""
         with self._lock:
             self._done += number
-            if time.monotonic() - self._told < SAY_EVERY_S:
-                return
-            self._told = time.monotonic()
-            line = f"{self._whole} of {self._blobs} files complete, "
-            line += f"{amount(self._done)} of {amount(self._size)} received"
-        self._say(line)
+            received = f"{amount(self._done)} of {amount(self._size)} received"
+            self._say(f"{self._whole} of {self._blobs} files complete, {received}")
 
     def finish(self) -> None:
         """Count a finished blob."""

@@ -10,9 +10,10 @@ import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import BufferedReader
 from itertools import groupby
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from argosy_common.errors import ArgosyError
 from argosy_images.rootfs.flatten import Copies
@@ -36,10 +37,8 @@ _OPTIONS = (
 
 def digest_of_layer(diff: Path, change: Change) -> str:
     """Return the layer's diff_id, `sha256:…`: the digest of its tar."""
-    digest = hashlib.sha256()
     with layer_tar(diff, change) as stream:
-        while chunk := stream.read(_CHUNK):
-            digest.update(chunk)
+        digest = hashlib.file_digest(cast(BufferedReader, stream), "sha256")
     return f"sha256:{digest.hexdigest()}"
 
 

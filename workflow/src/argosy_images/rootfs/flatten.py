@@ -5,7 +5,6 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from argosy_common.disk import check_room, remove_tree
@@ -78,121 +77,92 @@ def link_frozen(source: str, target: str) -> None:
         link(source, target)
 
 
-def flatten(
-    layers: Sequence[Layer], root: Path, place: Place | None = None, *, frozen: bool = False
-) -> None:
+def flatten(layers: Sequence[Layer], root: Path, *, frozen: bool = False) -> None:
     """Merge `layers`, the lowest first, into the new folder `root`.
 
-    Paths are strings, for speed with a hundred thousand files.
-
     Args:
-        place: by default `link`, or `link_frozen` for a frozen tree.
-        frozen: make the tree's folders read-only.
+        frozen: make the tree's folders read-only, and its files as `link_frozen`.
 
     Raises:
         OSError: if the file system is full or not writable.
     """
-    if not layers:
-        # An image without files.
-        root.mkdir(mode=0o700)
-        root.chmod(ROOT_MODE & (FROZEN if frozen else ~0))
-        return
-    parts = [_Part(layer, str(layer.diff), "") for layer in reversed(layers)]
-    place = place or (link_frozen if frozen else link)
-    _merge(parts, str(root), place, FROZEN if frozen else ~0)
+    root.mkdir(mode=0o700)
+    # An image may have no layers.
+    root.chmod(ROOT_MODE & (FROZEN if frozen else ~0))
+    for layer in layers:
+        lay_over(layer, root, frozen=frozen)
 
 
-def lay_over(layer: Layer, root: str) -> None:
-    """Apply one more layer to the frozen tree `root`; raises as `flatten`."""
-    _change(_Part(layer, str(layer.diff), ""), root)
+def lay_over(layer: Layer, root: Path, place: Place | None = None, *, frozen: bool = False) -> None:
+    """Apply one more layer to the tree `root`; otherwise as `flatten`.
 
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A layer's part of a folder: its path on disk, and its path in the image."""
-
-    layer: Layer
-    folder: str
-    path: str
-
-    def below(self, name: str) -> "_Part":
-        path = f"{self.path}/{name}" if self.path else name
-        return _Part(self.layer, f"{self.folder}/{name}", path)
-
-
-def _merge(parts: Sequence[_Part], target: str, place: Place, mask: int) -> None:
-    """Merge the parts of a folder, uppermost first; `mask` limits folder modes."""
-    os.mkdir(target, 0o700)
-    folders: dict[str, list[_Part]] = {}
-    # Names that hide the parts further down.
-    closed: set[str] = set()
-    for part in parts:
-        _add(part, target, place, folders, closed)
-    for name, holders in folders.items():
-        _merge(holders, f"{target}/{name}", place, mask)
-    _finish(target, parts[0], mask)
-
-
-def _finish(target: str, model: "_Part", mask: int) -> None:
-    """Copy mode and times of a part to its folder; the image's root gets ROOT_MODE.
-
-    In a frozen tree the owner may enter each folder: in a container it is root, but without capabilities.
+    Args:
+        place: by default `link`, or `link_frozen` for a frozen tree.
     """
-    status = os.stat(model.folder)
-    mode = stat.S_IMODE(status.st_mode) if model.path else ROOT_MODE
-    os.chmod(target, (mode | _ENTER if mask == FROZEN else mode) & mask)
-    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
+    place = place or (link_frozen if frozen else link)
+    _Laying(layer, place, FROZEN if frozen else ~0).lay("", str(root))
 
 
-def _add(
-    part: _Part, target: str, place: Place, folders: dict[str, list[_Part]], closed: set[str]
-) -> None:
-    """Place the visible files of a part, and collect its folders."""
-    with os.scandir(part.folder) as entries:
-        for entry in entries:
-            name = entry.name
-            if name in closed:
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                below = part.below(name)
-                folders.setdefault(name, []).append(below)
-                if below.path in part.layer.opaque:
-                    closed.add(name)
-            elif not _is_whiteout(entry):
-                closed.add(name)
-                # Below a folder, a file only ends the merge.
-                if name not in folders:
-                    place(entry.path, f"{target}/{name}")
-    closed |= part.layer.removed.get(part.path, frozenset())
+class _Laying:
+    """Applies a layer to a tree. Paths are strings, for speed with a hundred thousand files.
+
+    Args:
+        mask: limits the modes of folders.
+    """
+
+    def __init__(self, layer: Layer, place: Place, mask: int) -> None:
+        self._layer = layer
+        self._place = place
+        self._mask = mask
+
+    def lay(self, path: str, target: str) -> None:
+        """Apply the layer's folder `path` to the tree's folder `target`."""
+        folder = f"{self._layer.diff}/{path}"
+        os.chmod(target, 0o700)
+        there = set(os.listdir(target))
+        hidden = there if path in self._layer.opaque else self._layer.removed.get(path, ())
+        for name in there.intersection(hidden):
+            _remove(f"{target}/{name}")
+            there.remove(name)
+        with os.scandir(folder) as entries:
+            found = [entry for entry in entries if not _is_whiteout(entry)]
+        for entry in found:
+            below = f"{path}/{entry.name}" if path else entry.name
+            self._lay_entry(entry, below, f"{target}/{entry.name}", entry.name in there)
+        status = os.stat(folder)
+        # The folders of layers are private, the image's root is not.
+        mode = stat.S_IMODE(status.st_mode) if path else ROOT_MODE
+        if self._mask == FROZEN:
+            # In a container the owner is root, but without capabilities.
+            mode |= _ENTER
+        os.chmod(target, mode & self._mask)
+        os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    def _lay_entry(self, entry: os.DirEntry[str], path: str, target: str, is_there: bool) -> None:
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if is_there and not (is_folder and _is_folder(target)):
+            _remove(target)
+            is_there = False
+        if not is_folder:
+            self._place(entry.path, target)
+            return
+        if not is_there:
+            os.mkdir(target, 0o700)
+        self.lay(path, target)
 
 
 def _is_whiteout(entry: os.DirEntry[str]) -> bool:
-    known = entry.is_file(follow_symlinks=False) or entry.is_symlink()
-    return not known and is_whiteout(entry.stat(follow_symlinks=False))
+    # stat takes long, and few entries need it.
+    known = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+    return not (known or entry.is_symlink()) and is_whiteout(entry.stat(follow_symlinks=False))
 
 
-def _change(part: _Part, target: str) -> None:
-    """Apply a layer's part to a folder of the tree."""
-    os.chmod(target, 0o700)
-    hidden = part.layer.removed.get(part.path, frozenset[str]())
-    for name in os.listdir(target) if part.path in part.layer.opaque else hidden:
-        _remove(f"{target}/{name}")
-    with os.scandir(part.folder) as entries:
-        for entry in entries:
-            there = f"{target}/{entry.name}"
-            if entry.is_dir(follow_symlinks=False):
-                if os.path.islink(there) or not os.path.isdir(there):
-                    _remove(there)
-                    os.mkdir(there)
-                _change(part.below(entry.name), there)
-            elif not _is_whiteout(entry):
-                _remove(there)
-                link_frozen(entry.path, there)
-    _finish(target, part, FROZEN)
+def _is_folder(path: str) -> bool:
+    return stat.S_ISDIR(os.lstat(path).st_mode)
 
 
 def _remove(path: str) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
+    if _is_folder(path):
         remove_tree(Path(path))
-    elif os.path.lexists(path):
+    else:
         os.unlink(path)

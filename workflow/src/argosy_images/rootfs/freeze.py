@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from argosy_common.disk import remove_tree
-from argosy_common.errors import FULL
+from argosy_common.errors import FULL, ArgosyError
 from argosy_images.engines.models import GUEST_DIR, HOST_FILES
 from argosy_images.rootfs.flatten import flatten, lay_over
 from argosy_images.rootfs.layers import Layer
@@ -61,7 +61,7 @@ class GrowingTree:
         begun = len(self._layers)
         if begun and layers[:begun] == self._layers:
             for layer in layers[begun:]:
-                lay_over(layer, str(self.making))
+                lay_over(layer, self.making, frozen=True)
             _make_needed(self.making, workdir, volumes)
         else:
             remove_tree(self.making)
@@ -83,6 +83,20 @@ def make_frozen(
     """
     flatten(layers, root, frozen=True)
     _make_needed(root, workdir, volumes)
+
+
+@contextmanager
+def usable_only(refusal: str) -> Iterator[None]:
+    """Turn an OSError about the image, such as a /tmp that is a file, into an ArgosyError.
+
+    Errors of the host, such as a full disk, stay.
+    """
+    try:
+        yield
+    except OSError as problem:
+        if problem.errno in (*FULL, errno.EROFS):
+            raise
+        raise ArgosyError(f"{refusal}: {problem.filename}: {problem.strerror}") from None
 
 
 def put_in_place(making: Path, target: Path) -> None:

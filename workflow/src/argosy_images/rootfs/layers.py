@@ -12,8 +12,10 @@ neither. Owners are not kept, since a user without root has only one id.
 import errno
 import os
 import stat
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 BECOMES = stat.S_ISUID | stat.S_ISGID
@@ -52,26 +54,24 @@ class Change:
 
 @dataclass(frozen=True)
 class Layer:
-    """A finished layer on disk.
-
-    Args:
-        removed: names of removed files, by their folder.
-        opaque: folders that hide the folders of lower layers.
-    """
+    """A finished layer on disk."""
 
     diff: Path
-    removed: Mapping[str, frozenset[str]]
-    opaque: frozenset[str]
+    change: Change = Change()
 
-    @classmethod
-    def of(cls, diff: Path, change: Change) -> "Layer":
-        """Build the layer of a diff and its change."""
-        removed: dict[str, set[str]] = {}
-        for path in change.removed:
+    @cached_property
+    def removed(self) -> Mapping[str, set[str]]:
+        """Names of removed files, by their folder."""
+        removed = defaultdict[str, set[str]](set)
+        for path in self.change.removed:
             folder, _, name = path.rpartition("/")
-            removed.setdefault(folder, set()).add(name)
-        by_folder = {folder: frozenset(names) for folder, names in removed.items()}
-        return cls(diff, by_folder, frozenset(change.opaque))
+            removed[folder].add(name)
+        return removed
+
+    @cached_property
+    def opaque(self) -> frozenset[str]:
+        """Folders that hide the folders of lower layers."""
+        return frozenset(self.change.opaque)
 
     def hides(self, path: str) -> bool:
         """Return whether this layer hides `path` of lower layers."""

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from argosy_common.disk import BLOCK, remove_tree
-from argosy_common.errors import FULL, ArgosyError
+from argosy_common.disk import BLOCK
+from argosy_common.errors import ArgosyError
 from argosy_common.units import amount
 from argosy_images.staging.folder import NodeFolder
-from argosy_images.staging.room import Need, make_room
+from argosy_images.staging.room import Need, added, make_room
 from argosy_images.staging.stage import Place, Say, Staged, kept
 
 MOST_COPIERS = 16
@@ -74,18 +74,8 @@ def copied(source: str, noted: Noted, place: Place, say: Say) -> AbstractContext
         need = Need("data", size, _LEAVE_OUT, noted.files)
         make_room(folder, need, place.room, say)
         say(f"copying {source} ({amount(noted.bytes)}) into {folder.path}")
-        making = folder.making()
-        try:
-            making.mkdir(mode=0o700)
-            _Copy(Path(source).resolve(), making / "root", say).make(noted)
-            (making / "size").write_text(str(size), encoding="ascii")
-            making.rename(folder.image(noted.key).path)
-        except OSError as problem:
-            if problem.errno in FULL:
-                raise need.unmet(folder) from None
-            raise
-        finally:
-            remove_tree(making)
+        with added(folder, noted.key, need) as root:
+            _Copy(Path(source).resolve(), root, say).make(noted)
 
     return kept(noted.key, place, fill, say, of_programs=False)
 

@@ -1,12 +1,14 @@
 """Evict the least recently used images and data from a node's disk."""
 
+import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from argosy_common.disk import MOST_FILES_LEFT, reserve
-from argosy_common.errors import ArgosyError
+from argosy_common.disk import MOST_FILES_LEFT, remove_tree, reserve
+from argosy_common.errors import FULL, ArgosyError
 from argosy_common.units import amount
 from argosy_images.staging.folder import NodeFolder
 
@@ -83,6 +85,30 @@ def make_room(folder: NodeFolder, need: Need, kept: int, say: Callable[[str], No
         )
     if not need.fits(folder):
         raise need.unmet(folder)
+
+
+@contextmanager
+def added(folder: NodeFolder, digest: str, need: Need) -> Iterator[Path]:
+    """Yield the new path of an image's tree or data, which is in the folder after the block.
+
+    Raises:
+        ArgosyError: if the disk is full.
+    """
+    making = folder.making()
+    try:
+        # Inside `try`, since a signal may arrive as soon as the folder exists.
+        making.mkdir(mode=0o700)
+        yield making / "root"
+        (making / "size").write_text(str(need.size), encoding="ascii")
+        making.rename(folder.image(digest).path)
+    except (OSError, ArgosyError) as problem:
+        # tar reports a full disk by a message.
+        is_full = isinstance(problem, OSError) and problem.errno in FULL
+        if not (is_full or os.strerror(errno.ENOSPC) in str(problem)):
+            raise
+        raise need.unmet(folder) from None
+    finally:
+        remove_tree(making)
 
 
 def free(folder: Path) -> int:

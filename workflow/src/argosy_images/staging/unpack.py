@@ -1,17 +1,15 @@
 """Unpack an image into a node's folder, after evicting others if necessary."""
 
-import errno
 import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from argosy_common.disk import remove_tree
-from argosy_common.errors import FULL, ArgosyError
+from argosy_common.errors import ArgosyError
 from argosy_common.units import amount
-from argosy_images.archive.unpacking import Index, read_index, unpack, workers
+from argosy_images.archive.unpacking import read_index, unpack, workers
 from argosy_images.staging.folder import NodeFolder, Wanted
-from argosy_images.staging.room import free, image_of, make_room
+from argosy_images.staging.room import added, free, image_of, make_room
 
 UNLIMITED = 1 << 60
 """Control groups of version 1 report a number above this for no limit."""
@@ -90,49 +88,27 @@ def _memory_left(group: Path) -> int | None:
     return None
 
 
-Say = Callable[[str], None]
-
-
-def fill(wanted: Wanted, folder: NodeFolder, kept: int | None, alone: int, say: Say) -> None:
+def fill(
+    wanted: Wanted, folder: NodeFolder, kept: int | None, alone: int, say: Callable[[str], None]
+) -> None:
     """Unpack the image; raises as `staged`.
 
     Args:
         kept: maximum bytes of all staged images and data; None: the folder is in memory.
         alone: the descriptor of the folder's lock.
     """
-    index = read_index(wanted.archive, wanted.digest, _remedy(wanted))
+    remedy = f"argosy image pack {wanted.name}"
+    index = read_index(wanted.archive, wanted.digest, remedy)
+    need = image_of(index.size)
     folder.remove_partials()
     if kept is None:
-        make_room_in_memory(folder, index.size)
+        make_room_in_memory(folder, need.size)
     else:
-        make_room(folder, image_of(index.size), kept, say)
-    _unpack(wanted, index, folder, alone, say)
-
-
-def _remedy(wanted: Wanted) -> str:
-    return f"argosy image pack {wanted.name}"
-
-
-def _unpack(wanted: Wanted, index: Index, folder: NodeFolder, alone: int, say: Say) -> None:
-    say(f"unpacking the image ({amount(index.size)}) into {folder.path}")
+        make_room(folder, need, kept, say)
+    say(f"unpacking the image ({amount(need.size)}) into {folder.path}")
     began = time.monotonic()
-    making = folder.making()
-    try:
-        # Inside `try`, since a signal may arrive as soon as the folder exists.
-        making.mkdir(mode=0o700)
+    with added(folder, wanted.digest, need) as root:
         # tar inherits the lock, so if this process is killed, others wait for tar.
-        unpack(wanted.archive, index, making / "root", _remedy(wanted), held=[alone])
-        (making / "size").write_text(str(index.size), encoding="ascii")
-        making.rename(folder.image(wanted.digest).path)
-    except OSError as problem:
-        if problem.errno not in FULL:
-            raise
-        raise image_of(index.size).unmet(folder) from None
-    except ArgosyError as problem:
-        if os.strerror(errno.ENOSPC) not in str(problem):
-            raise
-        raise image_of(index.size).unmet(folder) from None
-    finally:
-        remove_tree(making)
+        unpack(wanted.archive, index, root, remedy, held=[alone])
     took = time.monotonic() - began
     say(f"unpacked the image in {took:.1f} s, with {workers()} workers")

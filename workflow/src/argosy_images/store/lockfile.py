@@ -1,14 +1,15 @@
 """Read and write image.lock: the digest of an image, and its steps."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from argosy_common.errors import ArgosyError
 from argosy_common.files import write_json
-from argosy_images.oci import DIGEST, ImageConfig
+from argosy_images.oci import DIGEST, ImageConfig, StrictModel, architecture
 
 Digest = Annotated[str, Field(pattern=f"^{DIGEST.pattern}$")]
 """Digest of an image or layer; it becomes a folder's name and part of batch scripts."""
@@ -17,29 +18,27 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}")
 ImageName = Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
 
 
-class LockModel(BaseModel):
-    """Immutable model without unknown keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+Source = Literal["registry", "archive", "scratch", "file"]
+"""Where the image of FROM, or an imported image, comes from."""
 
 
-class LockedStep(LockModel):
+class LockedStep(StrictModel):
     """An instruction and the digest of its layer; None if it changed no file."""
 
     instruction: str
     diff_id: Digest | None
 
 
-class LockedBase(LockModel):
+class LockedBase(StrictModel):
     """The image of FROM and its source."""
 
     reference: str
-    source: Literal["registry", "archive", "scratch", "file"]
+    source: Source
     diff_id: Digest | Literal[""]
     """Empty for an image without layers."""
 
 
-class ImageLock(LockModel):
+class ImageLock(StrictModel):
     """The content of image.lock. The same image gives the same file, byte for byte.
 
     It has no times, comments and line numbers, so its dependants only rerun if the image changes.
@@ -52,6 +51,42 @@ class ImageLock(LockModel):
     base: LockedBase
     steps: tuple[LockedStep, ...]
     config: ImageConfig
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        config: ImageConfig,
+        steps: Iterable[tuple[str, str | None]],
+        reference: str,
+        source: Source,
+    ) -> "ImageLock":
+        """Return the lock of an image.
+
+        Args:
+            steps: instruction and layer digest of each step, the lowest first.
+            reference: the image of FROM, or the imported image.
+        """
+        locked = tuple(LockedStep(instruction=text, diff_id=diff_id) for text, diff_id in steps)
+        diff_ids = _diff_ids(locked)
+        return cls(
+            name=name,
+            digest=config.digest(diff_ids),
+            architecture=architecture(),
+            base=LockedBase(reference=reference, source=source, diff_id=next(iter(diff_ids), "")),
+            steps=locked,
+            config=config,
+        )
+
+    @property
+    def diff_ids(self) -> list[str]:
+        """Digests of the image's layers, the lowest first."""
+        return _diff_ids(self.steps)
+
+    @property
+    def oci_bytes(self) -> bytes:
+        """The OCI image configuration, whose digest is the image's."""
+        return self.config.oci_bytes(self.diff_ids)
 
     @staticmethod
     def path_of(project: Path, name: str) -> Path:
@@ -84,3 +119,7 @@ class ImageLock(LockModel):
     def write(self, path: Path) -> None:
         """Write this image.lock atomically."""
         write_json(path, self.model_dump(mode="json"))
+
+
+def _diff_ids(steps: Iterable[LockedStep]) -> list[str]:
+    return [step.diff_id for step in steps if step.diff_id]

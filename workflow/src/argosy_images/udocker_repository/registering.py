@@ -96,7 +96,7 @@ class UdockerRepository:
             with self._making() as making:
                 root = os.path.relpath(self.store.root(lock.digest), place)
                 (making / "ROOT").symlink_to(root)
-                (making / "container.json").write_bytes(_oci_bytes(lock))
+                (making / "container.json").write_bytes(lock.oci_bytes)
                 (making / "imagerepo.name").write_text(f"{lock.name}:{TAG}", encoding="utf-8")
                 # Without it, a mode set for all containers would start them by the host's programs.
                 (making / "execmode").write_text("P1", encoding="utf-8")
@@ -118,7 +118,7 @@ class UdockerRepository:
         before = _shown_root(place)
         if place.exists() and not before:
             return
-        content = _oci_bytes(lock)
+        content = lock.oci_bytes
         blob = self.path / "layers" / lock.digest
         blob.write_bytes(content)
         manifest = {
@@ -169,10 +169,6 @@ def container_id(digest: str) -> str:
     """Return the id of an image's container in udocker's form, made of the digest's first digits."""
     digits = digest.removeprefix("sha256:")
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))
-
-
-def _oci_bytes(lock: ImageLock) -> bytes:
-    return lock.config.oci_bytes([step.diff_id for step in lock.steps if step.diff_id])
 
 
 def _name(container: Path, name: str) -> bool:
