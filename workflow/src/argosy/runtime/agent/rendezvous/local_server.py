@@ -96,7 +96,7 @@ class LocalService:
 
     def welcome(self, peer: Endpoint) -> bool:
         """Accept processes of this user only."""
-        return self._owners.is_ours(peer, self._address)
+        return self._owners.is_ours(peer, self._address) is True
 
     def admit(self, connection: Connection, request: Request) -> int | None:
         """Refuse other methods, and values that are too long."""
