@@ -20,6 +20,7 @@ import time
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from run_files import run_content
@@ -36,7 +37,7 @@ from argosy.runtime.agent.rendezvous.key_values import (
     pack,
 )
 from argosy.runtime.agent.rendezvous.local_server import KvReplica, serve_ranks
-from argosy.runtime.agent.rendezvous.store import Outbox, Rendezvous
+from argosy.runtime.agent.rendezvous.store import Rendezvous
 from argosy.runtime.agent.settings import Settings, read_settings
 from argosy.runtime.agent.transport.client import HeadClient
 from argosy.runtime.agent.transport.messages import Report
@@ -234,7 +235,7 @@ def start_head(nodes: int) -> int:
 
 
 def start_agent(nodes: int, node: int, head: int) -> int:
-    outbox = Outbox()
+    outbox: SimpleQueue[bytes] = SimpleQueue()
     rendezvous = Rendezvous(node, outbox)
     told = settings(nodes, node, head)
     KvReplica(told, rendezvous, outbox, ordered=lambda: None, trouble=print).start()

@@ -12,6 +12,7 @@ import os
 import socket
 import threading
 import time
+from queue import SimpleQueue
 from typing import Callable, Collection, Mapping, Sequence
 
 from ...contract import layout
@@ -19,7 +20,7 @@ from ...contract.files import number, try_object
 from ..rendezvous.local_server import KvReplica, serve_ranks
 from ..rendezvous.pmi import PmiServer
 from ..rendezvous.reserved_ports import listen_alone, reserve_port
-from ..rendezvous.store import Outbox, Rendezvous
+from ..rendezvous.store import Rendezvous
 from ..rendezvous.torch_store import can_serve
 from ..settings import AGENT_STORE, NodePlace, Settings
 from ..transport.messages import Order, Report
@@ -208,7 +209,7 @@ class Channel:
 
     def _serve_ranks(self) -> None:
         settings = self._settings
-        outbox = Outbox() if settings.nodes > 1 else None
+        outbox: SimpleQueue[bytes] | None = SimpleQueue() if settings.nodes > 1 else None
         self._rendezvous = rendezvous = Rendezvous(settings.node, outbox)
         self.rendezvous = serve_ranks(settings, rendezvous, self._say)
         if settings.needs_rank_ports:
@@ -219,7 +220,7 @@ class Channel:
         if settings.needs_pmi:
             self._pmi = PmiServer(settings, rendezvous, self._say, self._put)
             self._pmi.start()
-        if outbox:
+        if outbox is not None:
             KvReplica(
                 settings, rendezvous, outbox, ordered=self._wake, trouble=self._trouble
             ).start()

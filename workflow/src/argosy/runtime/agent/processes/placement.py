@@ -14,9 +14,10 @@ import re
 from typing import Callable, Iterable, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
 
 from ..hangs.places import ranges
+from ..kernel_files import read_text
 from ..settings import Settings
 from ..telemetry import amd, nvidia
-from ..telemetry.source import read_text, why
+from ..telemetry.source import why
 from .launch import StartError
 
 _MOST_SAID = 8

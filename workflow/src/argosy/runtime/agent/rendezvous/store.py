@@ -6,8 +6,8 @@ Protocol: GET, PUT and DELETE of /scope/key, as in horovod/runner/http/http_serv
 from __future__ import annotations
 
 import threading
-from collections import deque
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 
 from .key_values import Entry, Value, decode, encode, pack
 
@@ -45,7 +45,9 @@ class Rendezvous:
     ranks are connected, without waiting for the head: no order of messages can restore an old value.
     """
 
-    def __init__(self, node: int = 0, outbox: Outbox | None = None, most: int = MAX_TOTAL) -> None:
+    def __init__(
+        self, node: int = 0, outbox: SimpleQueue[bytes] | None = None, most: int = MAX_TOTAL
+    ) -> None:
         self._node = node
         self._outbox = outbox
         self._most = most
@@ -152,11 +154,11 @@ class Rendezvous:
         self._unpacked.clear()
 
     def _tell(self, entry: Entry) -> None:
-        if self._outbox:
+        if self._outbox is not None:
             self._serial = entry.serial
             if entry.key:
                 self._unconfirmed[entry.scope, entry.key, entry.generation] = entry.serial
-            self._outbox.add(encode(entry))
+            self._outbox.put(encode(entry))
 
     def _unpack(self, value: Value) -> bytes:
         data = self._unpacked.get(value.data)
@@ -165,29 +167,6 @@ class Rendezvous:
                 del self._unpacked[next(iter(self._unpacked))]
             data = self._unpacked[value.data] = value.unpacked()
         return data
-
-
-class Outbox:
-    """Queue of entries for the head."""
-
-    def __init__(self) -> None:
-        self._entries: deque[bytes] = deque()
-        self.filled = threading.Event()
-
-    def add(self, entry: bytes) -> None:
-        self._entries.append(entry)
-        self.filled.set()
-
-    def take(self, most: int) -> bytes:
-        """Remove and return entries of about `most` bytes, at least one if there is any."""
-        self.filled.clear()
-        parts = []
-        while self._entries and most > 0:
-            parts.append(self._entries.popleft())
-            most -= len(parts[-1])
-        if self._entries:
-            self.filled.set()
-        return b"".join(parts)
 
 
 def rank_of(key: str) -> str:

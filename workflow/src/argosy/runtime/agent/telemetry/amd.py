@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Callable, Mapping, Sequence
 
+from ..kernel_files import numbers_in, read_text
 from .gpu import Gpu
-from .source import UnreadError, read_text
+from .source import UnreadError
 
 QUANTITIES: Mapping[str, tuple[Sequence[str], Callable[[int], Any]]] = {
     "utilisation": (["gpu_busy_percent"], lambda percent: percent / 100),
@@ -116,13 +117,11 @@ def _listed(sys: str) -> list[tuple[int, str]]:
     found: list[tuple[int, str]] = []
     for folder in sorted(folders, key=lambda each: int(os.path.basename(each))):
         try:
-            rows = dict(
-                line.split(None, 1) for line in read_text(f"{folder}/properties").splitlines()
-            )
-        except (OSError, ValueError):
+            rows = numbers_in(f"{folder}/properties")
+        except OSError:
             # An unreadable entry is another job's GPU.
             continue
-        minor, unique_id = int(rows.get("drm_render_minor", 0)), int(rows.get("unique_id", 0))
+        minor, unique_id = rows.get("drm_render_minor", 0), rows.get("unique_id", 0)
         # Entries of CPUs have none.
         if minor > 0:
             found.append((minor, f"{unique_id:016x}" if unique_id else ""))

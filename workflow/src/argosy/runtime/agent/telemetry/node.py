@@ -12,8 +12,8 @@ import threading
 import time
 from typing import Any, Collection
 
-from ..control_groups import groups_of
-from .source import CumulativeCounter, UnreadError, read_text
+from ..kernel_files import groups_of, numbers_in, read_text
+from .source import CumulativeCounter, UnreadError
 
 
 def own_group(proc: str, sys: str) -> str:
@@ -64,11 +64,10 @@ def node_cpu(cpus: Collection[int], proc: str = "/proc") -> dict[str, Any]:
 def job_cpu(proc: str = "/proc", sys: str = "/sys") -> dict[str, Any]:
     """Return the CPU seconds of the job's control group, on any CPU."""
     path = f"{own_group(proc, sys)}/cpu.stat"
-    for line in read_text(path).splitlines():
-        name, _, value = line.partition(" ")
-        if name == "usage_usec":
-            return {"job_cpu_s": {name: int(value) / 1e6}}
-    raise UnreadError(f"no usage_usec in {path}")
+    used = numbers_in(path).get("usage_usec")
+    if used is None:
+        raise UnreadError(f"no usage_usec in {path}")
+    return {"job_cpu_s": {path: used / 1e6}}
 
 
 class OwnCpu:
@@ -114,14 +113,10 @@ class Memory:
         return {"memory_used_bytes": self._used_on_node()}
 
     def _used_on_node(self) -> int:
-        found = {}
-        for line in read_text(self._meminfo).splitlines():
-            name, _, value = line.partition(":")
-            if name in ("MemTotal", "MemAvailable"):
-                found[name] = int(value.split()[0]) << 10
-        if len(found) < 2:
+        found = numbers_in(self._meminfo)
+        if not {"MemTotal", "MemAvailable"} <= found.keys():
             raise UnreadError(f"no MemTotal and MemAvailable in {self._meminfo}")
-        return found["MemTotal"] - found["MemAvailable"]
+        return found["MemTotal"] - found["MemAvailable"] << 10
 
 
 # https://docs.kernel.org/admin-guide/iostats.html: always in these units.

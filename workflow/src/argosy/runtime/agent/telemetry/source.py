@@ -20,12 +20,6 @@ Raises OSError, ValueError or UnreadError.
 """
 
 
-def read_text(path: str) -> str:
-    """Return the content of a small file of the kernel. Raises OSError."""
-    with open(path, "rb", buffering=0) as file:
-        return file.read().decode("utf-8", "replace")
-
-
 def why(error: Exception) -> str:
     """Return an error in one line, with its file."""
     if isinstance(error, OSError) and error.errno:
