@@ -24,7 +24,7 @@ from argosy.runtime.agent.hangs.places import (
     sentence,
 )
 from argosy.runtime.agent.hangs.stacks import Frame
-from argosy.runtime.agent.processes.output import StallWarnings
+from argosy.runtime.agent.processes.output import LineSplitter, StallWarnings
 from argosy.runtime.agent.transport.messages import Order, Report
 
 
@@ -160,11 +160,11 @@ class Output:
 
     def __init__(self) -> None:
         self.warnings = StallWarnings()
-        self.rest = b""
+        self.splitter = LineSplitter()
 
     def feed(self, data: bytes) -> bool:
-        *lines, self.rest = (self.rest + data).split(b"\n")
-        return self.warnings.take(data, [line + b"\n" for line in lines], self.rest[:1])
+        lines = self.splitter.feed(data.replace(b"\r", b"\n"))
+        return self.warnings.take(lines, self.splitter.unfinished)
 
 
 def test_horovods_own_warning_is_no_sign_of_life() -> None:
