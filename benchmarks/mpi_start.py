@@ -20,7 +20,7 @@ import rendezvous
 from rendezvous import ADDRESS, PER_NODE, Agent, processes, server, settings, start_head
 
 from argosy.runtime.agent.coordination.server import PUT_PATH
-from argosy.runtime.agent.rendezvous.key_values import PUT, Entry, Value, encode, pack
+from argosy.runtime.agent.rendezvous.key_values import PUT, Entry, encode, pack
 from argosy.runtime.agent.rendezvous.local_server import KvReplica
 from argosy.runtime.agent.rendezvous.pmi import PmiServer
 from argosy.runtime.agent.rendezvous.store import Rendezvous
@@ -116,7 +116,7 @@ class Node(Agent):
         return self._received
 
     def _barrier(self, key: str) -> Entry:
-        return Entry(self._node, 1, 0, "pmi.barrier", key, Value(b""))
+        return Entry(self._node, 1, 0, "pmi.barrier", key, pack(b""))
 
 
 class Last(Agent):

@@ -95,40 +95,34 @@ def _load_file(path: str) -> Any:
 
 def _usable_gpus(nvml: Any) -> list[Any]:
     """Return handles in the order of the PCI bus; GPUs of other jobs cannot be opened."""
-    handles = []
-    for index in range(nvml.nvmlDeviceGetCount()):
-        try:
-            handles.append(nvml.nvmlDeviceGetHandleByIndex(index))
-        except nvml.NVMLError:
-            continue
-    return handles
+    numbers = range(nvml.nvmlDeviceGetCount())
+    found = (_told(nvml, nvml.nvmlDeviceGetHandleByIndex, number) for number in numbers)
+    return [each for each in found if each is not None]
+
+
+def _told(nvml: Any, ask: Callable[..., Any], *arguments: Any) -> Any:
+    """Return an answer of NVML; None if it is an error."""
+    try:
+        return ask(*arguments)
+    except nvml.NVMLError:
+        return None
 
 
 def _parts(nvml: Any, gpu: Any) -> list[Device]:
     """Return the GPU, or its slices if it is split."""
-    try:
-        split = nvml.nvmlDeviceGetMigMode(gpu)[0] == nvml.NVML_DEVICE_MIG_ENABLE
-    except nvml.NVMLError:
-        split = False
-    if not split:
+    mode = _told(nvml, nvml.nvmlDeviceGetMigMode, gpu)
+    if not mode or mode[0] != nvml.NVML_DEVICE_MIG_ENABLE:
         return [Device(gpu, mig=False)]
-    slices = []
-    for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(gpu)):
-        try:
-            handle = nvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, index)
-        except nvml.NVMLError:
-            continue
-        slices.append(Device(handle, mig=True))
-    return slices
+    numbers = range(nvml.nvmlDeviceGetMaxMigDeviceCount(gpu))
+    slices = (_told(nvml, nvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu, n) for n in numbers)
+    return [Device(each, mig=True) for each in slices if each is not None]
 
 
 def _named(nvml: Any, gpus: Sequence[Any], word: str) -> list[Device]:
     """Resolve a word of CUDA_VISIBLE_DEVICES: an index, a UUID or a prefix of one."""
     if word.startswith("MIG-"):
-        try:
-            return [Device(nvml.nvmlDeviceGetHandleByUUID(word), mig=True)]
-        except nvml.NVMLError:
-            return []
+        part = _told(nvml, nvml.nvmlDeviceGetHandleByUUID, word)
+        return [] if part is None else [Device(part, mig=True)]
     if word.isdigit():
         chosen = gpus[int(word) : int(word) + 1]
     elif word.startswith("GPU-"):
@@ -252,15 +246,9 @@ def _gpu(nvml: Any, number: int, device: Device) -> Gpu:
 
 
 def _facts(nvml: Any, handle: Any) -> dict[str, Any]:
-    facts: dict[str, Callable[[], Any]] = {
-        "uuid": lambda: nvml.nvmlDeviceGetUUID(handle),
-        "name": lambda: nvml.nvmlDeviceGetName(handle),
-        "memory_bytes": lambda: int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
+    memory = _told(nvml, nvml.nvmlDeviceGetMemoryInfo, handle)
+    return {
+        "uuid": _told(nvml, nvml.nvmlDeviceGetUUID, handle),
+        "name": _told(nvml, nvml.nvmlDeviceGetName, handle),
+        "memory_bytes": memory and int(memory.total),
     }
-    known: dict[str, Any] = {}
-    for key, ask in facts.items():
-        try:
-            known[key] = ask()
-        except nvml.NVMLError:
-            known[key] = None
-    return known
