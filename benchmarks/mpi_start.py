@@ -13,16 +13,17 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
+from queue import SimpleQueue
 from typing import Any
 
 import rendezvous
 from rendezvous import ADDRESS, PER_NODE, Agent, processes, server, settings, start_head
 
 from argosy.runtime.agent.coordination.server import PUT_PATH
-from argosy.runtime.agent.rendezvous.key_values import PUT, Entry, Value, encode, pack
+from argosy.runtime.agent.rendezvous.key_values import PUT, Entry, encode, pack
 from argosy.runtime.agent.rendezvous.local_server import KvReplica
 from argosy.runtime.agent.rendezvous.pmi import PmiServer
-from argosy.runtime.agent.rendezvous.store import Outbox, Rendezvous
+from argosy.runtime.agent.rendezvous.store import Rendezvous
 
 BARS = {"seconds": 30.0, "mb": 500.0}
 SEGMENTS = 3
@@ -70,7 +71,7 @@ def measure(nodes: int) -> dict[str, Any]:
 
 
 def start_agent(nodes: int, node: int, head: int) -> int:
-    outbox = Outbox()
+    outbox: SimpleQueue[bytes] = SimpleQueue()
     values = Rendezvous(node, outbox)
     told = settings(nodes, node, head)
     KvReplica(told, values, outbox, ordered=lambda: None, trouble=print).start()
@@ -115,7 +116,7 @@ class Node(Agent):
         return self._received
 
     def _barrier(self, key: str) -> Entry:
-        return Entry(self._node, 1, 0, "pmi.barrier", key, Value(b""))
+        return Entry(self._node, 1, 0, "pmi.barrier", key, pack(b""))
 
 
 class Last(Agent):

@@ -20,6 +20,7 @@ import time
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from run_files import run_content
@@ -31,12 +32,11 @@ from argosy.runtime.agent.rendezvous.key_values import (
     NEWS_REQUEST,
     PUT,
     Entry,
-    Value,
     encode,
     pack,
 )
 from argosy.runtime.agent.rendezvous.local_server import KvReplica, serve_ranks
-from argosy.runtime.agent.rendezvous.store import Outbox, Rendezvous
+from argosy.runtime.agent.rendezvous.store import Rendezvous
 from argosy.runtime.agent.settings import Settings, read_settings
 from argosy.runtime.agent.transport.client import HeadClient
 from argosy.runtime.agent.transport.messages import Report
@@ -234,7 +234,7 @@ def start_head(nodes: int) -> int:
 
 
 def start_agent(nodes: int, node: int, head: int) -> int:
-    outbox = Outbox()
+    outbox: SimpleQueue[bytes] = SimpleQueue()
     rendezvous = Rendezvous(node, outbox)
     told = settings(nodes, node, head)
     KvReplica(told, rendezvous, outbox, ordered=lambda: None, trouble=print).start()
@@ -292,9 +292,7 @@ def measure_head(nodes: int, *, gloo_values: bool) -> dict[str, Any]:
 
 async def _all_agents(nodes: int, port: int, gloo_values: bool) -> int:
     sizes = (nodes * PER_NODE, PER_NODE, nodes)
-    values = {
-        size: pack(gloo_value(size)) if gloo_values else Value(bytes(SHORT)) for size in sizes
-    }
+    values = {size: pack(gloo_value(size)) if gloo_values else pack(bytes(SHORT)) for size in sizes}
     agents = [Agent(nodes, node, port, values) for node in range(nodes)]
     return sum(await asyncio.gather(*(agent.run() for agent in agents)))
 
@@ -302,7 +300,7 @@ async def _all_agents(nodes: int, port: int, gloo_values: bool) -> int:
 class Agent:
     """The bulk traffic of one node, without its ranks."""
 
-    def __init__(self, nodes: int, node: int, port: int, values: dict[int, Value]) -> None:
+    def __init__(self, nodes: int, node: int, port: int, values: dict[int, bytes]) -> None:
         self._nodes, self._node, self._port, self._values = nodes, node, port, values
         self._signer = Signer(TOKEN)
         self._place = self._received = 0
@@ -330,9 +328,9 @@ class Agent:
         for local in range(PER_NODE):
             scope, own, size = scopes(self._node * PER_NODE + local, self._nodes)[stage]
             if prefix is None:
-                parts.append(encode(Entry(self._node, 1, 0, scope, "", Value(b""))))
+                parts.append(encode(Entry(self._node, 1, 0, scope, "", pack(b""))))
             else:
-                value = Value(HOST_NAME) if prefix else self._values[size]
+                value = pack(HOST_NAME) if prefix else self._values[size]
                 parts.append(encode(Entry(self._node, 1, 0, scope, f"{prefix}{own}", value)))
         return b"".join(parts)
 
@@ -383,7 +381,7 @@ def measure_node(nodes: int) -> dict[str, Any]:
     ):
         client = HeadClient(settings(nodes, 0, head))
         for node in range(last):
-            agent = Agent(nodes, node, head, dict.fromkeys((nodes * PER_NODE, nodes), Value(value)))
+            agent = Agent(nodes, node, head, dict.fromkeys((nodes * PER_NODE, nodes), pack(value)))
             for stage in (0, 2):
                 for prefix in ("rank_", ""):
                     client.ask(PUT_PATH, agent._entries(stage, prefix), 10)

@@ -22,7 +22,7 @@ from argosy.runtime.agent.coordination.server import (
     PUT_PATH,
     serve_head,
 )
-from argosy.runtime.agent.rendezvous.key_values import NEWS, NEWS_REQUEST, PUT, Entry, Value, encode
+from argosy.runtime.agent.rendezvous.key_values import NEWS, NEWS_REQUEST, PUT, Entry, encode, pack
 from argosy.runtime.agent.settings import Settings, read_settings
 from argosy.runtime.agent.transport.client import FullError, HeadClient
 from argosy.runtime.agent.transport.http_codec import MAX_BODY, MAX_HEAD, Request
@@ -84,7 +84,7 @@ def head() -> Head:
 
 
 def entry(key: str, value: bytes = b"", node: int = 0) -> bytes:
-    return encode(Entry(node, 1, 0, "global_", key, Value(value)))
+    return encode(Entry(node, 1, 0, "global_", key, pack(value)))
 
 
 # ---- signatures

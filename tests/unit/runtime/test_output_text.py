@@ -86,9 +86,13 @@ def test_what_all_matches_contain(pattern: str, needed: bytes) -> None:
 )
 @pytest.mark.parametrize("cut", [0, 3, 11, 14])
 def test_a_loss_that_is_not_finite_is_found(line: str, cut: int) -> None:
-    losses, data = NotFiniteLosses(), f"step 2 loss 0.5\n{line}\n".encode()
-    losses.take(data[: 16 + cut])
-    losses.take(data[16 + cut :])
+    losses, splitter, data = (
+        NotFiniteLosses(),
+        LineSplitter(),
+        f"step 2 loss 0.5\n{line}\n".encode(),
+    )
+    losses.search(splitter.feed(data[: 16 + cut]))
+    losses.search(splitter.feed(data[16 + cut :]))
     assert losses.found is not None
     assert "step 2" not in str(losses.found["text"])
     assert abs(float(str(losses.found["at"])) - time.time()) < 60
@@ -116,7 +120,7 @@ def test_a_loss_that_is_not_finite_is_found(line: str, cut: int) -> None:
 )
 def test_other_words_are_no_such_loss(line: str) -> None:
     losses = NotFiniteLosses()
-    losses.take(f"{line}\n".encode())
+    losses.search([f"{line}\n".encode()])
     assert losses.found is None
 
 

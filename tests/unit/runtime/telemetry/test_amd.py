@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from argosy.runtime.agent.telemetry.amd import AmdGpuSource, visible_devices
+from argosy.runtime.agent.telemetry.amd import find_gpus, is_here, visible_devices
+from argosy.runtime.agent.telemetry.gpu import GpuSource
 from argosy.runtime.agent.telemetry.source import UnreadError
 
 
@@ -44,8 +45,8 @@ class Node:
         """The job's control group forbids the device."""
         (self.dev / f"dri/renderD{128 + gpu}").unlink()
 
-    def source(self, visible: str | None = None) -> AmdGpuSource:
-        return AmdGpuSource(visible, str(self.sys), str(self.dev))
+    def source(self, visible: str | None = None) -> GpuSource:
+        return GpuSource(lambda: find_gpus(visible, str(self.sys), str(self.dev)))
 
     def seen(self, visible: str | None) -> list[int]:
         """The numbers of the GPUs that a job has."""
@@ -82,15 +83,15 @@ def test_places_count_among_those_that_can_be_opened(node: Node) -> None:
     assert node.seen(None) == [*range(4, 12)]
 
 
-def lines_of(source: AmdGpuSource) -> list[Any]:
+def lines_of(source: GpuSource) -> list[Any]:
     return [dict(line) for line in source.sample()]
 
 
 def test_what_a_sample_says(node: Node) -> None:
     source = node.source("3")
-    assert source.is_here()
-    opened = source.open()
-    assert opened.header == {
+    assert is_here(str(node.sys))
+    header, records = source.open()
+    assert header == {
         "driver": None,
         "gpus": [
             {
@@ -103,7 +104,7 @@ def test_what_a_sample_says(node: Node) -> None:
             }
         ],
     }
-    unread = [line for line in opened.records if line["kind"] == "unread"]
+    unread = [line for line in records if line["kind"] == "unread"]
     assert [(line["what"], line["why"]) for line in unread] == [
         ("throttle_reasons", "AMD's driver does not report it")
     ]
@@ -129,9 +130,9 @@ def test_what_cannot_be_read_is_said_once(node: Node) -> None:
     node.write(0, "gpu_busy_percent", "no number")
     power = node.sys / "class/drm/renderD128/device/hwmon/hwmon3/power1_average"
     power.rename(power.with_name("power1_input"))
-    opened = source.open()
-    assert opened.header["gpus"][0]["name"] == "AMD INSTINCT MI250X"
-    assert {line["what"] for line in opened.records if line["kind"] == "unread"} == {
+    header, records = source.open()
+    assert header["gpus"][0]["name"] == "AMD INSTINCT MI250X"
+    assert {line["what"] for line in records if line["kind"] == "unread"} == {
         "utilisation",
         "throttle_reasons",
     }
@@ -148,7 +149,7 @@ def test_what_cannot_be_read_is_said_once(node: Node) -> None:
 
 def test_where_there_is_none(tmp_path: Path) -> None:
     node = Node(tmp_path, 0)
-    assert not node.source().is_here()
+    assert not is_here(str(node.sys))
     with pytest.raises(UnreadError, match="the job has no GPU on this node"):
         node.source().open()
 

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from nvml_stand_in import FakeGpu, FakeNvml, full_gpu
 
-from argosy.runtime.agent.telemetry import nvidia as gpu_module
-from argosy.runtime.agent.telemetry.nvidia import SLOW, GpuSource, load_nvml, visible_devices
+from argosy.runtime.agent.telemetry import gpu as gpu_module
+from argosy.runtime.agent.telemetry.gpu import SLOW, GpuSource
+from argosy.runtime.agent.telemetry.nvidia import find_gpus, load_nvml, visible_devices
 from argosy.runtime.agent.telemetry.source import UnreadError
 
 
 def source(*gpus: FakeGpu, visible: str | None = None) -> GpuSource:
-    return GpuSource("", visible, load=lambda _: FakeNvml(*gpus))
+    return GpuSource(lambda: find_gpus("", visible, load=lambda _: FakeNvml(*gpus)))
 
 
 def of_kind(records: Any, kind: str) -> list[Any]:
@@ -29,9 +30,9 @@ def uuids(nvml: FakeNvml, visible: str | None) -> list[str]:
 
 
 def test_the_header_says_which_gpus_there_are() -> None:
-    opened = source(full_gpu("GPU-a")).open()
-    assert opened.header["driver"] == "999.10.01"
-    assert opened.header["gpus"] == [
+    header, _ = source(full_gpu("GPU-a")).open()
+    assert header["driver"] == "999.10.01"
+    assert header["gpus"] == [
         {
             "gpu": 0,
             "uuid": "GPU-a",
@@ -41,7 +42,6 @@ def test_the_header_says_which_gpus_there_are() -> None:
             "energy_from_power": False,
         }
     ]
-    assert not opened.unread
 
 
 def test_values_are_in_the_units_of_their_names() -> None:
@@ -71,13 +71,13 @@ def test_values_are_in_the_units_of_their_names() -> None:
 
 
 def test_counters_begin_with_nothing() -> None:
-    (line,) = of_kind(source(full_gpu("GPU-a")).open().records, "gpu")
+    (line,) = of_kind(source(full_gpu("GPU-a")).open()[1], "gpu")
     assert line["energy_j"] == line["nvlink_received_bytes"] == line["nvlink_sent_bytes"] == 0
 
 
 def test_what_takes_long_is_asked_of_one_gpu_at_a_time() -> None:
     reader = source(full_gpu("GPU-a"), full_gpu("GPU-b"), full_gpu("GPU-c"))
-    first = of_kind(reader.open().records, "gpu")
+    first = of_kind(reader.open()[1], "gpu")
     assert not any(line.keys() & {*SLOW} for line in first)
     turns = [[n for n, line in enumerate(reader.sample()) if SLOW[0] in line] for _ in range(4)]
     assert turns == [[0], [1], [2], [0]]
@@ -90,7 +90,7 @@ def test_what_a_gpu_does_not_offer_is_named_once_and_not_asked_again() -> None:
     gpu = full_gpu("GPU-a")
     del gpu.values["FieldValues"], gpu.values["Temperature"]
     reader = source(full_gpu("GPU-b"), gpu)
-    named = of_kind(reader.open().records, "unread")
+    named = of_kind(reader.open()[1], "unread")
     assert {(line["gpu"], line["what"], line["why"]) for line in named} == {
         (1, "temperature_c", "Not Supported"),
         (1, "nvlink_received_bytes", "Not Supported"),
@@ -106,9 +106,9 @@ def test_what_a_gpu_does_not_offer_is_named_once_and_not_asked_again() -> None:
 def test_an_old_driver_tells_memory_with_its_own() -> None:
     gpu = full_gpu("GPU-a")
     del gpu.values["MemoryInfo_v2"]
-    opened = source(gpu).open()
-    assert not of_kind(opened.records, "unread")
-    assert opened.records[0]["memory_used_bytes"] == 7 << 29
+    _, records = source(gpu).open()
+    assert not of_kind(records, "unread")
+    assert records[0]["memory_used_bytes"] == 7 << 29
 
 
 def test_an_error_that_passes_leaves_out_what_it_was_about() -> None:
@@ -133,9 +133,9 @@ def test_energy_comes_from_power_where_nothing_counts_it(monkeypatch: pytest.Mon
     # Lines about missing values take the time as well.
     monkeypatch.setattr(gpu_module, "unread_record", lambda *_, **__: {"kind": "unread"})
     reader = source(gpu)
-    opened = reader.open()
-    assert opened.header["gpus"][0]["energy_from_power"] is True
-    assert of_kind(opened.records, "gpu")[0]["energy_j"] == 0
+    header, records = reader.open()
+    assert header["gpus"][0]["energy_from_power"] is True
+    assert of_kind(records, "gpu")[0]["energy_j"] == 0
     gpu.values["PowerUsage"] = 300_000
     assert reader.sample()[0]["energy_j"] == pytest.approx(200)
     assert reader.sample()[0]["energy_j"] == pytest.approx(800)
@@ -144,12 +144,12 @@ def test_energy_comes_from_power_where_nothing_counts_it(monkeypatch: pytest.Mon
 def test_a_slice_has_its_memory_and_says_what_it_has_not() -> None:
     part = FakeGpu("MIG-1", {"MemoryInfo": SimpleNamespace(total=20 << 30, used=1 << 30)})
     reader = source(FakeGpu("GPU-a", slices=[part]))
-    opened = reader.open()
-    (entry,) = opened.header["gpus"]
+    header, records = reader.open()
+    (entry,) = header["gpus"]
     assert (entry["uuid"], entry["memory_bytes"], entry["mig"]) == ("MIG-1", 20 << 30, True)
     assert entry["name"] is None
     assert not entry["energy_from_power"]
-    named = {line["what"]: line["why"] for line in of_kind(opened.records, "unread")}
+    named = {line["what"]: line["why"] for line in of_kind(records, "unread")}
     assert {"utilisation", "power_w", "energy_j"} <= named.keys()
     assert {*named.values()} == {"a MIG slice has none of its own, only the whole GPU"}
     (line,) = reader.sample()

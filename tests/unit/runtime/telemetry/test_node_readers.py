@@ -1,20 +1,22 @@
 """Readers of a node's counters, on files as kernels write them."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from argosy.runtime.agent.telemetry.node import (
     CpuEnergy,
-    Disk,
-    JobCpu,
     Memory,
-    Network,
-    NodeCpu,
     OwnCpu,
+    disk_traffic,
+    job_cpu,
+    network_traffic,
+    node_cpu,
 )
-from argosy.runtime.agent.telemetry.source import Reader, UnreadError, why
+from argosy.runtime.agent.telemetry.source import NodeSource, Reader, UnreadError, why
 
 Write = Callable[[str, str], None]
 
@@ -60,9 +62,15 @@ def sys(tmp_path: Path) -> str:
     return str(tmp_path / "sys")
 
 
+def recorded(reader: Reader) -> Callable[[], dict[str, Any]]:
+    """Return a function that samples the reader and returns what is recorded of its values."""
+    source = NodeSource({("value",): reader}, dict)
+    return lambda: {k: v for k, v in source.sample()[0].items() if k not in ("kind", "at")}
+
+
 def refusal(reader: Reader) -> str:
     with pytest.raises((OSError, UnreadError)) as problem:
-        reader.read()
+        reader()
     return why(problem.value)
 
 
@@ -76,47 +84,47 @@ def in_group(write: Write, path: str = "/slurm/job_7/step_0/task_0") -> None:
 
 def test_busy_time_is_of_the_agents_cpus_alone(write: Write, proc: str) -> None:
     write("proc/stat", STAT.format(user=100))
-    reader = NodeCpu({0, 1}, proc)
-    assert reader.read() == {"cpu_s": 0, "cpus": 2}
+    read = recorded(partial(node_cpu, {0, 1}, proc))
+    assert read() == {"cpu_s": 0, "cpus": 2}
     write("proc/stat", STAT.format(user=350))
-    assert reader.read() == {"cpu_s": 2.5, "cpus": 2}
+    assert read() == {"cpu_s": 2.5, "cpus": 2}
 
 
 def test_waiting_for_disks_and_time_stolen_are_not_busy(write: Write, proc: str) -> None:
     text = STAT.format(user=100)
     write("proc/stat", text)
-    reader = NodeCpu({0}, proc)
-    reader.read()
+    read = recorded(partial(node_cpu, {0}, proc))
+    read()
     write("proc/stat", text.replace(" 4000 77 3 2 5 ", " 5000 1077 3 2 1005 "))
-    assert reader.read()["cpu_s"] == 0
+    assert read()["cpu_s"] == 0
 
 
 def test_cpus_that_are_not_there_are_said_to_be(write: Write, proc: str) -> None:
-    assert refusal(NodeCpu({0}, proc)) == f"no such file or directory: {proc}/stat"
+    assert refusal(partial(node_cpu, {0}, proc)) == f"no such file or directory: {proc}/stat"
     write("proc/stat", STAT.format(user=1))
-    assert refusal(NodeCpu({5}, proc)) == f"none of the agent's CPUs is in {proc}/stat"
+    assert refusal(partial(node_cpu, {5}, proc)) == f"none of the agent's CPUs is in {proc}/stat"
 
 
 def test_the_jobs_own_time_is_that_of_its_control_group(write: Write, proc: str, sys: str) -> None:
     in_group(write)
     path = "sys/fs/cgroup/slurm/job_7/step_0/task_0/cpu.stat"
     write(path, "usage_usec 5000000\nuser_usec 4000000\n")
-    reader = JobCpu(proc, sys)
-    assert reader.read() == {"job_cpu_s": 0}
+    read = recorded(partial(job_cpu, proc, sys))
+    assert read() == {"job_cpu_s": 0}
     write(path, "usage_usec 7500000\nuser_usec 4000000\n")
-    assert reader.read() == {"job_cpu_s": 2.5}
+    assert read() == {"job_cpu_s": 2.5}
 
 
 def test_a_group_of_the_whole_node_is_no_jobs(write: Write, proc: str, sys: str) -> None:
     in_group(write, "/")
     write("sys/fs/cgroup/cpu.stat", "usage_usec 5000000\n")
-    assert refusal(JobCpu(proc, sys)) == "the agent sees no control group of its own"
+    assert refusal(partial(job_cpu, proc, sys)) == "the agent sees no control group of its own"
 
 
 def test_old_control_groups_are_named(write: Write, proc: str, sys: str) -> None:
     write("proc/self/cgroup", "4:memory:/slurm/job_7\n0::/\n")
     said = f"there are no control groups of version 2 at {sys}/fs/cgroup"
-    assert refusal(JobCpu(proc, sys)) == said
+    assert refusal(partial(job_cpu, proc, sys)) == said
 
 
 def test_what_telemetry_costs_grows_with_what_it_does() -> None:
@@ -156,7 +164,7 @@ def test_memory_is_that_of_the_nearest_group_with_a_limit(
 
 def test_memory_of_an_odd_kernel_is_not_guessed(write: Write, proc: str, sys: str) -> None:
     write("proc/meminfo", "MemTotal: 1000 kB\n")
-    assert refusal(Memory(proc, sys)) == f"no MemTotal and MemAvailable in {proc}/meminfo"
+    assert refusal(Memory(proc, sys).read) == f"no MemTotal and MemAvailable in {proc}/meminfo"
 
 
 # ---- network
@@ -171,10 +179,10 @@ def devices(write: Write, *names: str) -> None:
 def test_only_interfaces_with_a_device_count(write: Write, proc: str, sys: str) -> None:
     devices(write, "eth0")
     write("proc/net/dev", NET_DEV.format(lo=5, eth0=100, ib0=0))
-    reader = Network(proc, sys)
-    assert set(reader.read().values()) == {0}
+    read = recorded(partial(network_traffic, proc, sys))
+    assert set(read().values()) == {0}
     write("proc/net/dev", NET_DEV.format(lo=999, eth0=175, ib0=999).replace("7000", "7001"))
-    assert reader.read() == {"network_received_bytes": 75, "network_sent_bytes": 1}
+    assert read() == {"network_received_bytes": 75, "network_sent_bytes": 1}
 
 
 def test_infiniband_counts_words_and_its_interfaces_not_again(
@@ -185,27 +193,29 @@ def test_infiniband_counts_words_and_its_interfaces_not_again(
     write(f"{port}/port_rcv_data", "1000\n")
     write(f"{port}/port_xmit_data", "2000\n")
     write("proc/net/dev", NET_DEV.format(lo=5, eth0=100, ib0=0))
-    reader = Network(proc, sys)
-    reader.read()
+    read = recorded(partial(network_traffic, proc, sys))
+    read()
     write(f"{port}/port_rcv_data", "1250\n")
     write("proc/net/dev", NET_DEV.format(lo=5, eth0=101, ib0=1000))
-    assert reader.read() == {"network_received_bytes": 1001, "network_sent_bytes": 0}
+    assert read() == {"network_received_bytes": 1001, "network_sent_bytes": 0}
 
 
 def test_ip_over_infiniband_counts_where_ports_do_not(write: Write, proc: str, sys: str) -> None:
     devices(write, "ib0")
     write("proc/net/dev", NET_DEV.format(lo=5, eth0=100, ib0=0))
-    reader = Network(proc, sys)
-    reader.read()
+    read = recorded(partial(network_traffic, proc, sys))
+    read()
     write("proc/net/dev", NET_DEV.format(lo=5, eth0=101, ib0=1000))
-    assert reader.read()["network_received_bytes"] == 1000
+    assert read()["network_received_bytes"] == 1000
 
 
 def test_a_container_with_a_network_of_its_own_has_no_numbers(
     write: Write, proc: str, sys: str
 ) -> None:
     write("proc/net/dev", NET_DEV.format(lo=5, eth0=100, ib0=0))
-    assert refusal(Network(proc, sys)).startswith(f"no interface in {proc}/net/dev has a device")
+    assert refusal(partial(network_traffic, proc, sys)).startswith(
+        f"no interface in {proc}/net/dev has a device"
+    )
 
 
 # ---- disks
@@ -216,15 +226,17 @@ def test_whole_disks_count_and_each_once(write: Write, proc: str, sys: str) -> N
         write(f"sys/block/{name}/device/model", "disk\n")
     write("sys/block/dm-0/dm/name", "root\n")
     write("proc/diskstats", DISKSTATS.format(read=100, written=40, other=7))
-    reader = Disk(proc, sys)
-    assert reader.read() == {"disk_read_bytes": 0, "disk_written_bytes": 0}
+    read = recorded(partial(disk_traffic, proc, sys))
+    assert read() == {"disk_read_bytes": 0, "disk_written_bytes": 0}
     write("proc/diskstats", DISKSTATS.format(read=110, written=41, other=9999))
-    assert reader.read() == {"disk_read_bytes": 5120, "disk_written_bytes": 512}
+    assert read() == {"disk_read_bytes": 5120, "disk_written_bytes": 512}
 
 
 def test_a_node_without_disks_says_so(write: Write, proc: str, sys: str) -> None:
     write("proc/diskstats", DISKSTATS.format(read=100, written=40, other=7))
-    assert refusal(Disk(proc, sys)) == f"no disk of this node is in {proc}/diskstats"
+    assert (
+        refusal(partial(disk_traffic, proc, sys)) == f"no disk of this node is in {proc}/diskstats"
+    )
 
 
 # ---- energy
@@ -252,7 +264,7 @@ def test_energy_is_that_of_packages_over_a_wraparound(write: Write, sys: str) ->
 
 
 def test_energy_that_the_kernel_does_not_show_is_said_to_be(sys: str) -> None:
-    assert refusal(CpuEnergy(sys)).startswith("the kernel reports no processor energy: ")
+    assert refusal(CpuEnergy(sys).read).startswith("the kernel reports no processor energy: ")
 
 
 def test_energy_that_only_root_may_read_is_said_to_be(
@@ -268,4 +280,4 @@ def test_energy_that_only_root_may_read_is_said_to_be(
 
     # The tests may run as root, who can read every file.
     monkeypatch.setattr("argosy.runtime.agent.telemetry.node.read_text", refuse)
-    assert refusal(CpuEnergy(sys)) == f"permission denied: {counter}"
+    assert refusal(CpuEnergy(sys).read) == f"permission denied: {counter}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import dataclass, field, replace
-from typing import Any, Iterator, Mapping
+from typing import Any, Callable, Iterator, Mapping, TypeVar
 
 from .contract import files, layout
 
+_Value = TypeVar("_Value")
 STATES = ("completed", "failed", "interrupted", "cancelled")
 """Final states of a node."""
 _MOST_KILLS = 1 << 31
@@ -95,8 +96,8 @@ def read_report(
         failure=_checked_failure(status.get("failure"), nodes),
         log=log,
         unheard=_unheard(status),
-        unproven=_unproven(status),
-        raised=_raised(status),
+        unproven=_of_ranks(status, "unproven_s", files.number),
+        raised=_of_ranks(status, "raised", lambda said: files.text(said) or None),
         silence=files.text(status.get("silence")),
         has_killed=bool(files.whole(status.get("killed_for_memory"), _MOST_KILLS)),
         metrics=_metrics(status.get("metrics")),
@@ -119,19 +120,15 @@ def _metrics(said: object) -> Mapping[str, Mapping[str, int]]:
 
 def _unheard(status: Mapping[str, Any]) -> tuple[int, ...]:
     """Return the ranks that were warned without a handler."""
-    return tuple(rank for rank, said in _ranks(status) if said.get("heard") is False)
+    return tuple(_of_ranks(status, "heard", lambda said: said is False or None))
 
 
-def _unproven(status: Mapping[str, Any]) -> Mapping[int, float]:
-    """Return `NodeReport.unproven` of a status."""
-    found = ((rank, files.number(said.get("unproven_s"))) for rank, said in _ranks(status))
-    return {rank: seconds for rank, seconds in found if seconds is not None}
-
-
-def _raised(status: Mapping[str, Any]) -> Mapping[int, str]:
-    """Return the ranks of a node that ended with 0 and an exception."""
-    found = ((rank, files.text(said.get("raised"))) for rank, said in _ranks(status))
-    return {rank: text for rank, text in found if text}
+def _of_ranks(
+    status: Mapping[str, Any], key: str, check: Callable[[object], _Value | None]
+) -> Mapping[int, _Value]:
+    """Return the valid values of a key by rank."""
+    found = ((rank, check(said.get(key))) for rank, said in _ranks(status))
+    return {rank: value for rank, value in found if value is not None}
 
 
 def _ranks(status: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:

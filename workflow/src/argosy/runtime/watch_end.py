@@ -15,8 +15,8 @@ from typing import Any, Sequence
 
 from . import log_words
 from .contract import files, layout
+from .node_reports import STATES
 
-ENDED = ("completed", "failed", "interrupted", "cancelled")
 INTERVAL = 2.0
 """Seconds between checks."""
 LATE = 15.0
@@ -69,7 +69,7 @@ def _status(records: str, node: int) -> dict[str, Any]:
 
 
 def _ended(records: str, node: int) -> bool:
-    return _status(records, node).get("state") in ENDED
+    return _status(records, node).get("state") in STATES
 
 
 def _patience_of_scheduler(records: str, nodes: int) -> float:

@@ -11,7 +11,7 @@ import socket
 import tempfile
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import AbstractSet, Mapping, Pattern, Sequence
+from typing import AbstractSet, Collection, Mapping, Pattern, Sequence
 
 from ..contract import layout
 from ..contract.placeholders import FIELDS, PORT, fields_in
@@ -228,6 +228,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     run_dir = environ["ARGOSY_RUN_DIR"]
     nodes = _count(environ, "ARGOSY_NODES")
     run = _read_run(run_dir, environ["ARGOSY_ATTEMPT"])
+    path, printed = os.path.join(run_dir, layout.RUN), throughput_of(run.throughput)
     settings = Settings(
         run_dir=run_dir,
         attempt=environ["ARGOSY_ATTEMPT"],
@@ -249,9 +250,11 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         address=environ.get("ARGOSY_NODE_ADDRESS", ""),
         echo=environ.get("ARGOSY_ECHO") == "1",
         run=_on_this_host(run, environ),
-        throughput=_throughput(os.path.join(run_dir, layout.RUN), throughput_of(run.throughput)),
+        throughput=_pattern(f"{path}: throughput", printed.pattern, GROUPS, "samples per second")
+        if printed
+        else None,
         metrics={
-            name: _pattern(f"{os.path.join(run_dir, layout.RUN)}: metrics.{name}", text)
+            name: _pattern(f"{path}: metrics.{name}", text, (), "number")
             for name, text in (run.metrics or {}).items()
         },
     )
@@ -263,9 +266,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         try:
             settings.printed.ranks(settings.ranks)
         except ValueError as error:
-            raise SettingsError(
-                f"{os.path.join(run_dir, layout.RUN)}: throughput: {error}"
-            ) from None
+            raise SettingsError(f"{path}: throughput: {error}") from None
     return settings
 
 
@@ -373,28 +374,14 @@ def _read_run(run_dir: str, attempt: str) -> RunSpec:
         raise SettingsError(f"{path}: {error}") from None
 
 
-def _throughput(path: str, printed: Throughput | None) -> Pattern[str] | None:
-    if printed is None:
-        return None
-    pattern = _compiled(f"{path}: throughput", printed.pattern)
-    names = set(pattern.groupindex)
-    has_names = len(names) == pattern.groups and NUMBER in names and names <= set(GROUPS)
-    if pattern.groups != 1 and not has_names:
-        raise SettingsError(
-            f"{path}: throughput has {pattern.groups} groups: put one around the samples per second"
-        )
-    return pattern
-
-
-def _pattern(where: str, text: str) -> Pattern[str]:
-    pattern = _compiled(where, text)
-    if pattern.groups != 1:
-        raise SettingsError(f"{where} has {pattern.groups} groups: put one around the number")
-    return pattern
-
-
-def _compiled(where: str, text: str) -> Pattern[str]:
+def _pattern(where: str, text: str, names: Collection[str], what: str) -> Pattern[str]:
+    """Compile a pattern with one group, or with several groups of these names."""
     try:
-        return re.compile(text)
+        pattern = re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
         raise SettingsError(f"{where}: not a regular expression: {error}") from None
+    own = {*pattern.groupindex}
+    has_names = len(own) == pattern.groups and NUMBER in own and own <= {*names}
+    if pattern.groups != 1 and not has_names:
+        raise SettingsError(f"{where} has {pattern.groups} groups: put one around the {what}")
+    return pattern

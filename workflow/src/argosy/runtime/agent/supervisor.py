@@ -28,6 +28,7 @@ from .processes.launch import StartError
 from .processes.links import LinkWatch
 from .processes.measurements import PrintedThroughput
 from .processes.memory_limits import kills_in_job, memory_kills
+from .processes.mpi_tasks import MpiTasks
 from .processes.output import Console
 from .processes.printed_metrics import counts
 from .processes.program import Program
@@ -64,7 +65,8 @@ class Supervisor:
             rank: PrintedThroughput(settings, rank, self._trouble)
             for rank in settings.searched_ranks
         }
-        self._ranks = Ranks(settings, guard, OpenFiles())
+        self._tasks = MpiTasks(settings)
+        self._ranks = Ranks(settings, guard, OpenFiles(), self._tasks)
         self._beside = Beside(settings, guard)
         self._channel = Channel(
             settings,
@@ -233,7 +235,7 @@ class Supervisor:
 
     def _can_start(self) -> bool:
         try:
-            return self._ranks.can_start()
+            return self._tasks.are_there()
         except (StartError, OSError) as error:
             self._see(self._own_failure(str(error)))
             return False
@@ -275,7 +277,7 @@ class Supervisor:
             return
         # A rank that connects to these alone has not met another.
         servers = (settings.head_port, self._channel.rendezvous[1], self._channel.pmi[1])
-        ports = {*servers, self._order.ports.get(AGENT_STORE, 0), *self._ranks.scheduler_ports}
+        ports = {*servers, self._order.ports.get(AGENT_STORE, 0), *self._tasks.ports}
         ranks, beside = self._ranks.watched, self._beside.pids
         processes: dict[int, Sequence[int]] = {rank.number: [rank.pid] for rank in ranks}
         # Connections of commands beside the program count for the node's first rank.
@@ -295,7 +297,7 @@ class Supervisor:
         # Ranks that end after the first failure follow from it; those found with it may be its cause.
         stopping = self._stopping()
         ended = self._ranks.collect_ended(self._beside.collectors)
-        lost = None if stopping else self._beside.failure() or self._ranks.lost_task()
+        lost = None if stopping else self._beside.failure() or self._tasks.failure()
         if lost and not self._sightings:
             self._see(lost)
         for rank in ended:

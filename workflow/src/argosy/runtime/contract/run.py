@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from itertools import chain
 from typing import Any, Callable, Mapping, Sequence
 
@@ -57,6 +57,105 @@ class Data:
     """`node`: each node copies it to its own disk; None: it is used in place."""
 
 
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("not a text")
+    value.encode("utf-8")
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
+        raise ValueError("not a list of strings")
+    return tuple(map(_text, value))
+
+
+def _commands(value: Any) -> Mapping[str, Sequence[tuple[str, ...]]]:
+    if not isinstance(value, dict) or not value.keys() <= {"head", "each"}:
+        raise ValueError("not commands of head and each")
+    return {where: tuple(map(_texts, commands)) for where, commands in value.items()}
+
+
+def _paths(value: Any) -> tuple[str, ...]:
+    return () if value == [] else _texts(value)
+
+
+def _throughput(value: Any) -> str | Mapping[str, Any]:
+    throughput_of(value)
+    return _text(value) if isinstance(value, str) else dict(value)
+
+
+def _variables(value: Any) -> Mapping[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+        raise ValueError("not a map of strings")
+    return {_text(name): _text(text) for name, text in value.items()}
+
+
+def _one_of(*words: str) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        if value not in words:
+            raise ValueError(f"not {' or '.join(words)}")
+        return str(value)
+
+    return check
+
+
+def _whole(least: int, most: int) -> Callable[[Any], int]:
+    def check(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise ValueError(f"not a whole number from {least} to {most:,}")
+        return value
+
+    return check
+
+
+def _seconds(value: Any) -> float:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < _BELOW:
+        raise ValueError("not a number of seconds")
+    return value  # type: ignore[no-any-return]
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("not true or false")
+    return value
+
+
+def _image(value: Any) -> Image | None:
+    if value is None:
+        return None
+    image = Image(_text(value["name"]), _text(value["digest"]))
+    if not _DIGEST.fullmatch(image.digest):
+        raise ValueError("its digest is not sha256: and 64 digits")
+    return image
+
+
+def _checkpoints(value: Any) -> CheckpointPlan:
+    return CheckpointPlan(_seconds(value["warning_s"]), _whole(0, _BELOW - 1)(value["requeues"]))
+
+
+def _variant(value: Any) -> Variant:
+    return Variant(_text(value["of"]), _one_of("synthetic", "warm")(value["data"]))
+
+
+def _data(value: Any) -> Mapping[str, Data]:
+    return {
+        _text(target): Data(
+            _text(each["path"]),
+            _flag(each["write"]),
+            _flag(each["digest"]),
+            _one_of("node")(each["stage"]) if "stage" in each else None,
+        )
+        for target, each in dict(value).items()
+    }
+
+
+def _read(by: Callable[[Any], Any], **absent: Any) -> Mapping[str, Any]:
+    """Return a key's metadata: its reader, and its value if it is `absent`; a default is one as well."""
+    return {"read": by, **absent}
+
+
 @dataclass(frozen=True)
 class RunSpec:
     """The content of run.json, in the order of its keys.
@@ -64,61 +163,63 @@ class RunSpec:
     Keys with their default value are omitted, so that a new key does not change existing runs.
     """
 
-    spec: str | None
+    spec: str | None = field(metadata=_read(_text, absent=None))
     """Digest of all settings that affect the outcome."""
-    run_id: str
-    experiment: str
-    site: str
-    hardware: str | None
+    run_id: str = field(metadata=_read(_text))
+    experiment: str = field(metadata=_read(_text))
+    site: str = field(metadata=_read(_text))
+    hardware: str | None = field(metadata=_read(_text, absent=None))
     """Entry of `hardware` in site.yaml; None: the site has one kind of nodes."""
-    queue: str | None
-    nodes: int
-    ranks_per_node: int
-    repeat: int
-    scaling: str
-    image: Image | None
+    queue: str | None = field(metadata=_read(_text, absent=None))
+    nodes: int = field(metadata=_read(_whole(1, layout.MOST_NODES)))
+    ranks_per_node: int = field(metadata=_read(_whole(1, layout.MOST_RANKS_PER_NODE)))
+    repeat: int = field(metadata=_read(_whole(0, _BELOW - 1)))
+    scaling: str = field(metadata=_read(_one_of("strong", "weak")))
+    image: Image | None = field(metadata=_read(_image))
     """None for a run with the host's software."""
-    runtime: str | None
+    runtime: str | None = field(metadata=_read(_one_of("container", "native"), absent=None))
     """`container` or `native`; None, from older versions: `native` if there is no image."""
-    command: tuple[str, ...]
-    launcher: str | None
-    rank_environment: Mapping[str, str]
+    command: tuple[str, ...] = field(metadata=_read(_texts))
+    launcher: str | None = field(metadata=_read(_text, absent=None))
+    rank_environment: Mapping[str, str] = field(metadata=_read(_variables, absent={}))
     """Variables of the ranks, as format strings."""
-    throughput: str | Mapping[str, Any] | None
+    throughput: str | Mapping[str, Any] | None = field(metadata=_read(_throughput, absent=None))
     """A regular expression whose only group captures the job's samples per second; or a `Throughput`."""
-    time_limit_s: float | None
-    checkpoints: CheckpointPlan | None
-    variant: Variant | None = None
-    timeline: bool = False
+    time_limit_s: float | None = field(metadata=_read(_seconds, absent=None))
+    checkpoints: CheckpointPlan | None = field(metadata=_read(_checkpoints, absent=None))
+    variant: Variant | None = field(default=None, metadata=_read(_variant))
+    timeline: bool = field(default=False, metadata=_read(_flag))
     """Whether rank 0 writes Horovod's timeline."""
-    hang_timeout_s: float | None = None
+    hang_timeout_s: float | None = field(default=None, metadata=_read(_seconds))
     """Seconds of silence that count as a hang; 0: never; None: derived from the ranks' steps."""
-    independent: bool = False
+    independent: bool = field(default=False, metadata=_read(_flag))
     """Whether the ranks are separate programs that need not meet."""
-    gpus_per_rank: int | None = None
-    allocation: str | None = None
+    gpus_per_rank: int | None = field(default=None, metadata=_read(_whole(0, _BELOW - 1)))
+    allocation: str | None = field(default=None, metadata=_read(_text))
     """Folder of the job that the run shares with others, below the site's."""
-    outputs: tuple[str, ...] | None = None
+    outputs: tuple[str, ...] | None = field(default=None, metadata=_read(_paths))
     """The program's outputs: relative to the working directory, or absolute and mounted."""
-    data: Mapping[str, Data] | None = None
+    data: Mapping[str, Data] | None = field(default=None, metadata=_read(_data))
     """Data of the host, by path in the container."""
-    metrics: Mapping[str, str] | None = None
+    metrics: Mapping[str, str] | None = field(default=None, metadata=_read(_variables))
     """Regular expressions of other printed numbers, each with one group, by name."""
-    per: str | None = None
+    per: str | None = field(default=None, metadata=_read(_one_of("node", "job")))
     """`node` or `job`: start the command once per node, or once on the head; None: once per rank."""
-    start: tuple[str, ...] | None = None
+    start: tuple[str, ...] | None = field(default=None, metadata=_read(_texts))
     """Words before the command, as format strings."""
-    beside: Mapping[str, Sequence[tuple[str, ...]]] | None = None
+    beside: Mapping[str, Sequence[tuple[str, ...]]] | None = field(
+        default=None, metadata=_read(_commands)
+    )
     """Commands beside the program, on the `head` or on `each` node, as format strings."""
-    bind: str | None = None
+    bind: str | None = field(default=None, metadata=_read(_one_of("core", "numa")))
     """`core` or `numa`: the CPUs that a rank is bound to; None: not bound."""
-    cpus_per_rank: int | None = None
+    cpus_per_rank: int | None = field(default=None, metadata=_read(_whole(1, _BELOW - 1)))
     """Cores of a bound rank."""
-    restarts: int | None = None
+    restarts: int | None = field(default=None, metadata=_read(_whole(0, _BELOW - 1)))
     """Most restarts within the job after the loss of a rank or node; None: none."""
-    least_nodes: int | None = None
+    least_nodes: int | None = field(default=None, metadata=_read(_whole(1, layout.MOST_NODES)))
     """Fewest nodes for such a restart; None: all."""
-    mpi: str | None = None
+    mpi: str | None = field(default=None, metadata=_read(_text))
     """Type of MPI for which the scheduler starts a task per rank; None: no tasks."""
 
     def content(self) -> dict[str, Any]:
@@ -235,159 +336,24 @@ def run_of(content: Mapping[str, Any]) -> RunSpec:
     Raises:
         ValueError: the text names the key and the problem.
     """
-    run = RunSpec(**{each.name: _value(content, each.name) for each in fields(RunSpec)})
+    run = RunSpec(**{each.name: _value(content, each) for each in fields(RunSpec)})
     if run.ranks > layout.MOST_RANKS:
         raise ValueError(f"nodes times ranks_per_node is more than {layout.MOST_RANKS:,}")
     return run
 
 
-def _value(content: Mapping[str, Any], key: str) -> Any:
-    value = content.get(key)
-    if key in _REQUIRED and key not in content:
-        raise ValueError(f"{key}: this key is missing")
-    if key in _OPTIONAL and value is None:
-        return _DEFAULTS.get(key)
+def _value(content: Mapping[str, Any], key: Field[Any]) -> Any:
+    absent = key.metadata.get("absent", key.default)
+    value = content.get(key.name)
+    if absent is MISSING and key.name not in content:
+        raise ValueError(f"{key.name}: this key is missing")
+    if absent is not MISSING and value is None:
+        return absent
     try:
-        return {**_REQUIRED, **_OPTIONAL}[key](value)
+        return key.metadata["read"](value)
     except (LookupError, TypeError, ValueError) as problem:
         why = f"{problem} is missing" if isinstance(problem, KeyError) else problem
-        raise ValueError(f"{key}: {why} (it is {value!r:.{_LONGEST_SHOWN}})") from None
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError("not a text")
-    value.encode("utf-8")
-    return value
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
-        raise ValueError("not a list of strings")
-    return tuple(map(_text, value))
-
-
-def _commands(value: Any) -> Mapping[str, Sequence[tuple[str, ...]]]:
-    if not isinstance(value, dict) or not value.keys() <= {"head", "each"}:
-        raise ValueError("not commands of head and each")
-    return {where: tuple(map(_texts, commands)) for where, commands in value.items()}
-
-
-def _paths(value: Any) -> tuple[str, ...]:
-    return () if value == [] else _texts(value)
-
-
-def _throughput(value: Any) -> str | Mapping[str, Any]:
-    throughput_of(value)
-    return _text(value) if isinstance(value, str) else dict(value)
-
-
-def _variables(value: Any) -> Mapping[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-        raise ValueError("not a map of strings")
-    return {_text(name): _text(text) for name, text in value.items()}
-
-
-def _one_of(*words: str) -> Callable[[Any], str]:
-    def check(value: Any) -> str:
-        if value not in words:
-            raise ValueError(f"not {' or '.join(words)}")
-        return str(value)
-
-    return check
-
-
-def _whole(least: int, most: int) -> Callable[[Any], int]:
-    def check(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise ValueError(f"not a whole number from {least} to {most:,}")
-        return value
-
-    return check
-
-
-def _seconds(value: Any) -> float:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not 0 <= value < _BELOW:
-        raise ValueError("not a number of seconds")
-    return value  # type: ignore[no-any-return]
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("not true or false")
-    return value
-
-
-def _image(value: Any) -> Image | None:
-    if value is None:
-        return None
-    image = Image(_text(value["name"]), _text(value["digest"]))
-    if not _DIGEST.fullmatch(image.digest):
-        raise ValueError("its digest is not sha256: and 64 digits")
-    return image
-
-
-def _checkpoints(value: Any) -> CheckpointPlan:
-    return CheckpointPlan(_seconds(value["warning_s"]), _whole(0, _BELOW - 1)(value["requeues"]))
-
-
-def _variant(value: Any) -> Variant:
-    return Variant(_text(value["of"]), _one_of("synthetic", "warm")(value["data"]))
-
-
-def _data(value: Any) -> Mapping[str, Data]:
-    return {
-        _text(target): Data(
-            _text(each["path"]),
-            _flag(each["write"]),
-            _flag(each["digest"]),
-            _one_of("node")(each["stage"]) if "stage" in each else None,
-        )
-        for target, each in dict(value).items()
-    }
-
-
-_REQUIRED: dict[str, Callable[[Any], Any]] = {
-    "run_id": _text,
-    "experiment": _text,
-    "site": _text,
-    "nodes": _whole(1, layout.MOST_NODES),
-    "ranks_per_node": _whole(1, layout.MOST_RANKS_PER_NODE),
-    "repeat": _whole(0, _BELOW - 1),
-    "scaling": _one_of("strong", "weak"),
-    "image": _image,
-    "command": _texts,
-}
-_OPTIONAL: dict[str, Callable[[Any], Any]] = {
-    "spec": _text,
-    "hardware": _text,
-    "queue": _text,
-    "runtime": _one_of("container", "native"),
-    "launcher": _text,
-    "rank_environment": _variables,
-    "throughput": _throughput,
-    "time_limit_s": _seconds,
-    "checkpoints": _checkpoints,
-    "variant": _variant,
-    "timeline": _flag,
-    "hang_timeout_s": _seconds,
-    "independent": _flag,
-    "gpus_per_rank": _whole(0, _BELOW - 1),
-    "allocation": _text,
-    "outputs": _paths,
-    "data": _data,
-    "metrics": _variables,
-    "per": _one_of("node", "job"),
-    "start": _texts,
-    "beside": _commands,
-    "bind": _one_of("core", "numa"),
-    "cpus_per_rank": _whole(1, _BELOW - 1),
-    "restarts": _whole(0, _BELOW - 1),
-    "least_nodes": _whole(1, layout.MOST_NODES),
-    "mpi": _text,
-}
-_DEFAULTS: dict[str, Any] = {"rank_environment": {}, "timeline": False, "independent": False}
+        raise ValueError(f"{key.name}: {why} (it is {value!r:.{_LONGEST_SHOWN}})") from None
 
 
 def _positive(text: str | None) -> float | None:

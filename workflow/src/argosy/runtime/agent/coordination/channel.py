@@ -12,14 +12,14 @@ import os
 import socket
 import threading
 import time
-from typing import Callable, Collection, Mapping, Sequence
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Callable, Collection, Mapping, Sequence
 
 from ...contract import layout
 from ...contract.files import number, try_object
 from ..rendezvous.local_server import KvReplica, serve_ranks
-from ..rendezvous.pmi import PmiServer
 from ..rendezvous.reserved_ports import listen_alone, reserve_port
-from ..rendezvous.store import Outbox, Rendezvous
+from ..rendezvous.store import Rendezvous
 from ..rendezvous.torch_store import can_serve
 from ..settings import AGENT_STORE, NodePlace, Settings
 from ..transport.messages import Order, Report
@@ -29,6 +29,9 @@ from .failure import OTHER, Failure, Finished, Sighting
 from .heartbeat import NO_ANSWER, Heartbeat, Link, LocalLink, RemoteLink
 from .meeting import Roll, Search
 from .server import serve_head
+
+if TYPE_CHECKING:
+    from ..rendezvous.pmi import PmiServer
 
 _PLACE = "/argosy/node{}"
 _INTERVAL = 1.0  # seconds; one agent of the job looks at two files
@@ -208,7 +211,7 @@ class Channel:
 
     def _serve_ranks(self) -> None:
         settings = self._settings
-        outbox = Outbox() if settings.nodes > 1 else None
+        outbox: SimpleQueue[bytes] | None = SimpleQueue() if settings.nodes > 1 else None
         self._rendezvous = rendezvous = Rendezvous(settings.node, outbox)
         self.rendezvous = serve_ranks(settings, rendezvous, self._say)
         if settings.needs_rank_ports:
@@ -217,9 +220,12 @@ class Channel:
             place = [settings.address, *(each.getsockname()[1] for each in self._rank_ports)]
             rendezvous.put(_PLACE.format(settings.node), json.dumps(place).encode())
         if settings.needs_pmi:
+            # It loads asyncio, which takes long: runs without MPI do without.
+            from ..rendezvous.pmi import PmiServer
+
             self._pmi = PmiServer(settings, rendezvous, self._say, self._put)
             self._pmi.start()
-        if outbox:
+        if outbox is not None:
             KvReplica(
                 settings, rendezvous, outbox, ordered=self._wake, trouble=self._trouble
             ).start()

@@ -22,29 +22,23 @@ from .coordinator import Coordinator
 from .failure import OTHER, Failure
 
 
-class StartRecords:
-    """The files of one attempt about the start of its nodes (docs/run-folder.md)."""
+def listed(settings: Settings) -> set[str]:
+    """List this attempt's files about the start of its nodes. Listing refreshes NFS's cache."""
+    found: set[str] = set()
+    for folder in (settings.records, settings.attempt_dir):
+        with contextlib.suppress(OSError):
+            found.update(os.listdir(folder))
+    return found
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
 
-    def names(self) -> set[str]:
-        """List the existing files. Listing refreshes NFS's cache."""
-        found: set[str] = set()
-        for folder in (self._settings.records, self._settings.attempt_dir):
-            with contextlib.suppress(OSError):
-                found.update(os.listdir(folder))
-        return found
+def not_started(settings: Settings) -> Failure | None:
+    """Return the failure of a node that watch_start.py has reported."""
+    return failure_of(try_object(os.path.join(settings.attempt_dir, layout.NOT_STARTED)))
 
-    def not_started(self, names: set[str]) -> Failure | None:
-        """Return the failure of a node that watch_start.py has reported."""
-        path = os.path.join(self._settings.attempt_dir, layout.NOT_STARTED)
-        return failure_of(try_object(path)) if layout.NOT_STARTED in names else None
 
-    def status(self, node: int, names: set[str]) -> Mapping[str, Any]:
-        """Return the status of a node's agent; empty before its start."""
-        name = layout.node_status(node)
-        return try_object(self._settings.record(name)) if name in names else {}
+def status_of(settings: Settings, node: int) -> Mapping[str, Any]:
+    """Return the status of a node's agent; empty before its start."""
+    return try_object(settings.record(layout.node_status(node)))
 
 
 def failure_of(record: Mapping[str, Any]) -> Failure | None:
@@ -81,7 +75,6 @@ class Search:
         """Seconds for the head to answer, including its start."""
         self._settings = settings
         self._say = say
-        self._records = StartRecords(settings)
         self._looked = self._tried = time.monotonic()
         self._waited = self._reachable = 0.0
         self._head: str | None = None
@@ -114,9 +107,9 @@ class Search:
         )
 
     def _look(self) -> Failure | None:
-        names = self._records.names()
-        failure = self._records.not_started(names)
-        status = self._records.status(0, names)
+        listed(self._settings)
+        failure = not_started(self._settings)
+        status = status_of(self._settings, 0)
         if status and self._head is None:
             self._head = str(status.get("host"))
             # The head is another machine, but this machine has the same address.
@@ -154,7 +147,6 @@ class Roll(threading.Thread):
         self._settings = settings
         self._coordinator = coordinator
         self._say = say
-        self._records = StartRecords(settings)
         self._began = time.monotonic()
         self._seen: dict[int, float] = {}
         self._said = False
@@ -170,19 +162,17 @@ class Roll(threading.Thread):
         if time.monotonic() > self._began + _PATIENCE and not self._said:
             self._said = True
             self._say(f"node 0 waits for the agents of {_some(missing)}")
-        names = self._records.names()
-        if failure := self._records.not_started(names):
+        names = listed(self._settings)
+        if failure := not_started(self._settings):
             return failure
-        for node in missing:
-            if layout.node_status(node) in names and (failure := self._of(node, names)):
-                return failure
-        return None
+        there = (node for node in missing if layout.node_status(node) in names)
+        return next(filter(None, map(self._of, there)), None)
 
-    def _of(self, node: int, names: set[str]) -> Failure | None:
+    def _of(self, node: int) -> Failure | None:
         # Most nodes report a moment after their file appears.
         waited = self._seen.get(node, 0.0)
         self._seen[node] = waited + _LOOK
-        status = self._records.status(node, names) if waited >= 2 * _LOOK else None
+        status = status_of(self._settings, node) if waited >= 2 * _LOOK else None
         if not status:
             return None
         if failure := ended_early(node, status):

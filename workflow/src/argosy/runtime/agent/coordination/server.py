@@ -78,7 +78,7 @@ class HeadService:
 
     def welcome(self, peer: Endpoint) -> bool:
         """Refuse other users of this machine; peers on other machines are checked by their signature."""
-        if not self._owners.is_strangers(peer, self._address):
+        if self._owners.is_ours(peer, self._address) is not False:
             return True
         self._warn("refused connections of another user of this machine")
         return False

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Mapping
 
-from .observation import Counts, Families, Moment, held_sockets, program_of
+from .observation import Counts, Families, held_sockets, program_of, take_samples
 from .places import Place
 from .processes import family, processes
 from .progress import UNDISTURBED, find_place
@@ -39,12 +39,15 @@ def inspect(number: int, pids: Mapping[int, int], folder: StackFolder) -> Findin
     families = _families(pids)
     after = _count(families, folder)
     sockets = {rank: held_sockets(members) for rank, members in families.items()}
-    looks = [Moment.take(families, sockets, folder)]
+    looks = [take_samples(families, sockets, folder)]
     for _ in range(_TIMES - 1):
         time.sleep(_PAUSE)
-        looks.append(Moment.take(families, sockets, folder))
-    places = tuple(find_place(rank, looks, before[rank], after[rank]) for rank in pids)
-    stacks = {rank: f"pid {dump.pid}:\n{dump.text}" for rank, dump in looks[-1].dumps.items()}
+        looks.append(take_samples(families, sockets, folder))
+    places = tuple(
+        find_place(rank, [look[rank] for look in looks], before[rank], after[rank]) for rank in pids
+    )
+    dumps = {rank: last.dump for rank, last in looks[-1].items() if last.dump}
+    stacks = {rank: f"pid {dump.pid}:\n{dump.text}" for rank, dump in dumps.items()}
     return Finding(number, places, stacks)
 
 

@@ -7,17 +7,15 @@ an endless loop uses a whole core.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import statistics
 import threading
 import time
 from collections import deque
 from dataclasses import replace
-from typing import Callable, Iterable, Mapping, Sequence
+from typing import Callable, Iterable, Iterator, Mapping, Sequence
 
-from ...contract.files import open_regular, write_all
-from ...contract.steps import last_steps
+from ...contract.files import write_all
 from ..coordination.failure import HUNG, last_lines, raised_at_last
 from ..files import open_for_append
 from ..processes.rank import Rank
@@ -31,8 +29,6 @@ from .stacks import VARIABLE, StackFolder
 _LEAST_BYTES = 1 << 20
 # Seconds without other signs until counters of processes are read, and between readings.
 _CALM, _EVERY = 15.0, 5.0
-# Seconds between readings of new steps, and how much of a file is read (rows, bytes).
-_PACE_EVERY, _TAIL_ROWS, _TAIL = 5.0, 40, 4096
 _STEPS_KEPT = 1000
 # Most seconds of silence that one check adds: the agent may have been stopped.
 _LONGEST_BEAT = 5.0
@@ -46,16 +42,20 @@ class Activity:
         """Seconds without a sign of life."""
         self._looked = time.monotonic()
         self._words: dict[int, int] = {}
-        self._files: dict[str, tuple[int, int]] = {}
+        # Size and times of change of each file of records; times between changes, by kind of file.
+        self._files: dict[str, tuple[int, int, float]] = {}
+        kinds = ("steps", "printed", "lines")
+        self._steps: dict[str, deque[float]] = {kind: deque(maxlen=_STEPS_KEPT) for kind in kinds}
         self._moved: dict[int, int] = {}
         self._moved_looked = 0.0
-        self._pace_looked = 0.0
-        self._steps: deque[float] = deque(maxlen=_STEPS_KEPT)
 
     @property
     def pace(self) -> float | None:
-        """Median seconds of steps, collectives and times between prints so far, or None."""
-        return statistics.median(self._steps) if self._steps else None
+        """Median seconds between steps, or else printed numbers, or else other records; None: unknown.
+
+        Changes are seen about once a second, so this is no shorter.
+        """
+        return next((statistics.median(each) for each in self._steps.values() if each), None)
 
     def look(self, ranks: Iterable[Rank]) -> None:
         """Check for signs of life; call this about once a second."""
@@ -63,10 +63,9 @@ class Activity:
         self.quiet += min(now - self._looked, _LONGEST_BEAT)
         self._looked = now
         ranks = list(ranks)
-        recorded = [rank for rank in ranks if self._has_recorded(rank)]
-        printed = [rank for rank in ranks if self._has_printed(rank)]
-        self._learn_pace([*recorded, *printed], now)
-        if recorded or printed:
+        # Check all, so that each change counts once.
+        signs = [each for rank in ranks for each in (self._has_printed(rank), *self._records(rank))]
+        if any(signs):
             self.quiet, self._moved = 0.0, {}
         elif self.quiet > _CALM and now > self._moved_looked + _EVERY:
             self._moved_looked = now
@@ -78,29 +77,21 @@ class Activity:
         self._words[rank.pid] = rank.pump.words
         return rank.pump.words != before
 
-    def _has_recorded(self, rank: Rank) -> bool:
-        # Check both files, so that each change counts once.
-        steps, lines = self._has_changed(rank.steps_file), self._has_changed(rank.lines_file)
-        return steps or lines
-
-    def _has_changed(self, path: str) -> bool:
-        try:
-            status = os.stat(path)
-        except OSError:
-            return False
-        before = self._files.get(path)
-        self._files[path] = (status.st_size, status.st_mtime_ns)
-        return before != self._files[path]
-
-    def _learn_pace(self, ranks: Iterable[Rank], now: float) -> None:
-        for rank in ranks:
-            if not self._steps or now > self._pace_looked + _PACE_EVERY:
-                self._pace_looked = now
-                self._steps.extend(_seconds_of_last_steps(rank.steps_file))
-                collectives = _last_records(rank.lines_file, "collective", "seconds")
-                prints = _last_records(rank.printed_file, "printed", "at")
-                self._steps.extend(collectives)
-                self._steps.extend(prints[n] - prints[n - 1] for n in range(1, len(prints)))
+    def _records(self, rank: Rank) -> Iterator[bool]:
+        """Yield whether each of a rank's files of records has changed."""
+        files = {"steps": rank.steps_file, "printed": rank.printed_file, "lines": rank.lines_file}
+        for kind, path in files.items():
+            try:
+                status = os.stat(path)
+            except OSError:
+                continue
+            size, changed, before = self._files.get(path, (-1, 0, 0.0))
+            has_changed = (size, changed) != (status.st_size, status.st_mtime_ns)
+            if has_changed:
+                self._files[path] = status.st_size, status.st_mtime_ns, self._looked
+                if before:
+                    self._steps[kind].append(self._looked - before)
+            yield has_changed
 
     def _has_moved(self, ranks: Iterable[Rank]) -> bool:
         everybody = processes()
@@ -113,33 +104,6 @@ class Activity:
             return False
         self._moved = moved
         return True
-
-
-def _seconds_of_last_steps(path: str) -> list[float]:
-    try:
-        with open(open_regular(path), "rb") as file:
-            return [step.seconds for step in last_steps(file.fileno(), _TAIL_ROWS)]
-    except OSError:
-        return []
-
-
-def _last_records(path: str, kind: str, number: str) -> list[float]:
-    """Return the value `number` of the last records of a kind."""
-    try:
-        with open(open_regular(path), "rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
-            lines = file.read().splitlines()
-    except OSError:
-        return []
-    found = []
-    for line in lines:
-        try:
-            record = json.loads(line)
-            if record["kind"] == kind:
-                found.append(float(record[number]))
-        except (ValueError, KeyError, TypeError):
-            continue
-    return found
 
 
 _LONGEST = 200  # characters of an exception

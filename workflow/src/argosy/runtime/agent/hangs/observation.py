@@ -22,49 +22,47 @@ Families = Mapping[int, "list[Process]"]
 
 
 @dataclass(frozen=True)
-class Moment:
-    """A sample of all ranks, by rank.
+class Sample:
+    """A sample of one rank.
 
-    `programs`: the process that computes. `first`: whether its first thread runs. `others`: whether other
+    `program`: the process that computes. `first`: whether its first thread runs. `others`: whether other
     threads of the rank run. `on_disk`: whether a thread waits for a disk. `queued`: bytes in queues of
     sockets, by inode.
     """
 
-    families: Families
-    programs: Mapping[int, Process]
-    first: Mapping[int, bool]
-    others: Mapping[int, bool]
-    on_disk: Mapping[int, bool]
-    queued: Mapping[int, Mapping[int, int]]
-    dumps: Mapping[int, Dump]
+    members: Sequence[Process]
+    program: Process | None
+    first: bool
+    others: bool
+    on_disk: bool
+    queued: Mapping[int, int]
+    dump: Dump | None
 
-    @classmethod
-    def take(cls, known: Families, sockets: Mapping[int, set[int]], folder: StackFolder) -> Moment:
-        # Read only known processes: reading all takes long on a busy machine.
-        families = {
-            rank: list(filter(None, (read_process(each.pid) for each in members)))
-            for rank, members in known.items()
-        }
-        registered = folder.registered()
-        chosen = {rank: program_of(members, registered) for rank, members in families.items()}
-        programs = {rank: each for rank, each in chosen.items() if each}
-        # Read the states before requesting stacks, since processes run to dump them.
-        states = {rank: _threads(members) for rank, members in families.items()}
-        running = {rank: found.get("R", set()) for rank, found in states.items()}
-        on_disk = {rank: "D" in found for rank, found in states.items()}
-        first = {rank: each.pid in running[rank] for rank, each in programs.items()}
-        others = {rank: len(running[rank]) > first.get(rank, False) for rank in families}
-        awake = {each.pid for each in programs.values() if not each.stopped}
-        dumps = folder.ask(awake & registered)
-        return cls(
-            families,
-            programs,
-            first,
-            others,
-            on_disk,
-            {rank: _queued(members, sockets[rank]) for rank, members in families.items()},
-            {rank: dumps[each.pid] for rank, each in programs.items() if each.pid in dumps},
-        )
+
+def take_samples(
+    known: Families, sockets: Mapping[int, set[int]], folder: StackFolder
+) -> dict[int, Sample]:
+    """Return a sample of each rank."""
+    # Read only known processes: reading all takes long on a busy machine.
+    families = {
+        rank: list(filter(None, (read_process(each.pid) for each in members)))
+        for rank, members in known.items()
+    }
+    registered = folder.registered()
+    programs = {rank: program_of(members, registered) for rank, members in families.items()}
+    # Read the states before requesting stacks, since processes run to dump them.
+    states = {rank: _threads(members) for rank, members in families.items()}
+    awake = {each.pid for each in programs.values() if each and not each.stopped}
+    dumps = folder.ask(awake & registered)
+    found = {}
+    for rank, members in families.items():
+        program, running = programs[rank], states[rank].get("R", set())
+        pid = program.pid if program else 0
+        first, on_disk = pid in running, "D" in states[rank]
+        queued = _queued(members, sockets[rank])
+        others = len(running) > first
+        found[rank] = Sample(members, program, first, others, on_disk, queued, dumps.get(pid))
+    return found
 
 
 def program_of(members: Sequence[Process], registered: set[int]) -> Process | None:

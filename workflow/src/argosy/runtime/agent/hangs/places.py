@@ -151,7 +151,7 @@ def sentence(places: Iterable[Place]) -> str:
 
 def _group(ranks: Sequence[int], state: str, call: str, where: str) -> str:
     one = len(ranks) == 1
-    who = f"rank {ranks[0]}" if one else f"ranks {_ranges(ranks)}"
+    who = f"rank {ranks[0]}" if one else f"ranks {ranges(ranks)}"
     if state == WAITS:
         return f"{who} {'waits' if one else 'wait'} in {call} ({where})"
     verb = "is" if one else "are"
@@ -166,7 +166,7 @@ def _group(ranks: Sequence[int], state: str, call: str, where: str) -> str:
     return f"{who} {busy}gave no Python stack{where}"
 
 
-def _ranges(numbers: Sequence[int]) -> str:
+def ranges(numbers: Sequence[int], separator: str = ", ") -> str:
     """Format sorted numbers as ranges: `0-6, 9`."""
     spans: list[list[int]] = []
     for number in numbers:
@@ -174,7 +174,7 @@ def _ranges(numbers: Sequence[int]) -> str:
             spans[-1][1] = number
         else:
             spans.append([number, number])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
+    return separator.join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
 
 
 def is_library(frame: Frame) -> bool:

@@ -6,6 +6,8 @@ import contextlib
 import os
 from dataclasses import dataclass
 
+from ..kernel_files import numbers_in, read_text, status_of
+
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -37,13 +39,11 @@ def processes() -> dict[int, Process]:
 def read_process(pid: int) -> Process | None:
     """Parse /proc/<pid>/stat (proc(5)); None if the process has ended."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            # The name in brackets may contain brackets and spaces.
-            fields = file.read().rpartition(b")")[2].split()
+        fields = _fields(f"/proc/{pid}/stat")
         ticks = sum(int(fields[place]) for place in (11, 12, 13, 14))
         faults = int(fields[7]) + int(fields[8])
         parent, session, stack = int(fields[1]), int(fields[3]), int(fields[25])
-        return Process(pid, parent, fields[0].decode(), ticks / _TICKS, faults, session, stack)
+        return Process(pid, parent, fields[0], ticks / _TICKS, faults, session, stack)
     except (OSError, IndexError, ValueError):
         return None
 
@@ -72,8 +72,15 @@ def threads(pid: int) -> dict[int, str]:
     found = {}
     with contextlib.suppress(OSError):
         for name in os.listdir(f"/proc/{pid}/task"):
-            found[int(name)] = _thread_state(pid, name)
+            found[int(name)] = ""
+            with contextlib.suppress(OSError, IndexError):
+                found[int(name)] = _fields(f"/proc/{pid}/task/{name}/stat")[0]
     return found
+
+
+def _fields(path: str) -> list[str]:
+    # The name in brackets may contain brackets and spaces.
+    return read_text(path).rpartition(")")[2].split()
 
 
 def wake_ups(pid: int) -> int:
@@ -97,14 +104,6 @@ def command_line(pid: int) -> list[str]:
         return []
 
 
-def _thread_state(pid: int, thread: str) -> str:
-    try:
-        with open(f"/proc/{pid}/task/{thread}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0].decode()
-    except (OSError, IndexError):
-        return ""
-
-
 def bytes_moved(pid: int) -> int:
     """Return the bytes that a process has read and written, as a sign of progress.
 
@@ -118,21 +117,13 @@ def bytes_moved(pid: int) -> int:
 
 def caught(pid: int) -> set[int]:
     """Return the signals for which a process has a handler."""
-    try:
-        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
-            for line in file:
-                if line.startswith("SigCgt:"):
-                    mask = int(line.split()[1], 16)
-                    return {number for number in range(1, 65) if mask >> (number - 1) & 1}
-    except (OSError, IndexError, ValueError):
-        pass
-    return set()
+    mask = int(status_of(pid, "SigCgt") or "0", 16)
+    return {number for number in range(1, 65) if mask >> (number - 1) & 1}
 
 
 def _counters(path: str, *names: str) -> int:
     try:
-        with open(path, encoding="ascii") as file:
-            pairs = (line.split(":") for line in file)
-            return sum(int(value) for name, value in pairs if name in names)
-    except (OSError, ValueError):
+        found = numbers_in(path)
+    except OSError:
         return 0
+    return sum(found.get(name, 0) for name in names)

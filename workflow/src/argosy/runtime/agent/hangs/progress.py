@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Mapping, Sequence
 
 from ...contract.files import open_regular
-from .observation import Counts, Moment
+from .observation import Counts, Sample
 from .places import (
     ENDED,
     STOPPED,
@@ -173,36 +173,35 @@ _LEAST_BYTES, _LEAST_QUEUED = 1 << 20, 1 << 14
 _LEAST_WAKE_UPS = 2
 
 
-def find_place(rank: int, looks: Sequence[Moment], before: Counts, after: Counts) -> Place:
+def find_place(rank: int, looks: Sequence[Sample], before: Counts, after: Counts) -> Place:
     """Return the place of a rank.
 
     Args:
         rank: the rank's number in the job.
-        looks: samples of all ranks of the node, in order.
+        looks: its samples, in order.
         before: the rank's counters, `UNDISTURBED` seconds before the first sample.
         after: the rank's counters just before the first sample.
     """
     last = looks[-1]
-    members = last.families[rank]
-    if not members:
+    if not last.program:
         return Place(rank, ENDED)
-    if any(each.stopped for each in members):
+    if any(each.stopped for each in last.members):
         return Place(rank, STOPPED)
-    dumps = complete([look.dumps[rank] for look in looks if rank in look.dumps])
+    dumps = complete([look.dump for look in looks if look.dump])
     if not dumps:
         place, loops = Place(rank, UNKNOWN), False
     else:
-        frames, loops = dumps[-1].frames, _loops(dumps, last.programs[rank])
+        frames, loops = dumps[-1].frames, _loops(dumps, last.program)
         place = place_of(rank, frames)
         # In a loop, the line changes.
         stack = digest([replace(each, line=0) for each in frames] if loops else frames)
         place = replace(place, stack=stack, checked=is_checked(frames, place.call))
-    if _moves_data(rank, looks, before, after) or (not loops and _changes(dumps)):
+    if _moves_data(looks, before, after) or (not loops and _changes(dumps)):
         return replace(place, state=WORKS)
     if place.state == WAITS:
         served = _is_served(place, dumps[-1], before, after)
         return replace(place, state=WORKS) if served else place
-    works = not loops and _gets_on(rank, looks, dumps, before, after)
+    works = not loops and _gets_on(looks, last.program, dumps, before, after)
     return replace(place, state=WORKS) if works else place
 
 
@@ -227,13 +226,13 @@ def _functions(dump: Dump) -> tuple[tuple[str, str], ...]:
     return tuple((frame.file, frame.function) for frame in dump.frames)
 
 
-def _moves_data(rank: int, looks: Sequence[Moment], before: Counts, after: Counts) -> bool:
+def _moves_data(looks: Sequence[Sample], before: Counts, after: Counts) -> bool:
     if after.moved - before.moved >= _LEAST_BYTES:
         return True
     changes = (
-        abs(count - looks[n - 1].queued[rank].get(inode, 0))
+        abs(count - looks[n - 1].queued.get(inode, 0))
         for n in range(1, len(looks))
-        for inode, count in looks[n].queued[rank].items()
+        for inode, count in looks[n].queued.items()
     )
     return max(changes, default=0) >= _LEAST_QUEUED
 
@@ -262,20 +261,19 @@ def _is_served(place: Place, dump: Dump, before: Counts, after: Counts) -> bool:
 
 
 def _gets_on(
-    rank: int, looks: Sequence[Moment], dumps: Sequence[Dump], before: Counts, after: Counts
+    looks: Sequence[Sample], program: Process, dumps: Sequence[Dump], before: Counts, after: Counts
 ) -> bool:
     """Return whether a rank outside collectives computes, does I/O, or sleeps for a limited time."""
-    program, members = looks[-1].programs[rank], looks[-1].families[rank]
-    if any(sum(shares) >= _LEAST_SHARE * len(looks) for shares in _shares(rank, looks)):
+    members = looks[-1].members
+    shares = sum(look.others for look in looks), sum(look.first for look in looks)
+    if max(shares) >= _LEAST_SHARE * len(looks):
         return True
-    if any(look.on_disk[rank] for look in looks) or _grew(before.calls, after.calls):
+    if any(look.on_disk for look in looks) or _grew(before.calls, after.calls):
         return True
     if after.page_faults - before.page_faults > _LEAST_FAULTS * UNDISTURBED:
         return True
     # A child has started or ended, as in a script of several programs.
-    others = before.calls.keys() != after.calls.keys() or len(members) < len(
-        looks[0].families[rank]
-    )
+    others = before.calls.keys() != after.calls.keys() or len(members) < len(looks[0].members)
     if others or _grew(before.children, after.children):
         return True
     if any(0 < sleeps_for(each.pid) <= LONGEST_SLEEP for each in members):
@@ -283,10 +281,6 @@ def _gets_on(
     # Queues of threads and workers are polled every few seconds: their producers must make progress.
     own = bool(dumps) and waits_for_own(dumps[-1].frames)
     return not own and (waits_outside(program.pid) or after.wake_ups > before.wake_ups)
-
-
-def _shares(rank: int, looks: Sequence[Moment]) -> Sequence[Sequence[bool]]:
-    return [look.others[rank] for look in looks], [look.first.get(rank, False) for look in looks]
 
 
 def _grew(before: Mapping[int, int], after: Mapping[int, int]) -> bool:

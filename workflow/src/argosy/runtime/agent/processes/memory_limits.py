@@ -10,7 +10,7 @@ import contextlib
 import os
 from dataclasses import dataclass
 
-from ..control_groups import groups_of
+from ..kernel_files import groups_of, numbers_in, read_text
 
 _OF_A_USER = "user.slice"  # systemd's group of all sessions of a user
 _UNLIMITED = 1 << 60  # version 1 reports this or more if there is no limit
@@ -39,7 +39,9 @@ class MemoryKills:
 
 def memory_kills(proc: str = "/proc", sys: str = "/sys") -> MemoryKills:
     """Read the counters; those that cannot be read are 0."""
-    on_node = _counts(f"{proc}/vmstat").get("oom_kill", 0)
+    on_node = 0
+    with contextlib.suppress(OSError):
+        on_node = numbers_in(f"{proc}/vmstat").get("oom_kill", 0)
     root = os.path.normpath(f"{sys}/fs/cgroup")
     for read, groups in (
         (_of_version_2, groups_of(proc, root)),
@@ -79,28 +81,14 @@ def kills_in_job(before: MemoryKills, after: MemoryKills) -> int:
 
 
 def _of_version_2(folder: str) -> tuple[int | None, int, int]:
-    text = _text(f"{folder}/memory.max")
-    events = _counts(f"{folder}/memory.events")
+    text = read_text(f"{folder}/memory.max").strip()
+    events = numbers_in(f"{folder}/memory.events")
     return None if text == "max" else int(text), events["oom_kill"], events["oom"]
 
 
 def _of_version_1(folder: str) -> tuple[int | None, int, int]:
-    limit = int(_text(f"{folder}/memory.limit_in_bytes"))
-    met = int(_text(f"{folder}/memory.failcnt"))
+    limit = int(read_text(f"{folder}/memory.limit_in_bytes"))
+    met = int(read_text(f"{folder}/memory.failcnt"))
     # Older kernels have no such count (KeyError).
-    killed = _counts(f"{folder}/memory.oom_control")["oom_kill"]
+    killed = numbers_in(f"{folder}/memory.oom_control")["oom_kill"]
     return limit if limit < _UNLIMITED else None, killed, met
-
-
-def _counts(path: str) -> dict[str, int]:
-    """Parse lines of a name and a number; empty if the file cannot be read."""
-    try:
-        lines = [line.split() for line in _text(path).splitlines()]
-    except OSError:
-        return {}
-    return {words[0]: int(words[1]) for words in lines if len(words) == 2 and words[1].isdigit()}
-
-
-def _text(path: str) -> str:
-    with open(path, encoding="ascii") as file:
-        return file.read().strip()

@@ -26,7 +26,6 @@ _LOSS = re.compile(
 # `best_loss = inf` is the start of a search for the minimum.
 _OF_A_SEARCH = re.compile(rb"best|min|prev|init|last|old|lowest|thresh", re.IGNORECASE)
 _NAME = 16  # bytes before `loss` that may qualify it
-_KEPT = 256
 _LONGEST_TEXT = 100
 
 
@@ -34,27 +33,21 @@ class NotFiniteLosses:
     """Finds a rank's first loss that is NaN or infinite."""
 
     def __init__(self) -> None:
-        self._rest = b""
         self.found: dict[str, object] | None = None
         """The line (`text`) and the time (`at`, unix)."""
 
-    def take(self, data: bytes) -> None:
-        """Search new output of the rank."""
-        if self.found:
+    def search(self, lines: list[bytes]) -> None:
+        """Search new lines of the rank."""
+        data = b"".join(lines)
+        if self.found or not any(word in data for word in _QUICK):
             return
-        data = self._rest + data
-        if any(word in data for word in _QUICK):
-            self._search(_COLOUR.sub(b"", data) if b"\x1b" in data else data)
-        self._rest = data[-_KEPT:]
-
-    def _search(self, data: bytes) -> None:
+        data = _COLOUR.sub(b"", data)
         for match in _LOSS.finditer(data):
             start, end = match.span()
             name = data[max(0, start - _NAME) : start]
             if match[1][:1] in b"iI" and _OF_A_SEARCH.search(name):
                 continue
-            begin = max(data.rfind(b"\n", 0, start), data.rfind(b"\r", 0, start)) + 1
-            begin = max(begin, end - _LONGEST_TEXT)
+            begin = max(data.rfind(b"\n", 0, start) + 1, end - _LONGEST_TEXT)
             text = data[begin:end].decode("utf-8", "replace").strip()
             self.found = {"text": text, "at": time.time()}
             return
@@ -173,7 +166,7 @@ class OutputPump(threading.Thread):
         self._trouble = trouble
         self._lines_seen = lines_seen
         self._splitter = LineSplitter()
-        self._overwritten = LineSplitter()
+        self._of_console = LineSplitter()
         self.stall = StallWarnings()
         self.losses = NotFiniteLosses()
         self.words = 0
@@ -183,18 +176,15 @@ class OutputPump(threading.Thread):
 
     def run(self) -> None:
         self._file(b"")
-        while True:
-            data = os.read(self._pipe, _CHUNK)
-            if not data:
-                break
+        while data := os.read(self._pipe, _CHUNK):
             self._file(data)
-            self.losses.take(data)
-            lines = self._splitter.feed(data)
-            self.words += self.stall.take(data, lines, self._splitter.unfinished)
-            self._pass_on(lines)
-            self._show(data)
-        self._pass_on(self._splitter.rest())
-        self._show(b"\n")
+            lines = self._splitter.feed(data.replace(b"\r", b"\n"))
+            self.words += self.stall.take(lines, self._splitter.unfinished)
+            self._search(lines)
+            if self._console:
+                self._show(self._of_console.feed(data))
+        self._search(self._splitter.rest())
+        self._show(self._of_console.rest())
         os.close(self._pipe)
         if self._log is not None:
             os.close(self._log)
@@ -211,18 +201,19 @@ class OutputPump(threading.Thread):
             self._trouble(write_cause(error, self._log_path))
             self._log_path = ""
 
-    def _pass_on(self, lines: list[bytes]) -> None:
+    def _search(self, lines: list[bytes]) -> None:
         if not lines:
             return
-        if self._console:
-            self._console.write(b"".join(self._prefix + line for line in lines))
+        self.losses.search(lines)
         for line in lines:
             if line.startswith(_STEPS_WORD):
                 self.steps_word = line.decode("utf-8", "replace").strip()
-
-    def _show(self, data: bytes) -> None:
         if self._lines_seen:
-            self._lines_seen(self._overwritten.feed(data.replace(b"\r", b"\n")))
+            self._lines_seen(lines)
+
+    def _show(self, lines: list[bytes]) -> None:
+        if self._console and lines:
+            self._console.write(b"".join(self._prefix + line for line in lines))
 
 
 _BEGIN = re.compile(rb"\[[^]]*stall_inspector\.cc:\d+\] One or more tensors were submitted")
@@ -241,21 +232,15 @@ class StallWarnings:
         self._missing: dict[int, str] = {}
         self._at = 0.0
 
-    def take(self, data: bytes, lines: list[bytes], rest: bytes) -> bool:
-        """Return whether the output has anything besides warnings.
-
-        Args:
-            data: the new output.
-            lines: the lines that it completes.
-            rest: the start of an incomplete line.
-        """
+    def take(self, lines: list[bytes], rest: bytes) -> bool:
+        """Return whether new lines, or the `rest` after them, have anything besides warnings."""
         if not self._inside and _MARK not in b"".join(lines):
             said = lines
         else:
             said = [line for line in lines if not self._is_of_warning(line.strip())]
         # Horovod writes a warning in pieces; a progress bar does not end its line either.
         unfinished = rest and not self._inside and not rest.startswith(b"[")
-        return bool(said or unfinished or b"\r" in data)
+        return bool(said or unfinished)
 
     @property
     def text(self) -> str:

@@ -13,9 +13,11 @@ import os
 import re
 from typing import Callable, Iterable, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
 
+from ..hangs.places import ranges
+from ..kernel_files import read_text
 from ..settings import Settings
 from ..telemetry import amd, nvidia
-from ..telemetry.source import read_text, why
+from ..telemetry.source import why
 from .launch import StartError
 
 _MOST_SAID = 8
@@ -30,12 +32,7 @@ class Place(NamedTuple):
     @property
     def text(self) -> str:
         """Its CPUs, such as `0-3+8`."""
-        begins = [cpu for cpu in self.cpus if cpu - 1 not in self.cpus]
-        ends = [cpu for cpu in self.cpus if cpu + 1 not in self.cpus]
-        return "+".join(
-            f"{first}-{last}" if last > first else f"{first}"
-            for first, last in zip(begins, ends)  # noqa: B905 - Python 3.8
-        )
+        return ranges(self.cpus, "+")
 
 
 @contextlib.contextmanager

@@ -28,12 +28,14 @@ _KILL_TIME = 3.0
 class Ranks:
     """All ranks of this node."""
 
-    def __init__(self, settings: Settings, guard: Guard, open_files: OpenFiles) -> None:
+    def __init__(
+        self, settings: Settings, guard: Guard, open_files: OpenFiles, tasks: MpiTasks
+    ) -> None:
         self._settings = settings
         self._guard = guard
         self._open_files = open_files
         self._ranks: list[Rank] = []
-        self._tasks = MpiTasks(settings)
+        self._tasks = tasks
         self.left_behind: list[str] = []
         """Names of processes that ran on though their rank had ended well, and were ended."""
         self._stopped: float | None = None
@@ -90,19 +92,6 @@ class Ranks:
     def left_unfinished(self) -> Failure | None:
         """Return the failure of the first rank that ended after the warning without a checkpoint."""
         return next(filter(None, (rank.left_unfinished() for rank in self._ranks)), None)
-
-    def can_start(self) -> bool:
-        """Return whether the scheduler's MPI tasks are present. Raises StartError or OSError."""
-        return self._tasks.are_there()
-
-    @property
-    def scheduler_ports(self) -> set[int]:
-        """Ports of the scheduler, to which ranks connect that have not met yet."""
-        return self._tasks.ports
-
-    def lost_task(self) -> Failure | None:
-        """Return the failure if the scheduler has ended a rank's MPI task."""
-        return self._tasks.failure()
 
     def start(
         self,

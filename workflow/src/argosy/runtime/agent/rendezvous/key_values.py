@@ -6,10 +6,11 @@ import struct
 import zlib
 from typing import Iterator, NamedTuple
 
-# node, serial, generation, packed columns, lengths of scope, key and value
-_HEAD = struct.Struct("!IIIBHHI")
+# node, serial, generation, lengths of scope, key and value
+_HEAD = struct.Struct("!IIIHHI")
 # Gloo's value has a record for each peer, and records differ in a few bytes. Compressed column by
-# column, it shrinks two-hundredfold. Short values do not shrink.
+# column, it shrinks two-hundredfold. Short values do not shrink. The head of a value is the width of its
+# compressed records in bytes; 0: not compressed.
 _RECORD = 136
 _WORTH_PACKING = 1 << 10
 
@@ -29,50 +30,47 @@ class Entry(NamedTuple):
     generation: int
     scope: str
     key: str
-    value: Value
+    value: bytes
+    """As `pack` returns it."""
 
 
-class Value(NamedTuple):
-    """A value, compressed if that saves space."""
-
-    data: bytes
-    columns: int = 0
-    """Width of the compressed records in bytes; 0: not compressed."""
-
-    def unpacked(self) -> bytes:
-        if not self.columns:
-            return self.data
-        data = zlib.decompress(self.data)
-        rows = len(data) // self.columns
-        whole = bytearray(len(data))
-        for column in range(self.columns):
-            whole[column :: self.columns] = data[column * rows : (column + 1) * rows]
-        return bytes(whole)
-
-
-def pack(data: bytes) -> Value:
-    """Compress a value if that saves space."""
+def pack(data: bytes) -> bytes:
+    """Return a value with its head, compressed if that saves space."""
     if len(data) >= _WORTH_PACKING:
         columns = 1 if len(data) % _RECORD else _RECORD
         packed = zlib.compress(b"".join(data[each::columns] for each in range(columns)), 4)
         if len(packed) < len(data):
-            return Value(packed, columns)
-    return Value(data)
+            return bytes([columns]) + packed
+    return bytes(1) + data
+
+
+def unpack(value: bytes) -> bytes:
+    """Reverse `pack`."""
+    if not is_compressed(value):
+        return value[1:]
+    columns, data = value[0], zlib.decompress(value[1:])
+    rows = len(data) // columns
+    whole = bytearray(len(data))
+    for column in range(columns):
+        whole[column::columns] = data[column * rows : (column + 1) * rows]
+    return bytes(whole)
+
+
+def is_compressed(value: bytes) -> bool:
+    return value[:1] > b"\0"
 
 
 def encode(entry: Entry) -> bytes:
     scope, key = entry.scope.encode("latin-1"), entry.key.encode("latin-1")
-    data, columns = entry.value
     head = _HEAD.pack(
         entry.node,
         entry.serial,
         entry.generation,
-        columns,
         len(scope),
         len(key),
-        len(data),
+        len(entry.value),
     )
-    return b"".join((head, scope, key, data))
+    return b"".join((head, scope, key, entry.value))
 
 
 def decode(message: bytes, place: int = 0) -> Iterator[tuple[Entry, bytes]]:
@@ -80,7 +78,7 @@ def decode(message: bytes, place: int = 0) -> Iterator[tuple[Entry, bytes]]:
     while place < len(message):
         start = place
         try:
-            node, serial, generation, columns, *lengths = _HEAD.unpack_from(message, place)
+            node, serial, generation, *lengths = _HEAD.unpack_from(message, place)
         except struct.error:
             raise ValueError("an entry is cut off") from None
         place += _HEAD.size
@@ -91,5 +89,4 @@ def decode(message: bytes, place: int = 0) -> Iterator[tuple[Entry, bytes]]:
         if place > len(message):
             raise ValueError("an entry is cut off")
         scope, key = parts[0].decode("latin-1"), parts[1].decode("latin-1")
-        value = Value(parts[2], columns)
-        yield Entry(node, serial, generation, scope, key, value), message[start:place]
+        yield Entry(node, serial, generation, scope, key, parts[2]), message[start:place]

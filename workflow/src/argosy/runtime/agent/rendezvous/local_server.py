@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
+from queue import Empty, SimpleQueue
 from typing import Callable
 
 from ..coordination.server import HOLD, NEWS_PATH, PUT_PATH
@@ -14,7 +16,7 @@ from ..transport.http_server import Connection, Server, listen
 from ..transport.open_files import most_connections
 from ..transport.peers import Endpoint, Owners
 from .key_values import NEWS, NEWS_REQUEST, PUT
-from .store import MAX_VALUE, Outbox, Rendezvous
+from .store import MAX_VALUE, Rendezvous
 
 # Seconds to collect keys before sending them, and additional seconds per node of the job.
 _GATHER, _GATHER_EACH = 0.002, 0.0001
@@ -32,7 +34,7 @@ class KvReplica:
         self,
         settings: Settings,
         rendezvous: Rendezvous,
-        outbox: Outbox,
+        outbox: SimpleQueue[bytes],
         *,
         ordered: Callable[[], None],
         trouble: Callable[[str], None],
@@ -53,11 +55,15 @@ class KvReplica:
         client = HeadClient(self._settings)
         gather = _GATHER + _GATHER_EACH * self._settings.nodes
         while True:
-            self._outbox.filled.wait()
+            entry = self._outbox.get()
+            parts, size = [PUT.pack(self._settings.node), entry], len(entry)
             time.sleep(gather)
-            message = PUT.pack(self._settings.node) + self._outbox.take(MAX_VALUE // 2)
+            with contextlib.suppress(Empty):
+                while size < MAX_VALUE // 2:
+                    parts.append(self._outbox.get_nowait())
+                    size += len(parts[-1])
             try:
-                self._ask(client, PUT_PATH, message)
+                self._ask(client, PUT_PATH, b"".join(parts))
             except FullError:
                 self._trouble("the rendezvous is full: the ranks have stored too much data")
 
@@ -96,7 +102,7 @@ class LocalService:
 
     def welcome(self, peer: Endpoint) -> bool:
         """Accept processes of this user only."""
-        return self._owners.is_ours(peer, self._address)
+        return self._owners.is_ours(peer, self._address) is True
 
     def admit(self, connection: Connection, request: Request) -> int | None:
         """Refuse other methods, and values that are too long."""

@@ -5,14 +5,14 @@ Protocol: lines of `cmd=NAME key=value …`, as MPICH 5.0.2 sends them (src/pmi/
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import os
 import re
-import selectors
-import socket
 import threading
 import time
+from dataclasses import dataclass
 from typing import Callable, Mapping, Sequence
 
 from ..coordination.failure import ABORT, EXIT, Failure, Finished
@@ -36,20 +36,12 @@ _EARLY = "it ended with exit code 0 without MPI_Init, which other ranks called"
 _UNFINISHED = "it ended with exit code 0 without MPI_Finalize, so other ranks may wait for it"
 
 
+@dataclass
 class _Client:
-    """Connection of a rank."""
+    """A connection, of a rank once it has said which; `spawns`: it sends a request for more ranks."""
 
-    def __init__(self, sock: socket.socket) -> None:
-        self.socket = sock
-        self.rank: int | None = None
-        self.received = b""
-        self.spawns = False
-
-    def answer(self, *lines: str) -> None:
-        """Send lines. Raises OSError, also if the client does not read."""
-        data = "".join(f"{line}\n" for line in lines).encode("latin-1")
-        if data and self.socket.send(data) != len(data):
-            raise OSError("it does not read its answers")
+    rank: int | None = None
+    spawns: bool = False
 
 
 class PmiServer(threading.Thread):
@@ -77,11 +69,8 @@ class PmiServer(threading.Thread):
         self.endpoint: Endpoint = self._listener.getsockname()
         """Address of the server."""
         self._owners = Owners()
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._listener, selectors.EVENT_READ)
-        self._present: dict[int, _Client] = {}
-        self._waiting: list[_Client] = []
-        self._nodes_here = 0
+        self._present: set[int] = set()
+        self._waiting: list[asyncio.Future[None]] = []
         self._asked: set[int] = set()
         self._finalized: set[int | None] = set()
         self._refused: dict[int | None, str] = {}
@@ -96,7 +85,6 @@ class PmiServer(threading.Thread):
         self._commands: Mapping[str, Callable[[_Client, _Words], Sequence[str]]] = {
             "put": self._put,
             "get": self._get,
-            "barrier_in": self._wait,
             "finalize": self._finalize,
             "abort": self._abort,
             **dict.fromkeys(_REFUSED, self._refuse),
@@ -124,56 +112,34 @@ class PmiServer(threading.Thread):
         return Failure(ended.node, rank, cause, ended.at, EXIT)
 
     def run(self) -> None:
-        while True:
-            for key, _ in self._selector.select(_LOOK if self._all_wait else None):
-                if key.data:
-                    self._read(key.data)
-                else:
-                    self._accept()
-            if self._all_wait:
-                self._look_for_nodes()
+        asyncio.run(self._serve())
 
-    @property
-    def _all_wait(self) -> bool:
-        return len(self._waiting) == len(self._own)
+    async def _serve(self) -> None:
+        server = await asyncio.start_server(self._talk, sock=self._listener, limit=_LINE)
+        await server.serve_forever()
 
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            sock, peer = self._listener.accept()
-            if self._owners.is_ours(peer, self.endpoint):
-                sock.setblocking(False)
-                self._selector.register(sock, selectors.EVENT_READ, _Client(sock))
-            else:
-                sock.close()
-
-    def _read(self, client: _Client) -> None:
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer a client until it ends."""
+        client = _Client()
         try:
-            data = client.socket.recv(_LINE)
-            if not data:
-                raise OSError("it has ended")
-            *lines, client.received = (client.received + data).split(b"\n")
-            if len(client.received) > _LINE:
-                raise ValueError("it does not speak PMI-1")
-            for line in lines:
-                client.answer(*self._take(client, line.decode("latin-1")))
+            is_ours = self._owners.is_ours(writer.get_extra_info("peername"), self.endpoint)
+            while is_ours and (line := await _read_line(reader)):
+                answers = await self._take(client, line)
+                writer.write("".join(f"{answer}\n" for answer in answers).encode("latin-1"))
+                await writer.drain()
         except OSError:
-            self._forget(client)
+            pass  # it has ended
         except (ValueError, MemoryError) as error:
             who = "a program" if client.rank is None else f"rank {client.rank}"
             why = error if isinstance(error, ValueError) else "the ranks have stored too much data"
             self._say(f"refused a request of {who} to the node's PMI server: {why}")
-            self._forget(client)
+        finally:
+            if client.rank is not None:
+                self._present.remove(client.rank)
+            writer.close()
 
-    def _forget(self, client: _Client) -> None:
-        self._selector.unregister(client.socket)
-        client.socket.close()
-        if client in self._waiting:
-            self._waiting.remove(client)
-        if client.rank is not None:
-            del self._present[client.rank]
-
-    def _take(self, client: _Client, line: str) -> Sequence[str]:
-        """Return the answer; empty if it comes later. Raises ValueError."""
+    async def _take(self, client: _Client, line: str) -> Sequence[str]:
+        """Return the answer to a line. Raises ValueError."""
         # The request for more ranks has several lines: mcmd=spawn … endcmd.
         if client.spawns or line.startswith("mcmd="):
             client.spawns = line != "endcmd"
@@ -188,6 +154,9 @@ class PmiServer(threading.Thread):
             return self._place(client, words.get("pmiid", ""))
         if client.rank is None:
             raise ValueError("it does not speak PMI-1")
+        if command == "barrier_in":
+            await self._meet()
+            return ("cmd=barrier_out rc=0",)
         if command in self._constant:
             return (f"cmd={self._constant[command]} rc=0",)
         if command not in self._commands:
@@ -203,7 +172,7 @@ class PmiServer(threading.Thread):
                 f"a program that rank {rank} started calls MPI_Init, too: start it without PMI_PORT"
             )
         client.rank = rank
-        self._present[rank] = client
+        self._present.add(rank)
         self._asked.add(rank)
         self._finalized.discard(rank)
         places = (f"size={self._settings.ranks}", f"rank={rank}", "debug=0")
@@ -242,26 +211,33 @@ class PmiServer(threading.Thread):
         self._say(f"rank {client.rank}: {refused}")
         return (f"cmd={command.partition('_')[0]}_result rc=-1 msg=not_supported",)
 
-    def _wait(self, client: _Client, words: _Words) -> Sequence[str]:
-        self._waiting.append(client)
-        if self._all_wait:
-            # Put after this node's values, so nodes that see it have the values.
-            self._nodes_here = 0
-            self._rendezvous.put(f"/pmi.barrier/{self._settings.node}", b"")
-        return ()
-
-    def _look_for_nodes(self) -> None:
-        while self._rendezvous.get(f"/pmi.barrier/{self._nodes_here}") is not None:
-            self._nodes_here += 1
-        if self._nodes_here < self._settings.nodes:
+    async def _meet(self) -> None:
+        """Wait for all ranks of this node, and then for all nodes."""
+        here = asyncio.get_running_loop().create_future()
+        self._waiting.append(here)
+        if len(self._waiting) < len(self._own):
+            await here
             return
+        waiting, self._waiting = self._waiting, []
+        # Put after this node's values, so nodes that see it have the values.
+        self._rendezvous.put(f"/pmi.barrier/{self._settings.node}", b"")
+        for node in range(self._settings.nodes):
+            while self._rendezvous.get(f"/pmi.barrier/{node}") is None:
+                await asyncio.sleep(_LOOK)
         # The next barrier uses the next generation of the scope.
         self._rendezvous.delete(f"/pmi.barrier/{self._settings.node}")
         self._rendezvous.met.update(self._own)
-        waiting, self._waiting = self._waiting, []
-        for client in waiting:
-            with contextlib.suppress(OSError):
-                client.answer("cmd=barrier_out rc=0")
+        for each in waiting:
+            each.set_result(None)
+
+
+async def _read_line(reader: asyncio.StreamReader) -> str:
+    """Return a line; empty at the end. Raises ValueError if it is too long."""
+    try:
+        line = await reader.readline()
+    except ValueError:
+        raise ValueError("it does not speak PMI-1") from None
+    return line[:-1].decode("latin-1") if line.endswith(b"\n") else ""
 
 
 def _job(settings: Settings) -> str:

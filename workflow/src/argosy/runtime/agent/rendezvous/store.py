@@ -6,10 +6,10 @@ Protocol: GET, PUT and DELETE of /scope/key, as in horovod/runner/http/http_serv
 from __future__ import annotations
 
 import threading
-from collections import deque
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 
-from .key_values import Entry, Value, decode, encode, pack
+from .key_values import Entry, decode, encode, is_compressed, pack, unpack
 
 # Gloo's value has 136 bytes per rank of the job: these limits suffice for 30,000 ranks, and bound the
 # memory if a program misbehaves. The total counts compressed values.
@@ -18,7 +18,6 @@ MAX_TOTAL = 256 << 20
 _MAX_PATH = 1024
 # Cached unpacked values: the ranks of a node get the same value at about the same time.
 _UNPACKED = 16
-_EMPTY = Value(b"")
 
 
 @dataclass
@@ -26,7 +25,7 @@ class _Scope:
     """This node's copy of a scope; ranks see only keys of the current generation."""
 
     generation: int = 0
-    values: dict[int, dict[str, Value]] = field(default_factory=dict)
+    values: dict[int, dict[str, bytes]] = field(default_factory=dict)
     # This node's ranks of the generation, those that are connected, and those of the previous
     # generation that have not reported it although another rank has begun the next.
     ours: set[str] = field(default_factory=set)
@@ -45,7 +44,9 @@ class Rendezvous:
     ranks are connected, without waiting for the head: no order of messages can restore an old value.
     """
 
-    def __init__(self, node: int = 0, outbox: Outbox | None = None, most: int = MAX_TOTAL) -> None:
+    def __init__(
+        self, node: int = 0, outbox: SimpleQueue[bytes] | None = None, most: int = MAX_TOTAL
+    ) -> None:
         self._node = node
         self._outbox = outbox
         self._most = most
@@ -67,7 +68,7 @@ class Rendezvous:
             value = scope.values.get(scope.generation, {}).get(key)
             if value is None:
                 return None
-            return self._unpack(value) if value.columns else value.data
+            return self._unpack(value) if is_compressed(value) else value[1:]
 
     def put(self, path: str, data: bytes) -> None:
         """Set a value. Raises ValueError for a bad path, MemoryError if the store is full."""
@@ -81,8 +82,8 @@ class Rendezvous:
                 late = scope.ours - scope.connected
                 self._next_generation(name, scope)
                 scope.late = late
-            before = scope.values.get(scope.generation, {}).get(key, _EMPTY)
-            total = self._total + len(value.data) - len(before.data)
+            before = scope.values.get(scope.generation, {}).get(key, b"")
+            total = self._total + len(value) - len(before)
             if len(data) > MAX_VALUE or total > self._most:
                 raise MemoryError
             if rank:
@@ -132,62 +133,39 @@ class Rendezvous:
             del self._unconfirmed[identity]
         self._set(scope, entry.generation, entry.key, entry.value)
 
-    def _set(self, scope: _Scope, generation: int, key: str, value: Value) -> None:
+    def _set(self, scope: _Scope, generation: int, key: str, value: bytes) -> None:
         values = scope.values.setdefault(generation, {})
-        self._total += len(value.data) - len(values.get(key, _EMPTY).data)
+        self._total += len(value) - len(values.get(key, b""))
         values[key] = value
 
     def _next_generation(self, name: str, scope: _Scope) -> None:
-        self._tell(Entry(self._node, self._serial + 1, scope.generation, name, "", _EMPTY))
+        self._tell(Entry(self._node, self._serial + 1, scope.generation, name, "", b""))
         self._drop(name, scope, scope.generation + 1)
         scope.ours, scope.connected = set(), set()
 
     def _drop(self, name: str, scope: _Scope, generation: int) -> None:
         for old in [each for each in scope.values if each < generation]:
             values = scope.values.pop(old)
-            self._total -= sum(len(value.data) for value in values.values())
+            self._total -= sum(map(len, values.values()))
             for key in values:
                 self._unconfirmed.pop((name, key, old), None)
         scope.generation = generation
         self._unpacked.clear()
 
     def _tell(self, entry: Entry) -> None:
-        if self._outbox:
+        if self._outbox is not None:
             self._serial = entry.serial
             if entry.key:
                 self._unconfirmed[entry.scope, entry.key, entry.generation] = entry.serial
-            self._outbox.add(encode(entry))
+            self._outbox.put(encode(entry))
 
-    def _unpack(self, value: Value) -> bytes:
-        data = self._unpacked.get(value.data)
+    def _unpack(self, value: bytes) -> bytes:
+        data = self._unpacked.get(value)
         if data is None:
             if len(self._unpacked) >= _UNPACKED:
                 del self._unpacked[next(iter(self._unpacked))]
-            data = self._unpacked[value.data] = value.unpacked()
+            data = self._unpacked[value] = unpack(value)
         return data
-
-
-class Outbox:
-    """Queue of entries for the head."""
-
-    def __init__(self) -> None:
-        self._entries: deque[bytes] = deque()
-        self.filled = threading.Event()
-
-    def add(self, entry: bytes) -> None:
-        self._entries.append(entry)
-        self.filled.set()
-
-    def take(self, most: int) -> bytes:
-        """Remove and return entries of about `most` bytes, at least one if there is any."""
-        self.filled.clear()
-        parts = []
-        while self._entries and most > 0:
-            parts.append(self._entries.popleft())
-            most -= len(parts[-1])
-        if self._entries:
-            self.filled.set()
-        return b"".join(parts)
 
 
 def rank_of(key: str) -> str:

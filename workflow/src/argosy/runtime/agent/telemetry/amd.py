@@ -1,4 +1,4 @@
-"""Telemetry of AMD GPUs from the files of their driver: one line per GPU and sample.
+"""Telemetry of AMD GPUs: the job's devices, and the files that their driver has of them.
 
 The job's GPUs are those of the kernel's compute list (KFD) that the agent can open, selected by
 ROCR_VISIBLE_DEVICES as in ROCm: by their index in that list, or by their unique id.
@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import glob
 import os
-import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Callable, Mapping, Sequence
 
-from .source import Integral, Opened, Record, Unread, UnreadError, read_text, unread_record, why
+from ..kernel_files import numbers_in, read_text
+from .gpu import Gpu
+from .source import UnreadError
 
 QUANTITIES: Mapping[str, tuple[Sequence[str], Callable[[int], Any]]] = {
     "utilisation": (["gpu_busy_percent"], lambda percent: percent / 100),
@@ -29,7 +31,7 @@ QUANTITIES: Mapping[str, tuple[Sequence[str], Callable[[int], Any]]] = {
 }
 """Quantities by name: files of the device, and the conversion of their number."""
 
-_NOT_TOLD = ("throttle_reasons",)
+_UNTOLD = {"throttle_reasons": "AMD's driver does not report it"}
 """Quantities of NVIDIA GPUs that these files lack."""
 
 
@@ -41,80 +43,43 @@ class AmdDevice:
     unique_id: str
 
 
-class AmdGpuSource:
-    """Source for the job's AMD GPUs on this node.
+def is_here(sys: str = "/sys") -> bool:
+    """Return whether this node has AMD GPUs."""
+    return bool(_listed(sys))
 
-    Args:
-        visible: the value of ROCR_VISIBLE_DEVICES; None: all GPUs that can be opened.
+
+def find_gpus(
+    visible: str | None, sys: str = "/sys", dev: str = "/dev"
+) -> tuple[list[Gpu], str | None]:
+    """Return the job's GPUs on this node, and the driver's version.
+
+    `visible` is the value of ROCR_VISIBLE_DEVICES; None: all GPUs that can be opened. The version is
+    None for the kernel's own module.
     """
-
-    name = "gpu"
-
-    def __init__(self, visible: str | None, sys: str = "/sys", dev: str = "/dev") -> None:
-        self._visible = visible
-        self._sys = sys
-        self._dev = dev
-        self._gpus: list[_Gpu] = []
-
-    def is_here(self) -> bool:
-        return bool(_listed(self._sys))
-
-    def open(self) -> Opened:
-        """Find the job's GPUs. Raises UnreadError if there are none."""
-        devices = visible_devices(self._sys, self._dev, self._visible)
-        if not devices:
-            raise UnreadError("the job has no GPU on this node")
-        self._gpus = [_Gpu(number, device) for number, device in enumerate(devices)]
-        header = {"gpus": [gpu.entry() for gpu in self._gpus], "driver": _driver(self._sys)}
-        untold = [
-            unread_record(name, "AMD's driver does not report it", gpu=gpu.number)
-            for gpu in self._gpus
-            for name in _NOT_TOLD
-        ]
-        return Opened(header, records=[*self.sample(), *untold])
-
-    def sample(self) -> Sequence[Record]:
-        return [line for gpu in self._gpus for line in gpu.sample()]
+    devices = enumerate(visible_devices(sys, dev, visible))
+    gpus = [_gpu(number, device) for number, device in devices]
+    return gpus, _text(f"{sys}/module/amdgpu/version") or None
 
 
-class _Gpu:
-    """One GPU; `number` is its index among the job's GPUs."""
+def _gpu(number: int, device: AmdDevice) -> Gpu:
+    entry = {
+        "uuid": f"GPU-{device.unique_id}" if device.unique_id else None,
+        "name": _text(f"{device.folder}/product_name") or "AMD GPU",
+        "memory_bytes": _number_or_none(f"{device.folder}/mem_info_vram_total"),
+        "mig": False,
+    }
+    readers = {
+        name: partial(_read, device.folder, *quantity) for name, quantity in QUANTITIES.items()
+    }
+    return Gpu(number, entry, readers, _UNTOLD)
 
-    def __init__(self, number: int, device: AmdDevice) -> None:
-        self.number = number
-        self._device = device
-        self._energy = Integral()
-        self._unread = Unread()
 
-    def entry(self) -> Record:
-        return {
-            "gpu": self.number,
-            "uuid": f"GPU-{self._device.unique_id}" if self._device.unique_id else None,
-            "name": _text(f"{self._device.folder}/product_name") or "AMD GPU",
-            "memory_bytes": _number_or_none(f"{self._device.folder}/mem_info_vram_total"),
-            "mig": False,
-            "energy_from_power": True,
-        }
-
-    def sample(self) -> list[Record]:
-        """Return the GPU's line, and a line for each new read error."""
-        record: dict[str, Any] = {"kind": "gpu", "at": time.monotonic(), "gpu": self.number}
-        lines: list[Record] = [record]
-        for name, (files, meaning) in QUANTITIES.items():
-            try:
-                record[name] = meaning(int(read_text(self._file(files))))
-            except (OSError, ValueError, UnreadError) as error:
-                lines += self._unread.report(name, why(error), gpu=self.number)
-        if "power_w" in record:
-            record["energy_j"] = self._energy.add(record["at"], record["power_w"])
-        return lines
-
-    def _file(self, patterns: Sequence[str]) -> str:
-        for pattern in patterns:
-            found = sorted(glob.glob(f"{glob.escape(self._device.folder)}/{pattern}"))
-            if found:
-                return found[0]
-        raise UnreadError(f"no such file: {self._device.folder}/{patterns[0]}")
+def _read(folder: str, patterns: Sequence[str], meaning: Callable[[int], Any]) -> Any:
+    for pattern in patterns:
+        found = sorted(glob.glob(f"{glob.escape(folder)}/{pattern}"))
+        if found:
+            return meaning(int(read_text(found[0])))
+    raise UnreadError(f"no such file: {folder}/{patterns[0]}")
 
 
 def visible_devices(sys: str, dev: str, visible: str | None) -> list[AmdDevice]:
@@ -152,13 +117,11 @@ def _listed(sys: str) -> list[tuple[int, str]]:
     found: list[tuple[int, str]] = []
     for folder in sorted(folders, key=lambda each: int(os.path.basename(each))):
         try:
-            rows = dict(
-                line.split(None, 1) for line in read_text(f"{folder}/properties").splitlines()
-            )
-        except (OSError, ValueError):
+            rows = numbers_in(f"{folder}/properties")
+        except OSError:
             # An unreadable entry is another job's GPU.
             continue
-        minor, unique_id = int(rows.get("drm_render_minor", 0)), int(rows.get("unique_id", 0))
+        minor, unique_id = rows.get("drm_render_minor", 0), rows.get("unique_id", 0)
         # Entries of CPUs have none.
         if minor > 0:
             found.append((minor, f"{unique_id:016x}" if unique_id else ""))
@@ -172,11 +135,6 @@ def _can_be_opened(path: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def _driver(sys: str) -> str | None:
-    """Return the version of the kernel module; None for the kernel's own module."""
-    return _text(f"{sys}/module/amdgpu/version") or None
 
 
 def _text(path: str) -> str:

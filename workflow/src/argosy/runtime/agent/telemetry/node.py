@@ -10,10 +10,10 @@ import os
 import re
 import threading
 import time
-from typing import Collection, Iterator
+from typing import Any, Collection
 
-from ..control_groups import groups_of
-from .source import CumulativeCounter, UnreadError, read_text
+from ..kernel_files import groups_of, numbers_in, read_text
+from .source import CumulativeCounter, UnreadError
 
 
 def own_group(proc: str, sys: str) -> str:
@@ -42,52 +42,36 @@ def _has_limit(folder: str) -> bool:
 
 
 # user, nice, system, irq and softirq of proc(5). `user` includes guests; stolen time is no work.
-_BUSY = (1, 2, 3, 6, 7)
+_BUSY = (0, 1, 2, 5, 6)
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-class NodeCpu:
-    """CPU time of the agent's CPUs, used by any process."""
-
-    keys = ("cpu_s", "cpus")
-
-    def __init__(self, cpus: Collection[int], proc: str = "/proc") -> None:
-        self._names = {f"cpu{number}" for number in cpus}
-        self._path = f"{proc}/stat"
-        self._growth = CumulativeCounter()
-
-    def read(self) -> dict[str, float]:
-        """Return the busy seconds of all CPUs, and their number."""
-        ticks = _busy_ticks(read_text(self._path), self._names)
-        if not ticks:
-            raise UnreadError(f"none of the agent's CPUs is in {self._path}")
-        return {"cpu_s": self._growth.add(ticks) / _TICKS, "cpus": len(ticks)}
+def node_cpu(cpus: Collection[int], proc: str = "/proc") -> dict[str, Any]:
+    """Return the busy seconds of the agent's CPUs, for any process, and their number."""
+    path = f"{proc}/stat"
+    seconds = {}
+    for line in read_text(path).splitlines():
+        if not line.startswith("cpu"):
+            break
+        name, *ticks = line.split()
+        if name[3:].isdigit() and int(name[3:]) in cpus:
+            seconds[name] = sum(int(ticks[place]) for place in _BUSY) / _TICKS
+    if not seconds:
+        raise UnreadError(f"none of the agent's CPUs is in {path}")
+    return {"cpu_s": seconds, "cpus": len(seconds)}
 
 
-class JobCpu:
-    """CPU time of the job's control group, on any CPU."""
-
-    keys = ("job_cpu_s",)
-
-    def __init__(self, proc: str = "/proc", sys: str = "/sys") -> None:
-        self._roots = proc, sys
-        self._path = ""
-        self._growth = CumulativeCounter()
-
-    def read(self) -> dict[str, float]:
-        """Return the group's CPU seconds."""
-        self._path = self._path or f"{own_group(*self._roots)}/cpu.stat"
-        for line in read_text(self._path).splitlines():
-            name, _, value = line.partition(" ")
-            if name == "usage_usec":
-                return {"job_cpu_s": self._growth.add({name: int(value)}) / 1e6}
-        raise UnreadError(f"no usage_usec in {self._path}")
+def job_cpu(proc: str = "/proc", sys: str = "/sys") -> dict[str, Any]:
+    """Return the CPU seconds of the job's control group, on any CPU."""
+    path = f"{own_group(proc, sys)}/cpu.stat"
+    used = numbers_in(path).get("usage_usec")
+    if used is None:
+        raise UnreadError(f"no usage_usec in {path}")
+    return {"job_cpu_s": {path: used / 1e6}}
 
 
 class OwnCpu:
     """CPU time of the telemetry itself, recorded by its threads."""
-
-    keys = ("agent_cpu_s",)
 
     def __init__(self) -> None:
         self._spent: dict[int, float] = {}
@@ -102,25 +86,11 @@ class OwnCpu:
         return {"agent_cpu_s": sum(list(self._spent.values()))}
 
 
-def _busy_ticks(stat: str, names: Collection[str]) -> dict[str, int]:
-    """Parse the busy clock ticks of the named CPUs."""
-    ticks = {}
-    for line in stat.splitlines():
-        if not line.startswith("cpu"):
-            break
-        fields = line.split()
-        if fields[0] in names:
-            ticks[fields[0]] = sum(int(fields[place]) for place in _BUSY)
-    return ticks
-
-
 class Memory:
     """Used memory of the innermost control group with a limit, or else of the node.
 
     The group is determined once, at the first reading.
     """
-
-    keys = ("memory_used_bytes",)
 
     def __init__(self, proc: str = "/proc", sys: str = "/sys") -> None:
         self._proc, self._sys = proc, sys
@@ -143,14 +113,10 @@ class Memory:
         return {"memory_used_bytes": self._used_on_node()}
 
     def _used_on_node(self) -> int:
-        found = {}
-        for line in read_text(self._meminfo).splitlines():
-            name, _, value = line.partition(":")
-            if name in ("MemTotal", "MemAvailable"):
-                found[name] = int(value.split()[0]) << 10
-        if len(found) < 2:
+        found = numbers_in(self._meminfo)
+        if not {"MemTotal", "MemAvailable"} <= found.keys():
             raise UnreadError(f"no MemTotal and MemAvailable in {self._meminfo}")
-        return found["MemTotal"] - found["MemAvailable"]
+        return found["MemTotal"] - found["MemAvailable"] << 10
 
 
 # https://docs.kernel.org/admin-guide/iostats.html: always in these units.
@@ -160,36 +126,24 @@ _SECTORS_READ, _SECTORS_WRITTEN = 5, 9
 _PATH_OF_DISK = re.compile(r"nvme\d+c\d+n\d+$")
 
 
-class Disk:
-    """Traffic of whole disks, without partitions and stacked devices (loop, dm, md, zram)."""
-
-    keys = ("disk_read_bytes", "disk_written_bytes")
-
-    def __init__(self, proc: str = "/proc", sys: str = "/sys") -> None:
-        self._path = f"{proc}/diskstats"
-        self._sys = sys
-        self._read, self._written = CumulativeCounter(), CumulativeCounter()
-
-    def read(self) -> dict[str, float]:
-        """Return bytes read and written."""
-        lines = [line.split() for line in read_text(self._path).splitlines()]
-        disks = [fields for fields in lines if self._is_disk(fields[2])]
-        if not disks:
-            raise UnreadError(f"no disk of this node is in {self._path}")
-        return {
-            "disk_read_bytes": self._read.add(_bytes(disks, _SECTORS_READ)),
-            "disk_written_bytes": self._written.add(_bytes(disks, _SECTORS_WRITTEN)),
-        }
-
-    def _is_disk(self, name: str) -> bool:
-        if _PATH_OF_DISK.match(name):
-            return False
-        # Slashes in a disk's name are exclamation marks in sysfs.
-        return os.path.exists(f"{self._sys}/block/{name.replace('/', '!')}/device")
+def disk_traffic(proc: str = "/proc", sys: str = "/sys") -> dict[str, Any]:
+    """Return bytes read and written of whole disks, not of partitions and stacked devices (dm, loop)."""
+    path = f"{proc}/diskstats"
+    lines = [line.split() for line in read_text(path).splitlines()]
+    disks = [fields for fields in lines if _is_disk(fields[2], sys)]
+    if not disks:
+        raise UnreadError(f"no disk of this node is in {path}")
+    places = {"disk_read_bytes": _SECTORS_READ, "disk_written_bytes": _SECTORS_WRITTEN}
+    return {
+        name: {fields[2]: int(fields[place]) * _SECTOR_BYTES for fields in disks}
+        for name, place in places.items()
+    }
 
 
-def _bytes(disks: list[list[str]], place: int) -> dict[str, int]:
-    return {fields[2]: int(fields[place]) * _SECTOR_BYTES for fields in disks}
+def _is_disk(name: str, sys: str) -> bool:
+    # Slashes in a disk's name are exclamation marks in sysfs.
+    is_device = os.path.exists(f"{sys}/block/{name.replace('/', '!')}/device")
+    return is_device and not _PATH_OF_DISK.match(name)
 
 
 # port_rcv_data and port_xmit_data count 32-bit words:
@@ -198,58 +152,31 @@ _WORD_BYTES = 4
 _ARPHRD_INFINIBAND = "32"  # if_arp(7)
 
 
-class Network:
-    """Traffic of physical interfaces (no loopback, bridge or bond) and of InfiniBand ports.
+def network_traffic(proc: str = "/proc", sys: str = "/sys") -> dict[str, Any]:
+    """Return bytes received and sent by physical interfaces (no bridge or bond) and InfiniBand ports.
 
     Ports count IP over InfiniBand as well, so such interfaces are skipped.
     """
-
-    keys = ("network_received_bytes", "network_sent_bytes")
-
-    def __init__(self, proc: str = "/proc", sys: str = "/sys") -> None:
-        # /proc/net belongs to this process's network namespace.
-        self._path = f"{proc}/net/dev"
-        self._sys = sys
-        self._ports: list[str] | None = None
-        self._received, self._sent = CumulativeCounter(), CumulativeCounter()
-
-    def read(self) -> dict[str, float]:
-        """Return bytes received and sent."""
-        if self._ports is None:
-            self._ports = glob.glob(f"{self._sys}/class/infiniband/*/ports/*/counters")
-        traffic = {**dict(self._interfaces()), **dict(self._port_traffic())}
-        if not traffic:
-            raise UnreadError(
-                f"no interface in {self._path} has a device, and there is no InfiniBand"
-            )
-        return {
-            "network_received_bytes": self._received.add({k: v[0] for k, v in traffic.items()}),
-            "network_sent_bytes": self._sent.add({k: v[1] for k, v in traffic.items()}),
-        }
-
-    def _interfaces(self) -> Iterator[tuple[str, tuple[int, int]]]:
-        for line in read_text(self._path).splitlines():
-            name, colon, counters = line.partition(":")
-            if colon and self._counts(name.strip()):
-                fields = counters.split()
-                yield name.strip(), (int(fields[0]), int(fields[8]))
-
-    def _counts(self, interface: str) -> bool:
-        folder = f"{self._sys}/class/net/{interface}"
-        if not os.path.exists(f"{folder}/device"):
-            return False
-        return not self._ports or read_text(f"{folder}/type").strip() != _ARPHRD_INFINIBAND
-
-    def _port_traffic(self) -> Iterator[tuple[str, tuple[int, int]]]:
-        for port in self._ports or ():
-            received = int(read_text(f"{port}/port_rcv_data")) * _WORD_BYTES
-            yield port, (received, int(read_text(f"{port}/port_xmit_data")) * _WORD_BYTES)
+    # /proc/net belongs to this process's network namespace.
+    path = f"{proc}/net/dev"
+    ports = glob.glob(f"{sys}/class/infiniband/*/ports/*/counters")
+    received = {port: int(read_text(f"{port}/port_rcv_data")) * _WORD_BYTES for port in ports}
+    sent = {port: int(read_text(f"{port}/port_xmit_data")) * _WORD_BYTES for port in ports}
+    for line in read_text(path).splitlines():
+        name, colon, counters = line.partition(":")
+        folder = f"{sys}/class/net/{name.strip()}"
+        if not colon or not os.path.exists(f"{folder}/device"):
+            continue
+        if not ports or read_text(f"{folder}/type").strip() != _ARPHRD_INFINIBAND:
+            fields = counters.split()
+            received[folder], sent[folder] = int(fields[0]), int(fields[8])
+    if not received:
+        raise UnreadError(f"no interface in {path} has a device, and there is no InfiniBand")
+    return {"network_received_bytes": received, "network_sent_bytes": sent}
 
 
 class CpuEnergy:
     """Energy of all processor packages, including cores but not memory or board."""
-
-    keys = ("cpu_energy_j",)
 
     def __init__(self, sys: str = "/sys") -> None:
         self._zones = f"{sys}/class/powercap/intel-rapl:*"

@@ -1,4 +1,4 @@
-"""Telemetry of NVIDIA GPUs: the job's devices, and one line per GPU and sample.
+"""Telemetry of NVIDIA GPUs: the job's devices, and the functions that read them.
 
 Values come from NVIDIA's management library (NVML) through its Python module pynvml:
 https://docs.nvidia.com/deploy/nvml-api
@@ -10,20 +10,12 @@ import importlib
 import importlib.util
 import os
 import sys
-import time
 from dataclasses import dataclass
-from typing import Any, Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, Callable, Mapping, Sequence
 
-from .source import (
-    CumulativeCounter,
-    Integral,
-    Opened,
-    Record,
-    Unread,
-    UnreadError,
-    unread_record,
-    why,
-)
+from .gpu import Gpu
+from .source import UnreadError
 
 
 @dataclass(frozen=True)
@@ -103,40 +95,34 @@ def _load_file(path: str) -> Any:
 
 def _usable_gpus(nvml: Any) -> list[Any]:
     """Return handles in the order of the PCI bus; GPUs of other jobs cannot be opened."""
-    handles = []
-    for index in range(nvml.nvmlDeviceGetCount()):
-        try:
-            handles.append(nvml.nvmlDeviceGetHandleByIndex(index))
-        except nvml.NVMLError:
-            continue
-    return handles
+    numbers = range(nvml.nvmlDeviceGetCount())
+    found = (_told(nvml, nvml.nvmlDeviceGetHandleByIndex, number) for number in numbers)
+    return [each for each in found if each is not None]
+
+
+def _told(nvml: Any, ask: Callable[..., Any], *arguments: Any) -> Any:
+    """Return an answer of NVML; None if it is an error."""
+    try:
+        return ask(*arguments)
+    except nvml.NVMLError:
+        return None
 
 
 def _parts(nvml: Any, gpu: Any) -> list[Device]:
     """Return the GPU, or its slices if it is split."""
-    try:
-        split = nvml.nvmlDeviceGetMigMode(gpu)[0] == nvml.NVML_DEVICE_MIG_ENABLE
-    except nvml.NVMLError:
-        split = False
-    if not split:
+    mode = _told(nvml, nvml.nvmlDeviceGetMigMode, gpu)
+    if not mode or mode[0] != nvml.NVML_DEVICE_MIG_ENABLE:
         return [Device(gpu, mig=False)]
-    slices = []
-    for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(gpu)):
-        try:
-            handle = nvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, index)
-        except nvml.NVMLError:
-            continue
-        slices.append(Device(handle, mig=True))
-    return slices
+    numbers = range(nvml.nvmlDeviceGetMaxMigDeviceCount(gpu))
+    slices = (_told(nvml, nvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu, n) for n in numbers)
+    return [Device(each, mig=True) for each in slices if each is not None]
 
 
 def _named(nvml: Any, gpus: Sequence[Any], word: str) -> list[Device]:
     """Resolve a word of CUDA_VISIBLE_DEVICES: an index, a UUID or a prefix of one."""
     if word.startswith("MIG-"):
-        try:
-            return [Device(nvml.nvmlDeviceGetHandleByUUID(word), mig=True)]
-        except nvml.NVMLError:
-            return []
+        part = _told(nvml, nvml.nvmlDeviceGetHandleByUUID, word)
+        return [] if part is None else [Device(part, mig=True)]
     if word.isdigit():
         chosen = gpus[int(word) : int(word) + 1]
     elif word.startswith("GPU-"):
@@ -221,127 +207,48 @@ QUANTITIES: Mapping[str, Quantity] = {
 }
 """Functions that read a quantity through NVML and a handle, by name."""
 
-SLOW = ("pcie_received_bytes_per_s", "pcie_sent_bytes_per_s")
-"""Quantities that take 20 ms each, during which the driver may block other callers."""
-
-CUMULATIVE = ("energy_j", "nvlink_received_bytes", "nvlink_sent_bytes")
-"""Counters since the driver's start or earlier."""
-
 OF_SLICES = ("memory_used_bytes",)
 """Quantities of MIG slices."""
-
 
 _NOT_OF_A_SLICE = "a MIG slice has none of its own, only the whole GPU"
 
 
-class Gpu:
-    """One GPU or slice; `number` is its index among the job's devices."""
-
-    def __init__(self, nvml: Any, number: int, device: Device) -> None:
-        self._nvml = nvml
-        self._number = number
-        self._device = device
-        self._names = [name for name in QUANTITIES if not device.mig or name in OF_SLICES]
-        self._growth = {name: CumulativeCounter() for name in CUMULATIVE}
-        self._integral: Integral | None = None
-        self._errors = Unread()
-        # Permanent errors: do not read the quantity again.
-        self._lasting = (
-            nvml.NVML_ERROR_NOT_SUPPORTED,
-            nvml.NVML_ERROR_NO_PERMISSION,
-            nvml.NVML_ERROR_FUNCTION_NOT_FOUND,
-        )
-
-    def open(self) -> tuple[Record, list[Record]]:
-        """Return the GPU's entry in the header, and the lines of the first sample."""
-        # Slow quantities are read later, in turn.
-        lines = self.sample(SLOW)
-        if not self._device.mig and "energy_j" not in self._names and "power_w" in lines[0]:
-            self._integral = Integral()
-            self._integrate(lines[0])
-        if self._device.mig:
-            missing = [name for name in QUANTITIES if name not in OF_SLICES]
-            lines += [unread_record(name, _NOT_OF_A_SLICE, gpu=self._number) for name in missing]
-        return self._entry(), lines
-
-    def sample(self, leave_out: Collection[str]) -> list[Any]:
-        """Return the GPU's line, and a line for each new read error."""
-        record: dict[str, Any] = {"kind": "gpu", "at": time.monotonic(), "gpu": self._number}
-        lines: list[Record] = [record]
-        for name in [each for each in self._names if each not in leave_out]:
-            try:
-                value = QUANTITIES[name](self._nvml, self._device.handle)
-            except self._nvml.NVMLError as error:
-                lines += self._failed(name, error)
-            else:
-                growth = self._growth.get(name)
-                record[name] = growth.add({name: value}) if growth else value
-        self._integrate(record)
-        return lines
-
-    def _integrate(self, record: dict[str, Any]) -> None:
-        if self._integral and "power_w" in record:
-            record["energy_j"] = self._integral.add(record["at"], record["power_w"])
-
-    def _failed(self, name: str, error: Any) -> list[Record]:
-        if error.value in self._lasting:
-            self._names.remove(name)
-        return self._errors.report(name, why(error), gpu=self._number)
-
-    def _entry(self) -> Record:
-        nvml, handle = self._nvml, self._device.handle
-        entry: dict[str, Any] = {"gpu": self._number}
-        facts: dict[str, Callable[[], Any]] = {
-            "uuid": lambda: nvml.nvmlDeviceGetUUID(handle),
-            "name": lambda: nvml.nvmlDeviceGetName(handle),
-            "memory_bytes": lambda: int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
-        }
-        for key, ask in facts.items():
-            try:
-                entry[key] = ask()
-            except nvml.NVMLError:
-                entry[key] = None
-        return {**entry, "mig": self._device.mig, "energy_from_power": self._integral is not None}
-
-
-class GpuSource:
-    """Source for the job's NVIDIA GPUs on this node.
+def find_gpus(
+    path: str, visible: str | None, load: Callable[[str], Any] = load_nvml
+) -> tuple[list[Gpu], str]:
+    """Return the job's GPUs on this node, and the driver's version. Raises errors of NVML.
 
     Args:
         path: the path of pynvml.py; empty: import it from Python's path.
         visible: the value of CUDA_VISIBLE_DEVICES; None: all devices that can be opened.
         load: loads and initializes the module.
     """
+    nvml = load(path)
+    devices = enumerate(visible_devices(nvml, visible))
+    gpus = [_gpu(nvml, number, device) for number, device in devices]
+    return gpus, nvml.nvmlSystemGetDriverVersion()
 
-    name = "gpu"
 
-    def __init__(
-        self, path: str, visible: str | None, load: Callable[[str], Any] = load_nvml
-    ) -> None:
-        self._path = path
-        self._visible = visible
-        self._load = load
-        self._gpus: list[Gpu] = []
-        self._turn = 0
+def _gpu(nvml: Any, number: int, device: Device) -> Gpu:
+    names = OF_SLICES if device.mig else (*QUANTITIES,)
+    lasting = (
+        nvml.NVML_ERROR_NOT_SUPPORTED,
+        nvml.NVML_ERROR_NO_PERMISSION,
+        nvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+    )
+    return Gpu(
+        number,
+        {**_facts(nvml, device.handle), "mig": device.mig},
+        {name: partial(QUANTITIES[name], nvml, device.handle) for name in names},
+        {name: _NOT_OF_A_SLICE for name in QUANTITIES if name not in names},
+        lambda error: getattr(error, "value", None) in lasting,
+    )
 
-    def open(self) -> Opened:
-        """Open NVML. Raises UnreadError if the job has no GPU, and errors of NVML."""
-        nvml = self._load(self._path)
-        devices = visible_devices(nvml, self._visible)
-        if not devices:
-            raise UnreadError("the job has no GPU on this node")
-        self._gpus = [Gpu(nvml, number, device) for number, device in enumerate(devices)]
-        opened = [gpu.open() for gpu in self._gpus]
-        header = {
-            "gpus": [entry for entry, _ in opened],
-            "driver": nvml.nvmlSystemGetDriverVersion(),
-        }
-        return Opened(header, records=[line for _, lines in opened for line in lines])
 
-    def sample(self) -> Sequence[Record]:
-        """Return one line per GPU; slow quantities are read from one GPU at a time, in turn."""
-        lines: list[Record] = []
-        for number, gpu in enumerate(self._gpus):
-            lines += gpu.sample(() if number == self._turn else SLOW)
-        self._turn = (self._turn + 1) % len(self._gpus)
-        return lines
+def _facts(nvml: Any, handle: Any) -> dict[str, Any]:
+    memory = _told(nvml, nvml.nvmlDeviceGetMemoryInfo, handle)
+    return {
+        "uuid": _told(nvml, nvml.nvmlDeviceGetUUID, handle),
+        "name": _told(nvml, nvml.nvmlDeviceGetName, handle),
+        "memory_bytes": memory and int(memory.total),
+    }

@@ -1,7 +1,6 @@
-"""Samples all sources on time, each in its own thread, and writes whole lines.
+"""Samples each source on time in a thread of its own, and writes whole lines.
 
-Telemetry must not fail, delay or end a run. The sampler's thread only waits, with timeouts, and writes;
-a call that hangs costs only its own source's samples.
+Telemetry must not fail, delay or end a run: a call that hangs costs only its own source's samples.
 """
 
 from __future__ import annotations
@@ -11,14 +10,12 @@ import errno
 import json
 import math
 import os
-import queue
 import threading
 import time
-from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Sequence
 
 from ..files import open_for_append
-from .source import Opened, Record, Source, Unread, unread_record, why
+from .source import Record, Source, Unread, unread_record, why
 
 
 class TelemetryWriter:
@@ -53,11 +50,6 @@ class TelemetryWriter:
             self._header = ()
             self._lost = 0
 
-    def close(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
     def _loss(self) -> list[Record]:
         if not self._lost:
             return []
@@ -75,68 +67,6 @@ class TelemetryWriter:
         self._size += written
 
 
-@dataclass(frozen=True)
-class Answer:
-    """A worker's sample; its first answer also has `opened`."""
-
-    worker: Worker
-    records: Sequence[Record]
-    opened: Opened | None = None
-
-
-class Worker(threading.Thread):
-    """Thread that samples one source.
-
-    Args:
-        source: used by this thread only.
-        answer: called in this thread with each sample.
-        note: called in this thread after each sample.
-    """
-
-    def __init__(
-        self, source: Source, answer: Callable[[Answer], None], note: Callable[[], None]
-    ) -> None:
-        super().__init__(name=f"telemetry-{source.name}", daemon=True)
-        self.source = source
-        self.asked_at: float | None = None
-        """Monotonic time of the open request; None: there is none."""
-        self._answer = answer
-        self._note = note
-        self._asked: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._errors = Unread()
-
-    def ask(self) -> None:
-        """Request a sample, unless a request is open. Does not block."""
-        if self.asked_at is None:
-            self.asked_at = time.monotonic()
-            self._asked.put(None)
-
-    def run(self) -> None:
-        self._asked.get()
-        opened = self._open()
-        self._give(Answer(self, opened.records, opened))
-        # A source that cannot be opened is reported and not tried again.
-        while self.source.name not in opened.unread:
-            self._asked.get()
-            self._give(Answer(self, self._sample()))
-
-    def _give(self, answer: Answer) -> None:
-        self._note()
-        self._answer(answer)
-
-    def _open(self) -> Opened:
-        try:
-            return self.source.open()
-        except Exception as error:
-            return Opened(unread={self.source.name: why(error)})
-
-    def _sample(self) -> Sequence[Record]:
-        try:
-            return self.source.sample()
-        except Exception as error:
-            return self._errors.report(self.source.name, why(error))
-
-
 INTERVAL_S = 1.0
 _PATIENCE_S = 5.0  # until a source without an answer is reported
 _LAST_SAMPLE_S = 0.5
@@ -144,7 +74,7 @@ _STOP_S = 1.0  # longest delay of a run's end
 
 
 class Telemetry(threading.Thread):
-    """Thread that samples all sources until it is stopped.
+    """Samples all sources until it is stopped; this thread reports sources that hang.
 
     Args:
         journal: the writer of lines.
@@ -169,118 +99,119 @@ class Telemetry(threading.Thread):
     ) -> None:
         super().__init__(name="telemetry", daemon=True)
         self._journal = journal
-        self._header = {**header, "interval_s": interval_s, "gpus": [], "driver": None}
-        self._unread: dict[str, str] = {}
+        self._header: dict[str, Any] = {
+            **header,
+            "interval_s": interval_s,
+            "gpus": [],
+            "driver": None,
+            "unread": {},
+        }
         self._note = note
         self._opened = opened
         self._interval_s = interval_s
         self._patience_s = patience_s
-        self._answers: queue.Queue[Answer | None] = queue.Queue()
-        self._workers = [Worker(source, self._answers.put, note) for source in sources]
-        self._unopened = {*self._workers}
-        self._missing: set[Worker] = set()
+        self._threads = {
+            source.name: threading.Thread(target=self._work, args=[source], daemon=True)
+            for source in sources
+        }
+        # Protects all below. Names of sources: not open yet, busy since a time, and reported to hang.
+        self._lock = threading.Lock()
+        self._unopened = {*self._threads}
+        self._busy: dict[str, float] = {}
+        self._missing: set[str] = set()
         self._early: list[Record] = []
-        self._stopping = False
+        self._is_begun = False
+        self._over = threading.Event()
 
     def begin(self) -> None:
         """Start, unless no more threads are allowed."""
+        start = time.monotonic()
+        self._header.update(unix=time.time(), monotonic=start)
+        self._busy = dict.fromkeys(self._threads, start)
         with contextlib.suppress(RuntimeError):
-            for worker in self._workers:
-                worker.start()
+            for thread in self._threads.values():
+                thread.start()
             self.start()
 
     def stop(self) -> None:
-        """Take the last sample and end, without waiting for hanging sources."""
-        self._answers.put(None)
+        """Take the last samples and end, without waiting for hanging sources."""
+        self._over.set()
         if self.is_alive():
             self.join(_STOP_S)
 
     def run(self) -> None:
+        while not self._over.wait(self._interval_s):
+            self._report_hanging(self._patience_s, f"no answer for {self._patience_s:g} s")
+            self._note()
+        deadline = time.monotonic() + _LAST_SAMPLE_S
+        for name, thread in self._threads.items():
+            if name not in self._missing:
+                thread.join(max(0.0, deadline - time.monotonic()))
+        self._report_hanging(0.0, "no answer at the end")
+
+    def _report_hanging(self, patience_s: float, reason: str) -> None:
+        with self._lock:
+            late = time.monotonic() - patience_s
+            for name, since in self._busy.items():
+                if since > late or name in self._missing:
+                    continue
+                self._missing.add(name)
+                if name in self._unopened:
+                    self._header["unread"][name] = reason
+                    self._unopened.discard(name)
+                    self._write([])
+                else:
+                    self._write([unread_record(name, reason)])
+
+    # ---- in a source's thread
+
+    def _work(self, source: Source) -> None:
+        """Open a source, and sample it at each beat and at the end."""
+        name, errors = source.name, Unread()
         try:
-            self._sample()
+            header, records = source.open()
         except Exception as error:
-            self._journal.write([unread_record("telemetry", repr(error))])
-        self._journal.close()
-
-    def _sample(self) -> None:
-        start = time.monotonic()
-        self._header.update(unix=time.time(), monotonic=start)
-        while not self._stopping:
-            self._ask()
-            now = time.monotonic()
+            # It is not tried again.
+            header, records = {"unread": {name: why(error)}}, []
+        self._note()
+        is_over = not self._open(name, header, records)
+        while not is_over:
+            elapsed = time.monotonic() - self._header["monotonic"]
             # Missed beats are skipped, so that the others stay on time.
-            self._listen(start + next_beat(now - start, self._interval_s))
-        self._ask()
-        self._listen(time.monotonic() + _LAST_SAMPLE_S, ending=True)
-        for worker in self._awaited():
-            self._miss(worker, "no answer at the end")
-        self._note()
-
-    # ---- the workers
-
-    def _ask(self) -> None:
-        now = time.monotonic()
-        for worker in self._awaited():
-            if worker.asked_at is not None and now - worker.asked_at > self._patience_s:
-                self._miss(worker, f"no answer for {self._patience_s:g} s")
-        for worker in self._workers:
-            worker.ask()
-        self._note()
-
-    def _awaited(self) -> list[Worker]:
-        """Return the workers with an open request that are not reported missing."""
-        return [
-            worker
-            for worker in self._workers
-            if worker.asked_at is not None and worker not in self._missing
-        ]
-
-    def _listen(self, until: float, *, ending: bool = False) -> None:
-        """Write answers until a monotonic time; when `ending`, until no request is open."""
-        while self._awaited() if ending else not self._stopping:
+            is_over = self._over.wait(next_beat(elapsed, self._interval_s) - elapsed)
+            with self._lock:
+                self._busy[name] = time.monotonic()
             try:
-                answer = self._answers.get(timeout=max(0.0, until - time.monotonic()))
-            except queue.Empty:
-                return
-            if answer is None:
-                self._stopping = True
-            else:
-                self._take(answer)
+                records = source.sample()
+            except Exception as error:
+                records = errors.report(name, why(error))
+            self._note()
+            with self._lock:
+                self._answered(name, records)
 
-    def _take(self, answer: Answer) -> None:
-        worker = answer.worker
-        if answer.opened:
-            if worker not in self._unopened:
-                # The worker was given up, as the written header reports.
-                self._workers.remove(worker)
-                return
-            self._header.update(answer.opened.header)
-            self._unread.update(answer.opened.unread)
-            self._unopened.discard(worker)
-            if worker.source.name in answer.opened.unread:
-                self._workers.remove(worker)
-        worker.asked_at = None
-        self._missing.discard(worker)
-        self._write(answer.records)
+    def _open(self, name: str, header: Record, records: Sequence[Record]) -> bool:
+        """Take a source's part of the header and first sample; return whether to sample it."""
+        with self._lock:
+            if name not in self._unopened:
+                return False  # it was given up, as the written header reports
+            unread = {**self._header["unread"], **header.get("unread", {})}
+            self._header.update(header, unread=unread)
+            self._unopened.discard(name)
+            self._answered(name, records)
+        return name not in unread
 
-    def _miss(self, worker: Worker, reason: str) -> None:
-        self._missing.add(worker)
-        if worker in self._unopened:
-            self._unopened.discard(worker)
-            self._unread[worker.source.name] = reason
-            self._write([])
-        else:
-            self._write([unread_record(worker.source.name, reason)])
-
-    # ---- the file
+    def _answered(self, name: str, records: Sequence[Record]) -> None:
+        del self._busy[name]
+        self._missing.discard(name)
+        self._write(records)
 
     def _write(self, records: Sequence[Record]) -> None:
         """Write lines, after the header once it is complete."""
         self._early += records
         if self._unopened:
             return
-        if "unread" not in self._header:
-            self._header["unread"] = self._unread
+        if not self._is_begun:
+            self._is_begun = True
             self._journal.begin(self._header)
             self._opened(self._header)
         self._journal.write(self._early)

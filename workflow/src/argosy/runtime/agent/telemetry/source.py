@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
+from collections import defaultdict
 from itertools import chain
 from typing import Any, Callable, Mapping, Protocol, Sequence
 
@@ -13,21 +13,11 @@ class UnreadError(Exception):
     """A value cannot be read; the text is the reason in one line."""
 
 
-class Reader(Protocol):
-    """Reader of some values; idle before the first reading."""
+Reader = Callable[[], Mapping[str, Any]]
+"""Returns values by name: a number, or counters by device, of which the growth is recorded.
 
-    @property
-    def keys(self) -> Sequence[str]:
-        """The names of the values."""
-
-    def read(self) -> dict[str, float]:
-        """Return the values; counters begin at 0. Raises OSError, ValueError, UnreadError."""
-
-
-def read_text(path: str) -> str:
-    """Return the content of a small file of the kernel. Raises OSError."""
-    with open(path, "rb", buffering=0) as file:
-        return file.read().decode("utf-8", "replace")
+Raises OSError, ValueError or UnreadError.
+"""
 
 
 def why(error: Exception) -> str:
@@ -96,15 +86,6 @@ class Unread:
         return [unread_record(what, reason, **more)]
 
 
-@dataclass(frozen=True)
-class Opened:
-    """A source's part of the header, its unreadable values with reasons, and its first sample."""
-
-    header: Mapping[str, Any] = field(default_factory=dict)
-    unread: Mapping[str, str] = field(default_factory=dict)
-    records: Sequence[Record] = ()
-
-
 class Source(Protocol):
     """A source of samples, used by its own thread, which may hang."""
 
@@ -112,8 +93,11 @@ class Source(Protocol):
     def name(self) -> str:
         """The source's name in reports of missing values."""
 
-    def open(self) -> Opened:
-        """Open the source; called once, first. May raise any Exception."""
+    def open(self) -> tuple[Record, Sequence[Record]]:
+        """Return its part of the header, and the first sample; called once, first.
+
+        The part may have `unread`: reasons of unreadable values by name. May raise any Exception.
+        """
 
     def sample(self) -> Sequence[Record]:
         """Return the lines of one sample. May raise any Exception, and may be called again."""
@@ -123,22 +107,25 @@ class NodeSource:
     """Source that combines the values of all readers into one line per sample.
 
     Args:
-        readers: the readers.
+        readers: the readers, by the names of their values.
         header: returns their part of the file's first line, after the first reading.
     """
 
     name = "node"
 
-    def __init__(self, readers: Sequence[Reader], header: Callable[[], Mapping[str, Any]]) -> None:
-        self._readers = list(readers)
+    def __init__(
+        self, readers: Mapping[Sequence[str], Reader], header: Callable[[], Mapping[str, Any]]
+    ) -> None:
+        self._readers = dict(readers)
         self._header = header
+        self._growth: dict[str, CumulativeCounter] = defaultdict(CumulativeCounter)
         self._unread = Unread()
 
-    def open(self) -> Opened:
+    def open(self) -> tuple[Record, Sequence[Record]]:
         """Read once, and drop readers that fail."""
         record, unread = self._read()
-        self._readers = [each for each in self._readers if not unread.keys() & {*each.keys}]
-        return Opened(self._header(), unread, [record])
+        self._readers = {k: v for k, v in self._readers.items() if unread.keys().isdisjoint(k)}
+        return {**self._header(), "unread": unread}, [record]
 
     def sample(self) -> Sequence[Record]:
         """Return the line, and a line for each new read error."""
@@ -148,12 +135,16 @@ class NodeSource:
 
     def _read(self) -> tuple[Record, dict[str, str]]:
         record: dict[str, Any] = {"kind": "node", "at": time.monotonic()}
-        unread = {}
-        for reader in self._readers:
+        unread: dict[str, str] = {}
+        for names, read in self._readers.items():
             try:
-                record.update(reader.read())
+                values = read()
             except Exception as error:
-                unread.update({key: why(error) for key in reader.keys})
+                unread.update(dict.fromkeys(names, why(error)))
+                continue
+            for name, value in values.items():
+                is_growing = isinstance(value, dict)
+                record[name] = round(self._growth[name].add(value), 6) if is_growing else value
         return record, unread
 
 

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import Any, Callable, Mapping
+from functools import partial
+from typing import Any, Callable, Mapping, Sequence
 
 from ...contract.layout import SCHEMA_VERSION, node_telemetry
 from ..settings import Settings
-from .amd import AmdGpuSource
-from .node import CpuEnergy, Disk, JobCpu, Memory, Network, NodeCpu, OwnCpu
-from .nvidia import GpuSource
+from . import amd, nvidia
+from .gpu import GpuSource
+from .node import (
+    CpuEnergy,
+    Memory,
+    OwnCpu,
+    disk_traffic,
+    job_cpu,
+    network_traffic,
+    node_cpu,
+)
 from .sampler import Telemetry, TelemetryWriter
 from .source import NodeSource, Reader, Source
 
@@ -24,15 +33,15 @@ def telemetry_of(settings: Settings, say: Callable[[str], None]) -> Telemetry:
             say(f"node {settings.node}: {missing}")
 
     own, memory = OwnCpu(), Memory()
-    readers: list[Reader] = [
-        NodeCpu(os.sched_getaffinity(0)),
-        JobCpu(),
-        memory,
-        Network(),
-        Disk(),
-        CpuEnergy(),
-        own,
-    ]
+    readers: Mapping[Sequence[str], Reader] = {
+        ("cpu_s", "cpus"): partial(node_cpu, os.sched_getaffinity(0)),
+        ("job_cpu_s",): job_cpu,
+        ("memory_used_bytes",): memory.read,
+        ("network_received_bytes", "network_sent_bytes"): network_traffic,
+        ("disk_read_bytes", "disk_written_bytes"): disk_traffic,
+        ("cpu_energy_j",): CpuEnergy().read,
+        ("agent_cpu_s",): own.read,
+    }
     header = {
         "kind": "header",
         "schema_version": SCHEMA_VERSION,
@@ -69,5 +78,6 @@ def missing_gpus(settings: Settings, header: Mapping[str, Any]) -> str | None:
 
 
 def _gpus_of(settings: Settings) -> Source:
-    amd = AmdGpuSource(settings.visible_amd_gpus)
-    return amd if amd.is_here() else GpuSource(settings.nvml, settings.visible_gpus)
+    if amd.is_here():
+        return GpuSource(lambda: amd.find_gpus(settings.visible_amd_gpus))
+    return GpuSource(lambda: nvidia.find_gpus(settings.nvml, settings.visible_gpus))

@@ -69,7 +69,6 @@ class Server(threading.Thread):
         # Connections without an admitted request, the oldest first.
         self._newcomers: dict[Connection, None] = {}
         self._most = connections
-        self._listen_again: float | None = None
         self._swept = 0.0
         # A write to this pipe ends the wait for events.
         self._woken, self._wake = os.pipe()
@@ -87,8 +86,7 @@ class Server(threading.Thread):
 
     def run(self) -> None:
         while True:
-            patience = min(self.service.turn(), _SWEEP, self._until_listening())
-            for key, events in self._selector.select(patience):
+            for key, events in self._selector.select(min(self.service.turn(), _SWEEP)):
                 if key.fileobj is self._listener:
                     self._accept()
                 elif key.fileobj == self._woken:
@@ -121,7 +119,8 @@ class Server(threading.Thread):
                 sock, peer = self._listener.accept()
             except OSError as error:
                 if error.errno in _NO_DESCRIPTORS and not self._make_room():
-                    self._pause(_NO_ROOM_TIME)
+                    # The listener stays ready, so do not ask for its event again at once.
+                    time.sleep(_NO_ROOM_TIME)
                 break
             if self.service.welcome((peer[0], peer[1])):
                 accepted.append(self._take(sock, (peer[0], peer[1])))
@@ -145,22 +144,6 @@ class Server(threading.Thread):
         if oldest:
             oldest.close()
         return oldest is not None
-
-    def _pause(self, seconds: float) -> None:
-        # The listener stays ready, so remove it from the selector.
-        if self._listen_again is None:
-            self._selector.unregister(self._listener)
-        self._listen_again = time.monotonic() + seconds
-
-    def _until_listening(self) -> float:
-        if self._listen_again is None:
-            return _SWEEP
-        left = self._listen_again - time.monotonic()
-        if left > 0:
-            return left
-        self._listen_again = None
-        self._selector.register(self._listener, selectors.EVENT_READ)
-        return 0.0
 
     def _attempt(self, connection: Connection, events: int) -> None:
         # A failing request must not end the server.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Any, Mapping
+from typing import Any, Callable, Mapping, TypeVar
 
 from ..coordination.failure import Failure, Finished
 from ..hangs.places import Place
+
+_Message = TypeVar("_Message")
 
 
 @dataclass(frozen=True)
@@ -46,18 +48,15 @@ class Report:
     @classmethod
     def decode(cls, data: bytes) -> Report:
         """Parse an encoded report. Raises ValueError."""
-        try:
-            content = json.loads(data)
-            content.update(
-                failures=tuple(map(Failure.from_message, content["failures"])),
-                places=tuple(Place(**each) for each in content["places"]),
-                missing=tuple(content["missing"]),
-                finished=tuple(Finished(**each) for each in content["finished"]),
-                unmeasured=_failure(content["unmeasured"]),
-            )
-            return cls(**content)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"not a report: {error!r}") from None
+        return _decode(
+            cls,
+            data,
+            failures=lambda said: tuple(map(Failure.from_message, said)),
+            places=lambda said: tuple(Place(**each) for each in said),
+            missing=tuple,
+            finished=lambda said: tuple(Finished(**each) for each in said),
+            unmeasured=_failure,
+        )
 
 
 @dataclass(frozen=True)
@@ -91,13 +90,7 @@ class Order:
     @classmethod
     def decode(cls, data: bytes) -> Order:
         """Parse an encoded order. Raises ValueError."""
-        try:
-            content = json.loads(data)
-            if outcome := content["outcome"]:
-                outcome = Outcome(outcome["state"], _failure(outcome["failure"]))
-            return cls(**{**content, "failure": _failure(content["failure"]), "outcome": outcome})
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"not an order: {error!r}") from None
+        return _decode(cls, data, failure=_failure, outcome=_outcome)
 
 
 def _encode(message: Report | Order) -> bytes:
@@ -106,3 +99,16 @@ def _encode(message: Report | Order) -> bytes:
 
 def _failure(said: Mapping[str, Any] | None) -> Failure | None:
     return Failure.from_message(said) if said else None
+
+
+def _outcome(said: Mapping[str, Any] | None) -> Outcome | None:
+    return Outcome(said["state"], _failure(said["failure"])) if said else None
+
+
+def _decode(kind: Callable[..., _Message], data: bytes, **parts: Callable[[Any], Any]) -> _Message:
+    """Parse a message; `parts` parse the fields that are no plain values. Raises ValueError."""
+    try:
+        content = json.loads(data)
+        return kind(**{**content, **{name: part(content[name]) for name, part in parts.items()}})
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a message: {error!r}") from None

@@ -36,22 +36,11 @@ class Owners:
     def __init__(self) -> None:
         self._kernel: socket.socket | None = None
 
-    def is_ours(self, peer: Endpoint, server: Endpoint) -> bool:
-        """Return whether the peer is a process of this user on this machine."""
+    def is_ours(self, peer: Endpoint, server: Endpoint) -> bool | None:
+        """Return whether the peer is a process of this user; None: it is not on this machine."""
         owner = self.owner(peer, server)
-        return owner is not None and self._is_us(owner, peer, server)
-
-    def is_strangers(self, peer: Endpoint, server: Endpoint) -> bool:
-        """Return whether the peer is a process of another user on this machine."""
-        owner = self.owner(peer, server)
-        return owner is not None and not self._is_us(owner, peer, server)
-
-    def _is_us(self, owner: int, peer: Endpoint, server: Endpoint) -> bool:
-        """Return whether a user is this process's user.
-
-        The kernel reports the owner of our end as well: below proot, getuid() returns root.
-        """
-        return owner in (os.getuid(), self.owner(server, peer))
+        # The kernel reports the owner of our end as well: below proot, getuid() returns root.
+        return None if owner is None else owner in (os.getuid(), self.owner(server, peer))
 
     def owner(self, local: Endpoint, remote: Endpoint) -> int | None:
         """Return the uid of the socket on this machine from `local` to `remote`; None without one.

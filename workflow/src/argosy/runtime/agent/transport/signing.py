@@ -17,6 +17,7 @@ import itertools
 import os
 from typing import Mapping, MutableMapping
 
+from ..kernel_files import status_of
 from .http_codec import Request
 
 NONCE_HEADER = "argosy-nonce"
@@ -140,8 +141,4 @@ def hide_memory() -> None:
 
 def _is_traced() -> bool:
     """Return whether a tracer such as proot needs to read this process's memory."""
-    try:
-        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
-            return any(line.startswith("TracerPid:") and int(line[10:]) for line in file)
-    except (OSError, ValueError):
-        return False
+    return status_of("self", "TracerPid") not in ("", "0")
