@@ -72,7 +72,9 @@ class Study:
             if run in planned or not (view.ended or view.state is RunState.PLANNED)
         )
         left_out = len(views) - len(shown)
-        return Snapshot(self.site.name, self._system.NAME, shown, cluster.answer, cluster.now, left_out)
+        return Snapshot(
+            self.site.name, self._system.NAME, shown, cluster.answer, cluster.now, left_out
+        )
 
     def look_at_run(self, run: Path, patience_s: float) -> RunView:
         """Return the current state of one run, as `look`."""

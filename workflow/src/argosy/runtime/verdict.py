@@ -214,8 +214,9 @@ def decide(
 ) -> dict[str, Any]:
     """Return the verdict over all nodes; `now` (unix) replaces missing times.
 
-    `said` is the reason why the `scheduler` ended the job, if it did; `killed` why agents were killed, if logs
-    say so.
+    Args:
+        said: the reason why the `scheduler` ended the job, if it did.
+        killed: the reason in the logs why agents were killed, if there is one.
     """
     failure = _root_cause(reports, now, killed)
     cancelled = [report.ended or now for report in reports if report.state == "cancelled"]
