@@ -3,7 +3,6 @@
 Several threads read; the batches keep the order of the files.
 """
 
-import math
 import os
 import re
 from collections import Counter, deque
@@ -17,8 +16,8 @@ import numpy.typing as npt
 from arro3.core import Array, DataType, Field, RecordBatch, RecordBatchReader, Schema
 
 from argosy.results.errors import ResultsError
-from argosy.results.lines import site_of_records
-from argosy.results.measured_run import MeasuredRun, Piece
+from argosy.results.files import RecordFile, measured_files, open_records, with_clock
+from argosy.results.measured_run import MeasuredRun
 from argosy.results.tables import COLUMNS, Run, threads
 from argosy.runtime.contract.steps import (
     CHECK_BASE,
@@ -30,26 +29,18 @@ from argosy.runtime.contract.steps import (
     NoStepsError,
     header_of,
 )
-from argosy_common.reading import NotReadError, open_regular
+from argosy_common.reading import NotReadError
 
 
 @dataclass(frozen=True)
-class StepFile:
-    """A rank's file of steps.
+class StepFile(RecordFile):
+    """A rank's file of steps. `is_cut`: it ends within a row or the header."""
 
-    `offset_s` converts the rank's monotonic seconds to seconds since the last job's start; earlier jobs
-    have negative times. A later job repeated the steps from `until_step` on. `is_cut`: the file ends within
-    a row or the header.
-    """
+    rows: int = 0
+    is_cut: bool = False
 
-    path: str
-    experiment: str
-    run_id: str
-    rank: int
-    offset_s: float | None
-    until_step: int | None
-    rows: int
-    is_cut: bool
+
+_RANK = re.compile(r"rank-(0|[1-9][0-9]{0,8})\.steps")
 
 
 def step_files(run: MeasuredRun) -> Iterator[StepFile]:
@@ -57,45 +48,29 @@ def step_files(run: MeasuredRun) -> Iterator[StepFile]:
 
     Raises ResultsError for an invalid file, OSError for an unreadable one.
     """
-    if run.state != "completed" or run.result is None:
-        return
-    for piece in run.pieces:
-        for path in run.records(piece.attempt):
-            if rank := re.fullmatch(r"rank-(0|[1-9][0-9]{0,8})\.steps", path.name):
-                yield _step_file(run, piece, path, int(rank[1]), run.result.started)
+    for file in measured_files(run, _RANK):
+        with open_records(file.path) as opened:
+            begin = os.pread(opened.fileno(), ROW_BYTES, 0)
+            size = os.fstat(opened.fileno()).st_size
+        header = _header(file, begin)
+        rows = size // ROW_BYTES - 1 if header else 0
+        found = StepFile(**vars(file), rows=rows, is_cut=size % ROW_BYTES > 0)
+        yield with_clock(found, header.unix, header.monotonic) if header else found
 
 
-def _step_file(run: MeasuredRun, piece: Piece, path: Path, rank: int, started: float) -> StepFile:
-    with open_regular(path, site_of_records(path)) as file:
-        begin = os.pread(file.fileno(), ROW_BYTES, 0)
-        size = os.fstat(file.fileno()).st_size
+def _header(file: RecordFile, begin: bytes) -> Header | None:
     try:
         header = header_of(begin)
     except NoStepsError as problem:
         raise ResultsError(
-            f"{path}: {problem}", "move the run folder away and run it again"
+            f"{file.path}: {problem}", "move the run folder away and run it again"
         ) from None
-    if header and header.rank != rank:
+    if header and header.rank != file.number:
         raise ResultsError(
-            f"{path}: belongs to rank {header.rank} by its header",
+            f"{file.path}: belongs to rank {header.rank} by its header",
             "move a copied or renamed file away",
         )
-    return StepFile(
-        path=str(path),
-        experiment=run.asked.experiment,
-        run_id=run.asked.run_id,
-        rank=rank,
-        offset_s=_offset(header, started) if header else None,
-        until_step=piece.until,
-        rows=size // ROW_BYTES - 1 if header else 0,
-        is_cut=size % ROW_BYTES > 0,
-    )
-
-
-def _offset(header: Header, started: float) -> float | None:
-    """Return job time minus monotonic time; None if the header has no times."""
-    offset_s = header.unix - header.monotonic - started
-    return offset_s if math.isfinite(offset_s) else None
+    return header
 
 
 Whole = npt.NDArray[np.int64]
@@ -170,14 +145,13 @@ def _are_good(columns: _Words) -> npt.NDArray[np.bool_]:
 
 
 def _read(place: Place, rows: _Words) -> None:
-    path = Path(place.file.path)
     rest = memoryview(rows.data).cast("B")
     at = (1 + place.first) * ROW_BYTES
-    with open_regular(path, site_of_records(path)) as file:
+    with open_records(place.file.path) as file:
         while rest:
             size = os.preadv(file.fileno(), [rest], at)
             if size == 0:
-                raise NotReadError(path, "was shortened while it was read")
+                raise NotReadError(Path(place.file.path), "was shortened while it was read")
             rest, at = rest[size:], at + size
 
 
@@ -220,7 +194,7 @@ class StepBatches:
 
     def _batches(self) -> Iterator[RecordBatch]:
         for file in self.files:
-            self.unreadable[file.experiment, file.run_id] += file.is_cut
+            self.unreadable[file.run] += file.is_cut
         try:
             for part in _read_ahead(self.files):
                 self.repeated += part.repeated
@@ -286,14 +260,14 @@ def _read_part(places: Sequence[Place]) -> _Part:
 def _by_run(files: Sequence[StepFile], counts: Sequence[int]) -> Counter[Run]:
     found: Counter[Run] = Counter()
     for file, count in zip(files, counts, strict=True):
-        found[file.experiment, file.run_id] += count
+        found[file.run] += count
     return found
 
 
 def _batch(files: Sequence[StepFile], read: StepRows, counts: "np.ndarray | slice") -> RecordBatch:
     of_file = read.place[counts]
     of_row = Array.from_numpy(of_file)
-    ranks = np.array([file.rank for file in files], np.int32)
+    ranks = np.array([file.number for file in files], np.int32)
     offsets_s = np.array([file.offset_s for file in files], np.float64)
     columns = [
         _names([file.experiment for file in files]).take(of_row),
