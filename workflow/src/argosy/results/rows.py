@@ -81,6 +81,7 @@ def run_row(run: MeasuredRun, found: Completeness) -> Row:
         "programs": json.dumps(run.programs, sort_keys=True),
         "failure": describe_failure(current.failure) if current and current.failure else None,
         **vars(found),
+        "missing_ranks": [*found.missing_ranks],
         "log_files": [_in_results(run, current, log) for log in run.logs(current)]
         if current
         else [],

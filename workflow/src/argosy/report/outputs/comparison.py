@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from argosy.report.numbers import UNIT, count, duration, number, percent
+from argosy.report.runs.measurements import Point
 from argosy.report.runs.scaling import LOST, is_much_lost, without_interval
 from argosy.report.runs.setups import Difference, differences
 from argosy.report.statistics.estimates import Estimate, ratio_estimate
@@ -18,9 +19,6 @@ from argosy.report.summary.parts import Rates
 from argosy.report.topics.history.measure import same_batch
 from argosy.report.topics.queue import in_words
 from argosy.report.topics.setups import shown
-
-Size = tuple[int, int]
-"""Nodes, and ranks per node."""
 
 SAME_RUNS = "both have some of the same runs"
 _SAME_ACCURACY = 1e-6
@@ -124,12 +122,12 @@ def _compared(name: str, summaries: Mapping[str, Summary], reference: str) -> Co
     refused = {site for site, found in apart.items() if any(one.is_of_work for one in found)}
     base = measured.get(reference, {})
     lost = {
-        site: {(one.nodes, one.ranks_per_node) for one in each.sizes if is_much_lost(one.states)}
+        site: {one.point for one in each.sizes if is_much_lost(one.states)}
         for site, each in of_site.items()
     }
     runs = {site: _measured_runs(summaries[site], each) for site, each in of_site.items()}
 
-    def no_interval(site: str, size: Size) -> str | None:
+    def no_interval(site: str, size: Point) -> str | None:
         if runs[site][size] & runs.get(reference, {}).get(size, set()):
             return SAME_RUNS
         return LOST if size in lost[site] | lost.get(reference, set()) else None
@@ -177,21 +175,17 @@ def _nearest(
     return min(reversed(several), key=distance)
 
 
-def _measured(experiment: ExperimentSummary) -> dict[Size, PointSummary]:
-    return {
-        (point.nodes, point.ranks_per_node): point
-        for point in experiment.points
-        if point.throughput_samples_per_s
-    }
+def _measured(experiment: ExperimentSummary) -> dict[Point, PointSummary]:
+    return {one.point: one for one in experiment.points if one.throughput_samples_per_s}
 
 
-def _measured_runs(summary: Summary, experiment: ExperimentSummary) -> dict[Size, set[Hashable]]:
+def _measured_runs(summary: Summary, experiment: ExperimentSummary) -> dict[Point, set[Hashable]]:
     """Return what identifies the runs of each size: copied results or a later report may have them too."""
-    found: defaultdict[Size, set[Hashable]] = defaultdict(set)
+    found: defaultdict[Point, set[Hashable]] = defaultdict(set)
     for run in summary.runs:
         if run.counts_to == experiment.experiment and run.samples_per_s is not None:
             key = (run.run_id, run.attempt, run.started_unix_s, run.samples_per_s)
-            found[run.nodes, run.ranks_per_node].add(key)
+            found[run.point].add(key)
     return found
 
 
@@ -342,12 +336,5 @@ def _nothing_shared(experiment: ComparedExperiment, site: str, reference: str) -
 def _reference_point(
     experiment: ComparedExperiment, point: PointSummary, reference: str
 ) -> PointSummary | None:
-    size = (point.nodes, point.ranks_per_node)
-    return next(
-        (
-            each.point
-            for each in experiment.points
-            if each.site == reference and (each.point.nodes, each.point.ranks_per_node) == size
-        ),
-        None,
-    )
+    there = (each.point for each in experiment.points if each.site == reference)
+    return next((one for one in there if one.point == point.point), None)

@@ -42,7 +42,7 @@ from argosy.report.topics.doubts import long_steps, not_finite
 from argosy.report.topics.laws.fits import Refused
 from argosy.report.topics.laws.says import law_summaries
 from argosy.report.topics.losses import RankTimes, point_factors, rank_times
-from argosy.report.topics.phases import StepTime, step_times
+from argosy.report.topics.phases import step_times
 from argosy.report.topics.prediction.inputs import Measured, everything
 from argosy.report.topics.prediction.predicted import prediction_of
 from argosy.report.topics.sweep import swept_points
@@ -106,17 +106,14 @@ class _Analysis:
     """Findings of all experiments; `measured` are their completed runs."""
 
     measured: Mapping[str, Sequence[Measurement]]
-    times: Mapping[tuple[str, Point], StepTime]
     outcomes: Mapping[tuple[str, Point], Outcome]
     of_points: Mapping[str, Mapping[tuple[str, Point], Any]]
     ranks: Mapping[tuple[str, str], RankTimes]
-    usage: Mapping[tuple[str, str], Usage]
-    setups: Mapping[str, NamedSetup]
     of_experiments: Mapping[str, Mapping[str, Any]]
     container_costs: Mapping[str, list[ContainerCostSummary]]
     between_steps: Mapping[Run, OutsideSteps]
     rates: Rates
-    everything: Measured
+    of_predictions: Measured
     sweeps: Mapping[str, SweptPoint]
 
     def ranks_at(self, experiment: str, point: Point) -> list[RankTimes]:
@@ -125,7 +122,8 @@ class _Analysis:
 
     def usage_at(self, experiment: str, point: Point) -> list[Usage]:
         """Return the usage of each run of a point with a throughput."""
-        return [self.usage[key] for key in self._keys(experiment, point) if key in self.usage]
+        usage = self.of_predictions.usage
+        return [usage[key] for key in self._keys(experiment, point) if key in usage]
 
     def between_steps_at(self, experiment: str, point: Point) -> Estimate | None:
         """Return the share of steady time between steps, over the runs of a point with a known share."""
@@ -158,30 +156,25 @@ def _experiments(
     by_name: defaultdict[str, list[Measurement]] = defaultdict(list)
     for run in measured:
         by_name[run.experiment].append(run)
-    times, used = step_times(tables), usage(tables)
     found = _Analysis(
         by_name,
-        times,
         outcomes(tables),
         of_points(tables),
         rank_times(tables),
-        used,
-        tables.setups,
         of_experiments(tables),
         container_costs(tables.setups, by_name),
         between,
         rates,
-        everything(tables, measured, times, used),
+        everything(tables, measured, step_times(tables), usage(tables)),
         swept_points(tables),
     )
-    return [_experiment(found, name, states[name]) for name in tables.setups]
+    return [_experiment(found, named, states[name]) for name, named in tables.setups.items()]
 
 
 def _experiment(
-    found: _Analysis, name: str, states: Mapping[Point, Counter[str]]
+    found: _Analysis, named: NamedSetup, states: Mapping[Point, Counter[str]]
 ) -> ExperimentSummary:
-    named = found.setups[name]
-    kind = named.setup.scaling
+    name, kind = named.name, named.setup.scaling
     runs = found.measured.get(name, [])
     scaled = {one.point: one for one in scaling(runs)}
     base = next(iter(scaled), None)
@@ -198,7 +191,7 @@ def _experiment(
         None,
     )
     laws = law_summaries(kind, runs, unsure)
-    prediction = prediction_of(found.everything, name, rates=found.rates)
+    prediction = prediction_of(found.of_predictions, name, rates=found.rates)
     refused = prediction.reason if isinstance(prediction, Refused) else None
     return ExperimentSummary(
         name,
@@ -231,7 +224,7 @@ def _size(runs: Sequence[Measurement], point: Point, states: Counter[str]) -> Si
 def _point(
     found: _Analysis, experiment: str, point: Point, base: Point | None, scaled: PointScaling | None
 ) -> PointSummary:
-    time = found.times.get((experiment, point))
+    time = found.of_predictions.steps.get((experiment, point))
     used = usage_summary(found.usage_at(experiment, point))
     key = experiment, point
     topics: dict[str, Any] = {field: of[key] for field, of in found.of_points.items() if key in of}

@@ -27,9 +27,8 @@ from argosy.report.topics.prediction.measured import (
     widest,
 )
 from argosy.report.topics.prediction.network import ALGORITHMS, Communication
-from argosy.report.topics.prediction.predict import Scatter
 from argosy.report.topics.prediction.step import Horovod, model_of_phases
-from argosy.report.topics.prediction.training import Training, calibrate
+from argosy.report.topics.prediction.training import KnownTraining, Training, calibrate
 from argosy.report.topics.usage import Usage, of_widest
 
 # Properties of a setup that affect the network.
@@ -109,32 +108,6 @@ class Measured:
     spreads: Mapping[tuple[str, Point], float]
 
 
-@dataclass(frozen=True)
-class KnownTraining:
-    """A calibrated training, and its data.
-
-    Args:
-        collectives: The experiment whose allreduces characterise the network.
-        measured_s: Mean step by number of nodes, in s, all with the same ranks per node.
-        power_w: Power of a node during training; None if it was not measured.
-        notes: Assumptions, as sentences.
-        scatter: None if no size has repeats.
-    """
-
-    collectives: str
-    communication: Communication
-    training: Training
-    measured_s: Mapping[int, float]
-    power_w: float | None
-    notes: tuple[str, ...]
-    scatter: Scatter | None
-
-    @property
-    def most_nodes(self) -> int:
-        """The largest number of nodes with timed steps or allreduces."""
-        return max(self.communication.most_nodes, *self.measured_s)
-
-
 def everything(
     tables: StudyTables,
     runs: Sequence[Measurement],
@@ -198,9 +171,14 @@ def known_training(
         of_ranks(widest(found.spreads, experiment, base)),
         *of_two_nodes(2 in measured_s, repeats.by_chance(base)),
     )
-    power_w = _power_w(found, experiment, base)
-    scatter = repeats.scatter(base)
-    return KnownTraining(name, communication, corrected, measured_s, power_w, notes, scatter)
+    return KnownTraining(
+        corrected,
+        measured_s,
+        repeats.scatter(base),
+        collectives=name,
+        power_w=_power_w(found, experiment, base),
+        notes=notes,
+    )
 
 
 def _other_exchange(found: Measured, experiment: str) -> Refused | None:
