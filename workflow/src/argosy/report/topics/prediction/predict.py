@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaincinv, ndtri
 
 from argosy.report.statistics.estimates import CONFIDENCE, Estimate
@@ -109,8 +110,9 @@ def _calibrated(
     ones = np.ones(len(coefficients))
     one_s = scatter.steps_s[1] * _exp(errors[:, 0])
 
-    def one_node(own: Vector) -> Vector:
-        return steps_at(training, 1, Unknowns(coefficients, own, ones)).step_s / one_s - 1
+    def one_node(own: Vector, rows: Rows) -> Vector:
+        unknowns = Unknowns(coefficients[rows], own, ones[rows])
+        return steps_at(training, 1, unknowns).step_s / one_s[rows] - 1
 
     fitted = steps_at(training, 1, Unknowns(coefficients, ones, ones))
     most = one_s / (fitted.step_s - fitted.exposed_s)
@@ -120,36 +122,35 @@ def _calibrated(
         return [as_alone]
     two_s = scatter.steps_s[2] * _exp(errors[:, 1])
 
-    def two_nodes(network: Vector) -> Vector:
-        return steps_at(training, 2, Unknowns(coefficients, own, network)).step_s / two_s - 1
+    def two_nodes(network: Vector, rows: Rows) -> Vector:
+        unknowns = Unknowns(coefficients[rows], own[rows], network)
+        return steps_at(training, 2, unknowns).step_s / two_s[rows] - 1
 
     slower = Unknowns(coefficients, own, _root(two_nodes, ones, ones * SLOWEST))
     return [slower] if training.network_factor > 1 else [slower, as_alone]
 
 
-def _root(function: Callable[[Vector], Vector], low: Vector, high: Vector) -> Vector:
+Rows = NDArray[np.int64]
+
+
+def _root(function: Callable[[Vector, Rows], Vector], low: Vector, high: Vector) -> Vector:
     """Return the zero of an increasing function for each draw, or the nearer end without a zero.
 
-    It uses the Illinois variant of false position (Dowell and Jarratt, BIT 11, 1971).
+    The function takes values for some draws, and their places.
     """
-    below, above = function(low), function(high)
-    ended = np.where(below >= 0, low, np.where(above <= 0, high, np.nan))
-    if np.isfinite(ended).all():
-        return ended
-    side = np.zeros_like(low)
-    middle = low
-    for _ in range(_MOST_TRIES):
-        middle = high - above * (high - low) / np.where(above > below, above - below, 1.0)
-        found = function(middle)
-        is_above = found > 0
-        below = np.where(is_above & (side > 0), below / 2, below)
-        above = np.where(~is_above & (side < 0), above / 2, above)
-        high, above = np.where(is_above, middle, high), np.where(is_above, found, above)
-        low, below = np.where(is_above, low, middle), np.where(is_above, below, found)
-        side = np.where(is_above, 1.0, -1.0)
-        if (np.isfinite(ended) | (np.abs(found) < _EXACT)).all():
-            break
-    return np.where(np.isfinite(ended), ended, middle)
+    # A slow import that reports without a prediction avoid.
+    from scipy.optimize.elementwise import find_root
+
+    rows = np.arange(low.size)
+    found = find_root(
+        function,
+        (low, high),
+        args=(rows,),
+        tolerances={"fatol": _EXACT},
+        maxiter=_MOST_TRIES,
+    )
+    below, above = function(low, rows), function(high, rows)
+    return np.where(below >= 0, low, np.where(above <= 0, high, found.x))
 
 
 def predict(
