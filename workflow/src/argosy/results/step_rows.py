@@ -74,11 +74,11 @@ def _header(file: RecordFile, begin: bytes) -> Header | None:
 
 
 Whole = npt.NDArray[np.int64]
-Real = npt.NDArray[np.float64]
 _Words = npt.NDArray[np.uint64]
 
 _WORD = np.dtype("<u8")
 _ROW_WORDS = ROW_BYTES // _WORD.itemsize
+_NO_LIMIT = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -91,25 +91,20 @@ class Place:
 
 
 @dataclass(frozen=True)
-class StepRows:
-    """The valid rows of some places, in order.
+class Part:
+    """Valid rows of some places, in order; faults are counted by run."""
 
-    `place` is the index of each row's place. Times are in seconds, as recorded. `phases` (6, n) is NaN for
-    an unrecorded phase; `epoch` is out of range if unknown. `damaged` counts invalid rows of each place.
+    batch: RecordBatch
+    repeated: Counter[Run]
+    unreadable: Counter[Run]
+
+
+def read_rows(places: Sequence[Place]) -> Part:
+    """Read the rows at `places`, without repeated ones.
+
+    Times are in seconds. A phase is NaN if it is unrecorded; `epoch` is out of range if unknown. Raises
+    OSError for an unreadable or truncated file.
     """
-
-    place: Whole
-    step: Whole
-    epoch: Whole
-    samples: Whole
-    start: Real
-    seconds: Real
-    phases: Real
-    damaged: Whole
-
-
-def read_rows(places: Sequence[Place]) -> StepRows:
-    """Read the rows at `places`; raises OSError for an unreadable or truncated file."""
     counts = [place.count for place in places]
     rows = np.empty((sum(counts), _ROW_WORDS), _WORD)
     ends = np.cumsum(counts)
@@ -118,14 +113,15 @@ def read_rows(places: Sequence[Place]) -> StepRows:
     # Transpose to contiguous columns in native byte order.
     columns = np.ascontiguousarray(rows.T, dtype=np.uint64)
     of_place = np.repeat(np.arange(len(places)), counts)
+    files = [place.file for place in places]
     is_good = _are_good(columns)
-    damaged = np.bincount(of_place[~is_good], minlength=len(places))
-    if damaged.any():
-        columns, of_place = np.compress(is_good, columns, axis=1), of_place[is_good]
-    step, epoch, samples = columns[:3].view(np.int64)
-    start, seconds, *_ = columns[3:5].view(np.float64)
-    phases = columns[5:-1].view(np.float64)
-    return StepRows(of_place, step, epoch, samples, start, seconds, phases, damaged)
+    limits = [_NO_LIMIT if file.until_step is None else file.until_step for file in files]
+    is_repeated = is_good & (columns[0].view(np.int64) >= np.array(limits)[of_place])
+    is_kept = is_good & ~is_repeated
+    unreadable, repeated = _by_run(files, of_place[~is_good]), _by_run(files, of_place[is_repeated])
+    if not is_kept.all():
+        columns, of_place = np.compress(is_kept, columns, axis=1), of_place[is_kept]
+    return Part(_batch(files, columns, of_place), repeated, unreadable)
 
 
 def _are_good(columns: _Words) -> npt.NDArray[np.bool_]:
@@ -160,7 +156,6 @@ _PART_ROWS = 20_000
 _MOST_FILES = 1000
 _AHEAD = 3
 """Parts to read ahead per thread."""
-_NO_LIMIT = np.iinfo(np.int64).max
 
 _NAME = DataType.dictionary(DataType.int32(), DataType.utf8())
 _TYPES = {
@@ -205,21 +200,12 @@ class StepBatches:
             raise
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Rows that are read at once: several files, or a part of a long one."""
-
-    batch: RecordBatch
-    repeated: Counter[Run]
-    unreadable: Counter[Run]
-
-
-def _read_ahead(files: Sequence[StepFile]) -> Iterator[_Part]:
-    ahead: deque[Future[_Part]] = deque()
+def _read_ahead(files: Sequence[StepFile]) -> Iterator[Part]:
+    ahead: deque[Future[Part]] = deque()
     with ThreadPoolExecutor(threads()) as pool:
         try:
             for places in _parts(files):
-                ahead.append(pool.submit(_read_part, places))
+                ahead.append(pool.submit(read_rows, places))
                 if len(ahead) > _AHEAD * threads():
                     yield ahead.popleft().result()
             while ahead:
@@ -243,49 +229,26 @@ def _parts(files: Sequence[StepFile]) -> Iterator[list[Place]]:
         yield part
 
 
-def _read_part(places: Sequence[Place]) -> _Part:
-    read = read_rows(places)
-    files = [place.file for place in places]
-    limits = [_NO_LIMIT if file.until_step is None else file.until_step for file in files]
-    is_repeated = read.step >= np.array(limits)[read.place]
-    repeated = np.bincount(read.place[is_repeated], minlength=len(places))
-    counts = ~is_repeated if is_repeated.any() else slice(None)
-    return _Part(
-        batch=_batch(files, read, counts),
-        repeated=_by_run(files, repeated.tolist()),
-        unreadable=_by_run(files, read.damaged.tolist()),
-    )
-
-
-def _by_run(files: Sequence[StepFile], counts: Sequence[int]) -> Counter[Run]:
+def _by_run(files: Sequence[StepFile], places: Whole) -> Counter[Run]:
+    """Count rows by run; `places` are their files' indices."""
     found: Counter[Run] = Counter()
-    for file, count in zip(files, counts, strict=True):
+    for file, count in zip(files, np.bincount(places, minlength=len(files)).tolist(), strict=True):
         found[file.run] += count
     return found
 
 
-def _batch(files: Sequence[StepFile], read: StepRows, counts: "np.ndarray | slice") -> RecordBatch:
-    of_file = read.place[counts]
+def _batch(files: Sequence[StepFile], columns: _Words, of_file: Whole) -> RecordBatch:
+    step, epoch, samples = columns[:3].view(np.int64)
+    start, seconds, *phases = columns[3:-1].view(np.float64)
+    ranks = np.array([file.number for file in files], np.int32)[of_file]
+    offsets_s = np.array([file.offset_s for file in files], np.float64)[of_file]
     of_row = Array.from_numpy(of_file)
-    ranks = np.array([file.number for file in files], np.int32)
-    offsets_s = np.array([file.offset_s for file in files], np.float64)
-    columns = [
-        _names([file.experiment for file in files]).take(of_row),
-        _names([file.run_id for file in files]).take(of_row),
-        *(
-            Array.from_numpy(values)
-            for values in (
-                ranks[of_file],
-                read.step[counts],
-                read.epoch[counts],
-                read.start[counts] + offsets_s[of_file],
-                read.seconds[counts],
-                read.samples[counts],
-                *(phase[counts] for phase in read.phases),
-            )
-        ),
-    ]
-    return RecordBatch.from_arrays(columns, schema=_SCHEMA)
+    numbers = (ranks, step, epoch, start + offsets_s, seconds, samples, *phases)
+    names = [[file.experiment for file in files], [file.run_id for file in files]]
+    return RecordBatch.from_arrays(
+        [*(_names(one).take(of_row) for one in names), *map(Array.from_numpy, numbers)],
+        schema=_SCHEMA,
+    )
 
 
 def _names(texts: Sequence[str]) -> Array:
