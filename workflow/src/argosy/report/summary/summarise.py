@@ -28,7 +28,6 @@ from argosy.report.summary.models import (
 )
 from argosy.report.summary.parts import (
     NOT_KNOWN,
-    ContainerCostSummary,
     Rates,
     SizeRuns,
     SweptPoint,
@@ -110,7 +109,6 @@ class _Analysis:
     of_points: Mapping[str, Mapping[tuple[str, Point], Any]]
     ranks: Mapping[tuple[str, str], RankTimes]
     of_experiments: Mapping[str, Mapping[str, Any]]
-    container_costs: Mapping[str, list[ContainerCostSummary]]
     between_steps: Mapping[Run, OutsideSteps]
     rates: Rates
     of_predictions: Measured
@@ -161,8 +159,10 @@ def _experiments(
         outcomes(tables),
         of_points(tables),
         rank_times(tables),
-        of_experiments(tables),
-        container_costs(tables.setups, by_name),
+        {
+            **of_experiments(tables),
+            "container_costs": container_costs(tables.setups, by_name),
+        },
         between,
         rates,
         everything(tables, measured, step_times(tables), usage(tables)),
@@ -206,7 +206,6 @@ def _experiment(
         prediction=None if isinstance(prediction, Refused) else prediction,
         no_prediction=refused,
         **{field: of.get(name, []) for field, of in found.of_experiments.items()},
-        container_costs=found.container_costs.get(name, []),
         sizes=[_size(runs, point, of_point) for point, of_point in states.items()],
         advice=advise(points),
         sweep=found.sweeps.get(named.experiment),
@@ -297,7 +296,7 @@ def _runs(
     summaries = []
     for row in tables.fetch(_RUNS):
         key = row["experiment"], row["run_id"]
-        run = by_run.get(key)
+        run = by_run.get(key) or Measurement(*key, row["scaling"], Point.of(row))
         outside = between.get(key)
         summaries.append(
             RunSummary(
@@ -306,17 +305,17 @@ def _runs(
                 counted_as=row["experiment"]
                 if row["experiment"] != row["asked_experiment"]
                 else None,
-                samples_per_s=run.samples_per_s if run else None,
-                throughput_source=run.source if run else None,
-                left_out=run.left_out if run else None,
+                samples_per_s=run.samples_per_s,
+                throughput_source=run.source,
+                left_out=run.left_out,
                 is_far_off=key in far_off,
                 is_slow=key in slow_runs,
-                **_of_warm_up(run.warm_up if run else None),
+                **_of_warm_up(run.warm_up),
                 between_steps=outside.between if outside else None,
                 not_finite=odd.get(key, []),
                 long_steps=long.get(key),
                 stragglers=list(tables.stragglers.get(key, ())),
-                unit=run.unit if run else UNIT,
+                unit=run.unit,
             )
         )
     return summaries
