@@ -184,19 +184,13 @@ def _surely(found: KnownTraining, likely: int | None, wanted: float) -> int | No
 def _network(level: Level | None, measurements: int) -> NetworkSummary | None:
     if level is None:
         return None
-    rate = level.bandwidth_bytes_per_s
+    rate, known = level.bandwidth_bytes_per_s, None
     # JSON has no infinity: without measurable time per byte, there is no rate.
-    bounded = math.isfinite(rate.value)
-    high = rate.high if math.isfinite(rate.high) else None
-    if not math.isfinite(level.latency_s.high):
-        return NetworkSummary(
-            Estimate(measurements, level.latency_s.value),
-            Estimate(measurements, rate.value) if bounded else None,
-        )
-    return NetworkSummary(
-        estimate(level.latency_s, n=measurements),
-        Estimate(measurements, rate.value, rate.low, high) if bounded else None,
-    )
+    if math.isfinite(rate.value):
+        high = rate.high if math.isfinite(rate.high) else None
+        ends = (rate.low, high) if math.isfinite(level.latency_s.high) else (None, None)
+        known = Estimate(measurements, rate.value, *ends)
+    return NetworkSummary(estimate(level.latency_s, n=measurements), known)
 
 
 def estimate(interval: Interval, factor: float = 1.0, n: int = 0) -> Estimate:
