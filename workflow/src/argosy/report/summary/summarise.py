@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -223,48 +223,42 @@ def _size(runs: Sequence[Measurement], point: Point, states: Counter[str]) -> Si
 def _point(
     found: _Analysis, experiment: str, point: Point, base: Point | None, scaled: PointScaling | None
 ) -> PointSummary:
-    time = found.of_predictions.steps.get((experiment, point))
-    used = usage_summary(found.usage_at(experiment, point))
     key = experiment, point
+    time, used = found.of_predictions.steps.get(key), usage_summary(found.usage_at(*key))
     topics: dict[str, Any] = {field: of[key] for field, of in found.of_points.items() if key in of}
-    return PointSummary(
-        runs_samples_per_s=list(scaled.samples_per_s) if scaled else [],
-        throughput_samples_per_s=scaled.throughput if scaled else None,
-        speed_up=scaled.speed_up if scaled else None,
-        efficiency=scaled.efficiency if scaled else None,
+    one = PointSummary(
+        runs_samples_per_s=[],
+        throughput_samples_per_s=None,
+        speed_up=None,
+        efficiency=None,
         step_s=time.step_s if time else None,
         steps=time.steps if time else None,
         samples_per_step=time.samples if time else None,
         phases_s_per_step=dict(time.phases_s) if time else {},
-        factors=_factors(found, experiment, base, scaled) if base and scaled else {},
+        factors={},
         usage=used,
-        costs=cost_summary(
-            point.nodes,
-            scaled.samples_per_s,
-            used,
-            found.rates,
-            found.outside_steps_at(experiment, point),
-            much_lost=scaled.much_lost,
-        )
-        if scaled
-        else None,
+        costs=None,
         **vars(found.outcomes.get(key, Outcome())),
-        between_steps=found.between_steps_at(experiment, point),
-        speed_up_is_paired=scaled.is_paired if scaled else False,
-        detectable_ratio=scaled.detectable if scaled else None,
-        median_samples_per_s=median_estimate(scaled.samples_per_s)
-        if scaled and not scaled.much_lost
-        else None,
-        flops_utilisation=flops_utilisation(
-            point.nodes,
-            scaled.throughput,
-            topics.get("metrics", {}).get("flops_per_sample"),
-            found.rates,
-        )
-        if scaled
-        else None,
-        no_interval=scaled.no_interval if scaled else None,
+        between_steps=found.between_steps_at(*key),
         **topics | point.size,
+    )
+    if base is None or scaled is None:
+        return one
+    rates, much_lost = scaled.samples_per_s, scaled.much_lost
+    outside, flops = found.outside_steps_at(*key), one.metrics.get("flops_per_sample")
+    return replace(
+        one,
+        runs_samples_per_s=list(rates),
+        throughput_samples_per_s=scaled.throughput,
+        speed_up=scaled.speed_up,
+        efficiency=scaled.efficiency,
+        factors=_factors(found, experiment, base, scaled),
+        costs=cost_summary(point.nodes, rates, used, found.rates, outside, much_lost=much_lost),
+        speed_up_is_paired=scaled.is_paired,
+        detectable_ratio=scaled.detectable,
+        median_samples_per_s=None if much_lost else median_estimate(rates),
+        flops_utilisation=flops_utilisation(point.nodes, scaled.throughput, flops, found.rates),
+        no_interval=scaled.no_interval,
     )
 
 
