@@ -57,5 +57,6 @@ def _holds(covered: list[float], efficient: list[float]) -> bool:
 
 
 def _width(found: Predicted) -> float:
-    step = found.predictions[SIZES[0]].step_s
-    return (step.high - step.low) / step.value
+    step = found.steps_s[SIZES[0]]
+    assert step.low is not None and step.high is not None
+    return (step.high - step.low) / step.mean

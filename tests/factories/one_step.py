@@ -4,12 +4,19 @@ The rules are those of `argosy.report.topics.prediction.step`.
 """
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from argosy.report.topics.prediction.network import Communication
-from argosy.report.topics.prediction.step import ROUNDING, Gradients, Horovod, Model, gradients_of
-from argosy.report.topics.prediction.training import Training
+from argosy.report.topics.prediction.step import (
+    ROUNDING,
+    Gradients,
+    Horovod,
+    Model,
+    gradients_of,
+    slowed,
+)
+from argosy.report.topics.prediction.training import Training, slowest_of
 
 
 @dataclass(frozen=True)
@@ -124,3 +131,11 @@ def allreduce_at(training: Training, nodes: int) -> Allreduce:
     """That of a training, whose network may be slower than alone."""
     found = allreduce_of(training.communication, nodes, training.ranks_per_node)
     return found if nodes == 1 else found.slowed(training.network_factor)
+
+
+def model_at(training: Training, nodes: int) -> Model:
+    """The slowest rank's own work: the update takes as long for any number of samples."""
+    model = training.model
+    share = 1 / nodes if training.scaling == "strong" else 1.0
+    divided = replace(slowed(model, share), update_s=model.update_s, samples=share * model.samples)
+    return slowed(divided, slowest_of(nodes * training.ranks_per_node, training.spread))

@@ -9,13 +9,13 @@ import numpy as np
 from allreduce_times import BETWEEN, MESSAGE_BYTES, PLACES, hierarchical_s
 from one_step import Allreduce, simulate
 
-from argosy.report.statistics.estimates import geometric_mean_estimate, ratio_estimate
+from argosy.report.statistics.estimates import Estimate, geometric_mean_estimate, ratio_estimate
 from argosy.report.topics.laws.fits import Refused
 from argosy.report.topics.prediction.communication import AllreduceTime, fit_communication
 from argosy.report.topics.prediction.network import Communication
-from argosy.report.topics.prediction.predict import Prediction, Scatter, predict
+from argosy.report.topics.prediction.predict import predict
 from argosy.report.topics.prediction.step import Horovod, Model, split_layers
-from argosy.report.topics.prediction.training import Training, calibrate
+from argosy.report.topics.prediction.training import KnownTraining, Scatter, Training, calibrate
 
 JOBS = 3
 JOB_SCATTER = 0.02
@@ -33,12 +33,12 @@ MODEL = Model(
 
 @dataclass(frozen=True)
 class Predicted:
-    """The predictions of a study, and whether their intervals cover what is true.
+    """The predicted steps of a study, and whether the intervals cover what is true.
 
     `steps` are of a run to come, `efficiencies` of runs in the mean, each by number of nodes.
     """
 
-    predictions: Mapping[int, Prediction]
+    steps_s: Mapping[int, Estimate]
     steps: Mapping[int, bool]
     efficiencies: Mapping[int, bool]
 
@@ -66,16 +66,26 @@ def predicted_study(
         math.log(ratio.high / ratio.mean),
     )
     assert isinstance(calibrated, Training)
-    predictions = predict(calibrated, [1, *sizes], 1e6, scatter=Scatter.of(steps_s))
+    # Intervals end at the largest measured size.
+    measured_s = {nodes: true_step_s(nodes, slower) for nodes in sizes}
+    known = KnownTraining(calibrated, measured_s, Scatter.of(steps_s))
+    predictions = predict(known, sizes, 1e6)
     assert not isinstance(predictions, Refused)
-    steps, efficiencies = {}, {}
-    for one in predictions[1:]:
+    found_s, steps, efficiencies = {}, {}, {}
+    for one in predictions:
+        assert one.step_s
+        found_s[one.nodes] = one.step_s
         true_s = true_step_s(one.nodes, slower)
         to_come_s = true_s * math.exp(scatter * chance.standard_normal())
-        steps[one.nodes] = one.step_s.low <= to_come_s <= one.step_s.high
+        steps[one.nodes] = _holds(one.step_s, to_come_s)
         true_efficiency = true_step_s(1, slower) / true_s
-        efficiencies[one.nodes] = one.efficiency.low <= true_efficiency <= one.efficiency.high
-    return Predicted({one.nodes: one for one in predictions}, steps, efficiencies)
+        efficiencies[one.nodes] = _holds(one.efficiency, true_efficiency)
+    return Predicted(found_s, steps, efficiencies)
+
+
+def _holds(found: Estimate, truth: float) -> bool:
+    assert found.low is not None and found.high is not None
+    return found.low <= truth <= found.high
 
 
 @cache

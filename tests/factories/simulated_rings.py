@@ -11,11 +11,9 @@ import numpy as np
 
 from argosy.report.statistics.estimates import geometric_mean_estimate, ratio_estimate
 from argosy.report.topics.prediction.communication import AllreduceTime, fit_communication
-from argosy.report.topics.prediction.inputs import KnownTraining
 from argosy.report.topics.prediction.network import Communication
-from argosy.report.topics.prediction.predict import Scatter
 from argosy.report.topics.prediction.step import Horovod, Model, split_layers
-from argosy.report.topics.prediction.training import Training, calibrate
+from argosy.report.topics.prediction.training import KnownTraining, Scatter, Training, calibrate
 
 MODEL = Model(
     split_layers({f"layer{number}": 1e7 for number in range(8)}, 0.1),
@@ -106,8 +104,7 @@ def known_training_of(world: World, scatter: float, chance: np.random.Generator)
     training = Training(MODEL, network, 1, "weak", HOROVOD, spread=world.own_sd)
     calibrated = calibrate(training, means, math.log(ratio.high / ratio.mean))
     assert isinstance(calibrated, Training)
-    scatter_of_runs = Scatter.of(steps_s)
-    return KnownTraining("network", network, calibrated, means, None, (), scatter_of_runs)
+    return KnownTraining(calibrated, means, Scatter.of(steps_s), "network")
 
 
 def _times(world: World, chance: np.random.Generator) -> list[AllreduceTime]:

@@ -13,8 +13,8 @@ from cluster_workspace import SNAKEMAKE, ClusterWorkspace
 from argosy.report.runs.measurements import measurements
 from argosy.report.runs.study_tables import open_study
 from argosy.report.topics.phases import step_times
-from argosy.report.topics.prediction.inputs import KnownTraining, everything, known_training
-from argosy.report.topics.prediction.training import step_s
+from argosy.report.topics.prediction.inputs import everything, known_training
+from argosy.report.topics.prediction.training import KnownTraining, step_s
 
 PACED = Path(__file__).parent / "programs" / "paced.py"
 # Both are large beside what two cores take to be four nodes and their switch.

@@ -27,10 +27,12 @@ def times(results: Path) -> dict[str, RankTimes]:
 def test_the_times_of_ranks_are_those_of_the_steady_state(tmp_path: Path) -> None:
     run_id = made(tmp_path, 1, 1, 0.1)
     found = times(tmp_path)[run_id]
-    assert set(found.phases_s) == {*SHARES, "other"}
-    assert found.samples.tolist() == [35 * 32, 35 * 32]
-    assert found.phases_s["forward"] == pytest.approx([35 * 0.03, 35 * 0.03 * 0.999])
-    assert found.phases_s["other"] == pytest.approx([35 * 0.01, 35 * 0.01 * 0.999])
+    assert (found.ranks, found.samples) == (2, 2 * 35 * 32)
+    # The second rank's steps are 1 per mille shorter.
+    both, slowest = 35 * (0.1 + 0.0999), 35 * 0.1
+    assert found.useful_s == pytest.approx(both * 0.8)
+    assert found.data_s == found.communication_s == pytest.approx(both * 0.1)
+    assert (found.busiest_s, found.slowest_s) == pytest.approx((slowest * 0.9, slowest))
 
 
 def test_the_product_of_all_is_the_efficiency(tmp_path: Path) -> None:
@@ -55,6 +57,14 @@ def test_the_product_of_all_is_the_efficiency(tmp_path: Path) -> None:
             assert one.low and one.low < one.mean, name
         else:
             assert one.low is one.high is None, name
+
+
+def test_a_size_whose_runs_only_communicate_has_no_factors(tmp_path: Path) -> None:
+    made(tmp_path, 1, 1, 0.1)
+    made(tmp_path, 2, 1, 0.1, data=0.0, forward=0.0, backward=0.0, communication=1.0)
+    [experiment] = summarised(tmp_path).experiments
+    assert experiment.points[-1].speed_up
+    assert experiment.points[-1].factors == {}
 
 
 def test_runs_of_blocks_have_factors_and_an_efficiency_of_pairs(tmp_path: Path) -> None:

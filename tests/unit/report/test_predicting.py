@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from one_step import model_at
 from planned_studies import ALPHA_S, BYTE_S, STEP_S, network, training, training_of_ranks
 from reports import reported, studied
 from study_files import completed
@@ -17,12 +18,12 @@ from argosy.report.runs.study_tables import open_study
 from argosy.report.summary.parts import PredictionSummary
 from argosy.report.topics.phases import step_times
 from argosy.report.topics.prediction.answers import Question
-from argosy.report.topics.prediction.inputs import KnownTraining, everything, known_training
+from argosy.report.topics.prediction.inputs import everything, known_training
 from argosy.report.topics.prediction.measured import horovod_settings
 from argosy.report.topics.prediction.predicted import predicted
 from argosy.report.topics.prediction.says import sentences
 from argosy.report.topics.prediction.step import Horovod
-from argosy.report.topics.prediction.training import model_at, slowest_of
+from argosy.report.topics.prediction.training import KnownTraining, slowest_of
 from argosy.results import collect
 from argosy_common.errors import ArgosyError
 

@@ -129,7 +129,7 @@ def test_a_run_whose_files_changed_is_looked_at_again(tmp_path: Path) -> None:
 def test_what_other_rules_found_is_not_taken(tmp_path: Path) -> None:
     run = made(tmp_path, 1)
     before = found_in(tmp_path)
-    rewrite(tmp_path, "7 AS warm_up_steps")
+    rewrite(tmp_path, """replace(findings, '"steps":5', '"steps":7') AS findings""")
     assert found_in(tmp_path).warm_ups["digits", run.run_id].steps == 7, "a kept one is taken"
     (tmp_path / "tables" / FILE_NAME).with_suffix(".mark").write_text("0" * 128)
     assert found_in(tmp_path) == before, "one that somebody else made is not"

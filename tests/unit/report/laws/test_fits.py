@@ -35,7 +35,7 @@ def test_what_was_put_in_comes_out() -> None:
     assert found.peak and found.peak.value == pytest.approx((0.95 / 0.002) ** 0.5)
     assert found.residual_sd < 1e-6
     assert found.r_squared == pytest.approx(1)
-    assert (found.law, found.runs, found.sizes) == ("usl", 6, tuple(SIZES))
+    assert (found.law, found.runs.n, found.runs.sizes.tolist()) == (USL, 6, SIZES)
 
 
 def test_serial_fractions() -> None:
@@ -102,7 +102,7 @@ def test_without_repeats_nothing_is_said_of_lack_of_fit() -> None:
 
 def test_runs_without_throughput_are_left_out() -> None:
     found = fit(LINEAR, [1, 2, 2, 4], [10.0, None, 20.0, 40.0])
-    assert isinstance(found, Fit) and found.runs == 3
+    assert isinstance(found, Fit) and found.runs.n == 3
 
 
 @pytest.mark.parametrize(

@@ -36,14 +36,14 @@ def test_only_where_the_curve_misses_the_means_do_intervals_go_by_them() -> None
     sizes = [1.0, 2.0, 4.0, 8.0]
     near = [ratio * size for size in sizes for ratio in (0.98, 1.02)]
     found = fit(LINEAR, np.repeat(sizes, 2).tolist(), near)
-    assert isinstance(found, Fit) and not found.fitted.has_shared_scatter
-    assert (found.lack_of_fit_p, found.fitted.freedom) == (pytest.approx(1.0), 7)
+    assert isinstance(found, Fit) and not found.has_shared_scatter
+    assert (found.lack_of_fit_p, found.freedom) == (pytest.approx(1.0), 7)
     # Repeats of a size agree; sizes do not.
     shared = [ratio * size for size, ratio in zip(sizes, (0.97, 1.03, 0.98, 1.02), strict=True)]
     apart = fit(
         LINEAR, np.repeat(sizes, 2).tolist(), [rate * s for rate in shared for s in (0.999, 1.001)]
     )
-    assert isinstance(apart, Fit) and apart.fitted.has_shared_scatter
+    assert isinstance(apart, Fit) and apart.has_shared_scatter
     means = stats.ttest_1samp(np.log(np.array(shared) / sizes), 0).confidence_interval(0.95)
     ends = (math.log(apart.at_one.low), math.log(apart.at_one.high))
     assert ends == pytest.approx((means.low, means.high), abs=1e-4)

@@ -11,9 +11,8 @@ from step_by_step import backward_and_send
 from argosy.report.topics.laws.fits import Refused
 from argosy.report.topics.prediction.communication import fit_communication
 from argosy.report.topics.prediction.network import Communication
-from argosy.report.topics.prediction.predict import predict
 from argosy.report.topics.prediction.step import Horovod, Model, split_by
-from argosy.report.topics.prediction.training import Training, calibrate
+from argosy.report.topics.prediction.training import Training, calibrate, step_s
 
 TICK_S = 2e-5
 # Bytes and ticks of the true layers; convolutions take longer than their bytes suggest.
@@ -51,9 +50,7 @@ def calibrated(training: Training, measured_s: dict[int, float]) -> Training:
 
 
 def steps_s(training: Training, nodes: list[int]) -> list[float]:
-    found = predict(training, nodes, 1e6)
-    assert isinstance(found, list)
-    return [prediction.step_s.value for prediction in found]
+    return [step_s(training, size) for size in nodes]
 
 
 @pytest.mark.parametrize("congestion", [1.0, 1.25, 1.5])

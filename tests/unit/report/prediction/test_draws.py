@@ -11,8 +11,8 @@ from scipy import stats
 
 from argosy.report.topics.prediction.communication import fit_communication
 from argosy.report.topics.prediction.network import Communication
-from argosy.report.topics.prediction.predict import DRAWS, Scatter, drawn
-from argosy.report.topics.prediction.training import Training, step_s, steps_at
+from argosy.report.topics.prediction.predict import DRAWS, drawn
+from argosy.report.topics.prediction.training import Scatter, Training, step_s, steps_at
 
 STUDIES = 30
 LEAST = 0.83

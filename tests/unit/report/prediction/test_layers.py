@@ -9,7 +9,6 @@ from argosy.report.topics.prediction.step import (
     slowed,
     split_by,
     split_layers,
-    with_samples,
 )
 
 SIZES = {"head": 100.0, "middle": 300.0, "stem": 0.0}
@@ -48,9 +47,6 @@ def test_a_model_of_measured_phases() -> None:
     assert [layer.parameters_bytes for layer in found.layers] == [100.0, 300.0, 0.0]
 
 
-def test_work_by_samples_and_by_speed() -> None:
+def test_work_by_speed() -> None:
     model = Model(split_layers(SIZES, 0.8), forward_s=0.4, update_s=0.1, data_s=0.2, samples=32)
-    half = with_samples(model, 16)
-    assert (half.samples, half.update_s) == (16, 0.1)
-    assert half.own_s == pytest.approx(0.7 + 0.1)
     assert slowed(model, 3).own_s == pytest.approx(3 * model.own_s)

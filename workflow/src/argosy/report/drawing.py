@@ -61,74 +61,65 @@ def tooltip(**titles: str) -> list[dict[str, str]]:
     return [{"field": name, "type": "nominal", "title": title} for name, title in titles.items()]
 
 
-def bars(
+def parts_drawing(
+    name: str,
+    caption: str,
+    of: str,
     rows: Sequence[Mapping[str, Any]],
-    colours: Mapping[str, str],
-    told: Sequence[Mapping[str, str]],
+    colours: dict[str, str],
+    *,
+    is_stacked: bool = True,
+    part: str = "part",
     title: str | None = None,
-    order: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Return a bar chart with one bar for each row.
+) -> Drawing:
+    """Return a bar chart of the parts of a step.
 
     Args:
-        rows: Have the fields `size`, `milliseconds`, and the part that `colours` names.
+        of: End of the alternative text after "milliseconds per step of".
+        rows: A bar each, with `size`, `part` and `milliseconds`. It may have `at`, the size in words, and
+            `share`, the share of the step.
         colours: Colours by part, in order.
-        told: The tooltip; its second field is the part.
+        is_stacked: Whether the bars of a size are on each other; else they are side by side.
+        part: Title of a part in the tooltip.
         title: Title of the axis of sizes.
-        order: Channels that stack the bars or place them side by side.
     """
-    part = told[1]["field"]
-    return {
-        "params": [{"name": "shown", "value": [*colours]}],
-        "data": {"values": [*rows]},
-        "transform": [{"filter": f"indexof(shown, datum.{part}) >= 0"}],
-        "mark": "bar",
+    names, by_size = [*colours], dict[str, list[str]]()
+    bars = [
+        {"at": row["size"], **row}
+        | {"place": names.index(row["part"]), "said": number(row["milliseconds"])}
+        for row in rows
+    ]
+    for each in bars:
+        by_size.setdefault(each["at"], []).append(f"{each['part']} {each['said']}")
+    said = "; ".join(f"{size} {', '.join(parts)}" for size, parts in by_size.items())
+    text = f"Bar chart of the milliseconds per step of {of}: {said}."
+    share = {"share": "share of the step"} if any("share" in row for row in rows) else {}
+    x = {"field": "size", "type": "ordinal", "title": title, "sort": None}
+    beside = {"xOffset": {"field": "part", "type": "nominal", "sort": names}}
+    on_each_other = {"order": {"field": "place", "type": "quantitative"}}
+    chart = {
+        "params": [{"name": "shown", "value": names}],
+        "data": {"values": bars},
+        "transform": [{"filter": "indexof(shown, datum.part) >= 0"}],
+        "mark": {"type": "bar", "size": min(44, 260 // len(by_size))} if is_stacked else "bar",
         "encoding": {
-            "x": {
-                "field": "size",
-                "type": "ordinal",
-                "title": title,
-                "sort": None,
-                "axis": {"labelAngle": 0},
-            },
+            "x": x | {"axis": {"labelAngle": 0}},
             "y": {
                 "field": "milliseconds",
                 "type": "quantitative",
                 "title": "milliseconds per step",
             },
-            "color": {
-                "field": part,
-                "type": "nominal",
-                "scale": {"domain": [*colours], "range": [*colours.values()]},
-            },
-            "tooltip": [*told],
-            **(order or {}),
+            "color": _colour("part", colours),
+            **(on_each_other if is_stacked else beside),
+            "tooltip": tooltip(at="size", part=part, said="milliseconds per step", **share),
         },
     }
-
-
-PARTS_TOLD = tooltip(
-    size="size", part="part", said="milliseconds per step", share="share of the step"
-)
-ON_EACH_OTHER = {"order": {"field": "place", "type": "quantitative"}}
-
-
-def bar(sizes: int) -> dict[str, Any]:
-    """Return the mark of stacked bars, with a width for this number of sizes."""
-    return {"type": "bar", "size": min(44, 260 // sizes)}
-
-
-def parts_drawing(
-    name: str, caption: str, of: str, chart: dict[str, Any], colours: dict[str, str]
-) -> Drawing:
-    """Return the drawing of a chart made by `bars`; `of` ends "milliseconds per step of"."""
-    size, part = (each["field"] for each in chart["encoding"]["tooltip"][:2])
-    by_size: dict[str, list[str]] = {}
-    for row in chart["data"]["values"]:
-        by_size.setdefault(row[size], []).append(f"{row[part]} {number(row['milliseconds'])}")
-    said = "; ".join(f"{size} {', '.join(parts)}" for size, parts in by_size.items())
-    text = f"Bar chart of the milliseconds per step of {of}: {said}."
     return Drawing(name, name, caption, text, finished(chart), colours)
+
+
+def _colour(field: str, colours: Mapping[str, str]) -> dict[str, Any]:
+    scale = {"domain": [*colours], "range": [*colours.values()]}
+    return {"field": field, "type": "nominal", "scale": scale}
 
 
 SINGLE, IDEAL = "single runs", "ideal"
@@ -139,23 +130,21 @@ Layer = dict[str, Any]
 
 @dataclass(frozen=True)
 class Frame:
-    """Axes of a chart over the size, shared by its layers.
-
-    The axis of sizes is logarithmic if all are powers of two; the other axis if `bottom` is above 0.
+    """Axes of a chart of lines, shared by its layers.
 
     Args:
-        unit: Title of the axis of sizes, which has a tick for each of `sizes`.
-        title: Title of the other axis, which goes from `bottom` to `top`.
+        x: The channel of the horizontal axis.
+        title: Title of the vertical axis; `axis_format` and `scale` are for its numbers.
         series: Colours by name, as in the legend.
+        told: The tooltip of a mean.
     """
 
-    unit: str
+    x: dict[str, Any]
     title: str
     axis_format: str
-    sizes: list[float]
-    top: float
+    scale: dict[str, Any]
     series: dict[str, str]
-    bottom: float = 0.0
+    told: list[dict[str, str]]
 
     def layer(self, data: str, shown: str, mark: dict[str, Any], **encoding: Any) -> Layer:
         """Return a layer of the rows that match the expression `shown`."""
@@ -163,25 +152,7 @@ class Frame:
             "data": {"name": data},
             "transform": [{"filter": shown}],
             "mark": mark,
-            "encoding": {"x": self._x(), "y": self.y("y")} | encoding,
-        }
-
-    def _x(self) -> dict[str, Any]:
-        low, high = self.sizes[0], self.sizes[-1]
-        scale: dict[str, Any] = {"domain": [0, 1.06 * high]}
-        if are_powers_of_two(self.sizes):
-            scale = {"type": "log", "base": 2, "domain": [low / 1.15, 1.15 * high], "nice": False}
-        return {
-            "field": "size",
-            "type": "quantitative",
-            "title": self.unit,
-            "axis": {
-                "values": self.sizes,
-                "format": "d",
-                "grid": False,
-                "labelOverlap": "greedy",
-            },
-            "scale": scale,
+            "encoding": {"x": self.x, "y": self.y("y")} | encoding,
         }
 
     def y(self, field: str) -> dict[str, Any]:
@@ -190,13 +161,47 @@ class Frame:
             "type": "quantitative",
             "title": self.title,
             "axis": {"format": self.axis_format, "tickCount": 6, "labelOverlap": "greedy"},
-            "scale": {"domain": [self.bottom, self.top]}
-            | ({"type": "log", "nice": False} if self.bottom else {}),
+            "scale": self.scale,
         }
 
     def colour(self) -> dict[str, Any]:
-        scale = {"domain": [*self.series], "range": [*self.series.values()]}
-        return {"field": "series", "type": "nominal", "scale": scale}
+        return _colour("series", self.series)
+
+
+def over_sizes(
+    *,
+    unit: str,
+    title: str,
+    axis_format: str,
+    sizes: list[float],
+    top: float,
+    series: dict[str, str],
+    bottom: float = 0.0,
+) -> Frame:
+    """Return the axes of a chart over the size.
+
+    The axis of sizes is logarithmic if all are powers of two; the other axis if `bottom` is above 0.
+
+    Args:
+        unit: Title of the axis of sizes, which has a tick for each of `sizes`.
+        top: End of the other axis, which begins at `bottom`.
+    """
+    low, high = sizes[0], sizes[-1]
+    scale: dict[str, Any] = {"domain": [0, 1.06 * high]}
+    if are_powers_of_two(sizes):
+        scale = {"type": "log", "base": 2, "domain": [low / 1.15, 1.15 * high], "nice": False}
+    x = {
+        "field": "size",
+        "type": "quantitative",
+        "title": unit,
+        "axis": {"values": sizes, "format": "d", "grid": False, "labelOverlap": "greedy"},
+        "scale": scale,
+    }
+    y: dict[str, Any] = {"domain": [bottom, top]}
+    if bottom:
+        y |= {"type": "log", "nice": False}
+    told = tooltip(at="size", said=title, interval="95 % interval", n="runs")
+    return Frame(x, title, axis_format, y, series, told)
 
 
 def are_powers_of_two(sizes: Sequence[float]) -> bool:
@@ -219,13 +224,22 @@ def layers(frame: Frame, has_runs: bool, has_curve: bool) -> Iterator[Layer]:
     yield dots
 
 
-def lines_chart(frame: Frame, means: Sequence[Mapping[str, object]]) -> dict[str, Any]:
+def lines_drawing(
+    name: str,
+    caption: str,
+    text: str,
+    frame: Frame,
+    means: Sequence[Mapping[str, object]],
+    *,
+    kind: str = "scaling",
+) -> Drawing:
     """Return a chart with a line through the `means` of each series."""
-    return {
+    chart = {
         "params": [{"name": "shown", "value": [*frame.series]}],
         "datasets": {"means": [*means]},
         "layer": list(means_layers(frame)),
     }
+    return Drawing(name, kind, caption, text, finished(chart), frame.series)
 
 
 def means_layers(frame: Frame) -> tuple[Layer, Layer, Layer]:
@@ -261,5 +275,4 @@ def _dots(frame: Frame) -> Layer:
     dot = {"type": "point", "filled": True, "size": 55, "opacity": 1}
     # A transparent rim makes the dot easier to hover over.
     dot |= {"stroke": "transparent", "strokeWidth": 10}
-    told = tooltip(at="size", said=frame.title, interval="95 % interval", n="runs")
-    return frame.layer("means", _OWN_SERIES, dot, color=frame.colour(), tooltip=told)
+    return frame.layer("means", _OWN_SERIES, dot, color=frame.colour(), tooltip=frame.told)

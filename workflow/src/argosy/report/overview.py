@@ -6,7 +6,7 @@ from typing import Any
 
 from argosy.report import sizes as size_names
 from argosy.report.colours import SERIES
-from argosy.report.drawing import Drawing, Frame, finished, lines_chart
+from argosy.report.drawing import Drawing, lines_drawing, over_sizes
 from argosy.report.numbers import count, interval, number, percent, percent_interval
 from argosy.report.outputs.comparison import ComparedExperiment, ComparedPoint
 from argosy.report.statistics.estimates import Estimate
@@ -39,7 +39,7 @@ def overview_drawing(summary: Summary) -> Drawing | None:
         for point in each.points
         if point.efficiency
     ]
-    frame = Frame(
+    frame = over_sizes(
         unit="ranks",
         title="efficiency",
         axis_format=".0%",
@@ -50,9 +50,7 @@ def overview_drawing(summary: Summary) -> Drawing | None:
     said = "; ".join(f"{row['at']} {row['said']}" for row in means)
     text = f"Line chart of the efficiency of all experiments: {said}."
     caption = "Efficiency of all experiments, 95 % intervals."
-    return Drawing(
-        "efficiencies", "scaling", caption, text, finished(lines_chart(frame, means)), series
-    )
+    return lines_drawing("efficiencies", caption, text, frame, means)
 
 
 def _row(size: int, series: str, estimate: Estimate, **texts: str) -> dict[str, Any]:
@@ -106,7 +104,7 @@ def comparison_drawing(experiment: ComparedExperiment) -> Drawing:
     ]
     series = dict(zip(experiment.sites, cycle(SERIES), strict=False))
     unit = f"{experiment.units} per second"
-    frame = Frame(
+    frame = over_sizes(
         unit="nodes" if by_nodes else "ranks",
         title=unit,
         axis_format=",~r",
@@ -119,9 +117,7 @@ def comparison_drawing(experiment: ComparedExperiment) -> Drawing:
         for each, row in zip(experiment.points, means, strict=True)
     )
     text = f"Line chart of the {unit} of {experiment.experiment} at the sites: {said}."
-    return Drawing(
-        "comparison", "scaling", _CAPTION, text, finished(lines_chart(frame, means)), series
-    )
+    return lines_drawing("comparison", _CAPTION, text, frame, means)
 
 
 def _size(each: ComparedPoint, by_nodes: bool) -> str:

@@ -146,8 +146,7 @@ def _is_near(one: PointSummary, base: PointSummary, share: float) -> bool:
 
 
 def _runs_of(experiment: ExperimentSummary, point: PointSummary) -> SizeRuns | None:
-    size = point.nodes, point.ranks_per_node
-    return next((one for one in experiment.sizes if (one.nodes, one.ranks_per_node) == size), None)
+    return next((one for one in experiment.sizes if one.point == point.point), None)
 
 
 def _missing(size: SizeRuns) -> str:

@@ -9,11 +9,18 @@ from pathlib import Path
 import duckdb
 
 from argosy.results.errors import ResultsError
+from argosy.results.files import RecordFile
 from argosy.results.fingerprint import list_run
 from argosy.results.long_lines import without_long_lines
 from argosy.results.measured_run import MeasuredRun, read_run
 from argosy.results.own_tables import is_own, mark
-from argosy.results.records import RecordFile, count_others, load_others, read_problem, record_files
+from argosy.results.records import (
+    load_others,
+    printed_files,
+    read_problem,
+    record_files,
+    unreadable_lines,
+)
 from argosy.results.rows import (
     Completeness,
     Row,
@@ -63,19 +70,16 @@ class NewRun:
 
     folder: MeasuredRun
     steps: Sequence[StepFile]
-    files: Sequence[RecordFile]
+    records: Sequence[RecordFile]
+    printed: Sequence[RecordFile]
     telemetry: Sequence[TelemetryFile]
     timeline: Timeline
 
     @property
     def paths(self) -> list[str]:
         """Paths of the measurement's files."""
-        kinds = (self.steps, self.files, self.telemetry)
+        kinds = (self.steps, self.records, self.printed, self.telemetry)
         return [file.path for files in kinds for file in files]
-
-    @property
-    def key(self) -> Run:
-        return self.folder.asked.experiment, self.folder.asked.run_id
 
 
 @dataclass(frozen=True)
@@ -100,13 +104,12 @@ class Found:
         for run in self.new:
             if isinstance(problem, OSError) and problem.filename in run.paths:
                 self.new.remove(run)
-                self.note(run.key, problem)
+                self.note(run.folder.key, problem)
                 return True
             if any(f'/{"/".join(Path(path).parts[-5:])}"' in str(problem) for path in run.paths):
                 self.new.remove(run)
-                self.note(
-                    run.key, read_problem(problem) if isinstance(problem, duckdb.Error) else problem
-                )
+                odd = read_problem(problem) if isinstance(problem, duckdb.Error) else problem
+                self.note(run.folder.key, odd)
                 return True
         return False
 
@@ -194,10 +197,12 @@ def _is_up_to_date(old: _Tables, found: Found) -> bool:
 
 
 def _make_tables(tables_dir: Path, found: Found, work: Path) -> None:
-    files = without_long_lines([file for run in found.new for file in run.files], work)
+    records = without_long_lines([file for run in found.new for file in run.records], work)
+    printed = without_long_lines([file for run in found.new for file in run.printed], work)
     of_nodes = without_long_lines([file for run in found.new for file in run.telemetry], work)
-    steps, parts = Steps(), {}
-    damaged: Mapping[Run, int] = {}
+    steps: Mapping[Run, Steps] = {}
+    parts = {}
+    unreadable = Counter({run.folder.key: run.timeline.unreadable for run in found.new})
     with duckdb.connect(config={"memory_limit": _MEMORY, "threads": threads()}) as database:
         database.execute("SET temp_directory = $path", {"path": str(work / "spilled")})
         create_tables(database)
@@ -206,16 +211,14 @@ def _make_tables(tables_dir: Path, found: Found, work: Path) -> None:
             steps = write_steps(database, of_ranks, parts["steps"])
         if of_nodes:
             parts["telemetry"] = work / "telemetry.parquet"
-            damaged = write_telemetry(database, of_nodes, parts["telemetry"])
-        load_others(database, files)
-        others = count_others(database)
-        for counts in (damaged, steps.unreadable):
-            for run, unreadable in counts.items():
-                others[run]["unreadable"] += unreadable
-        for new in found.new:
-            others[new.key]["unreadable"] += new.timeline.unreadable
+            unreadable += write_telemetry(database, of_nodes, parts["telemetry"])
+        load_others(database, records, printed)
+        unreadable += unreadable_lines(database)
         rows: Mapping[str, Iterable[Row]] = {
-            "runs": (run_row(run.folder, _completeness(run, steps, others)) for run in found.new),
+            "runs": (
+                run_row(run.folder, _completeness(run.folder, steps, unreadable))
+                for run in found.new
+            ),
             "metrics": (row for run in found.new for row in printed_loss_rows(run.folder)),
             "nodes": (row for run in found.new for row in node_rows(run.folder)),
             "failures": (row for run in found.new for row in failure_rows(run.folder)),
@@ -233,23 +236,22 @@ def _make_tables(tables_dir: Path, found: Found, work: Path) -> None:
         mark(tables_dir / f"{table}.parquet")
 
 
-def _completeness(run: NewRun, steps: Steps, others: Mapping[Run, Counter[str]]) -> Completeness:
-    if run.folder.state != "completed":
+def _completeness(
+    run: MeasuredRun, of_runs: Mapping[Run, Steps], unreadable: Counter[Run]
+) -> Completeness:
+    """Describe a run; `unreadable` counts its lines."""
+    if run.state != "completed":
         return Completeness()
-    ranks = {*steps.ranks.get(run.key, ())}
-    lines = others.get(run.key, Counter())
-    restarts = run.folder.restarts
+    steps, restarts = of_runs.get(run.key, Steps()), run.restarts
     # After losing nodes some ranks have fewer steps.
-    is_whole = restarts is None or min(restarts.nodes) == run.folder.asked.nodes
+    is_whole = restarts is None or min(restarts.nodes) == run.asked.nodes
     return Completeness(
-        unreadable_records=lines["unreadable"],
-        repeated_steps=steps.repeated.get(run.key, 0),
-        duplicate_steps=steps.duplicates.get(run.key, 0),
-        missing_steps=steps.missing.get(run.key, 0) if is_whole else 0,
-        missing_ranks=tuple(
-            rank for rank in range(run.folder.asked.processes) if rank not in ranks
-        ),
-        clock_spread_s=steps.clock_spreads_s.get(run.key),
+        unreadable_records=unreadable[run.key] + steps.unreadable,
+        repeated_steps=steps.repeated,
+        duplicate_steps=steps.duplicates,
+        missing_steps=steps.missing if is_whole else 0,
+        missing_ranks=tuple(sorted({*range(run.asked.processes)} - {*steps.ranks})),
+        clock_spread_s=steps.clock_spread_s,
     )
 
 
@@ -267,9 +269,16 @@ def look(results_dir: Path, runs: Sequence[Path] | None, known: Mapping[Run, str
                 found.kept.append(key)
             else:
                 run = read_run(listing)
-                steps, records = [*step_files(run)], [*record_files(run)]
-                telemetry = [*telemetry_files(run)]
-                found.new.append(NewRun(run, steps, records, telemetry, run_timeline(run)))
+                found.new.append(
+                    NewRun(
+                        run,
+                        [*step_files(run)],
+                        [*record_files(run)],
+                        [*printed_files(run)],
+                        [*telemetry_files(run)],
+                        run_timeline(run),
+                    )
+                )
         except (ArgosyError, OSError) as problem:
             found.note(key, problem)
     return found

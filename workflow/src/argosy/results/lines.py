@@ -1,31 +1,29 @@
 """Reads many files of JSON Lines at once, in file order, with the run and attempt of each line."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
-from io import BufferedReader
 from pathlib import Path
-from typing import Any
 
 import duckdb
 
+from argosy.results.files import RecordFile, site_of_records
 from argosy.results.tables import literal
-from argosy_common.reading import check_regular, open_regular
+from argosy_common.reading import check_regular
+
+_OF_FILE = {"number": "INTEGER", "offset_s": "DOUBLE", "until_step": "BIGINT"}
+"""Types of the numbers of a `RecordFile`."""
 
 
-def lines(columns: Mapping[str, str], known: Mapping[str, str]) -> str:
+def lines(columns: Mapping[str, str]) -> str:
     """Return SQL that reads the files of `name_files`, with a row for each line.
 
-    Each row also has `experiment`, `run_id` and `attempt`, from the file's path, and the `known` numbers of
-    its file. An invalid line has NULL in the other columns. Path and index identify the file because a join
-    would lose the order of lines, and DuckDB would copy a list of texts for every few rows.
-
-    Args:
-        columns: types by key of the lines.
-        known: types by name of the file's numbers.
+    `columns` are types by key of the lines. Each row also has `experiment`, `run_id` and `attempt`, from
+    the file's path, and the numbers of its file. An invalid line has NULL in the other columns. Path and
+    index identify the file because a join would lose the order of lines, and DuckDB would copy a list of
+    texts for every few rows.
     """
     types = ", ".join(f"'{key}': '{kind}'" for key, kind in columns.items())
     place = "CAST(file_index AS INTEGER) + 1"
-    numbers = "".join(f", getvariable('file_{name}')[{place}] AS {name}" for name in known)
+    numbers = "".join(f", getvariable('file_{name}')[{place}] AS {name}" for name in _OF_FILE)
     return f"""(
     SELECT * EXCLUDE filename, split_part(filename, '/', -5) AS experiment,
         split_part(filename, '/', -4) AS run_id, split_part(filename, '/', -2) AS attempt{numbers}
@@ -34,17 +32,6 @@ def lines(columns: Mapping[str, str], known: Mapping[str, str]) -> str:
         filename = true, columns = {{{types}}}
     )
 )"""
-
-
-def site_of_records(path: Path) -> Path:
-    """Return the folder below which files are untrusted, for a file of records or its copy."""
-    above = path.parents
-    return above[min(4, len(above) - 1)]
-
-
-def open_records(path: Path | str) -> AbstractContextManager[BufferedReader]:
-    """Open a file of records or its copy. Raises OSError."""
-    return open_regular(Path(path), site_of_records(Path(path)))
 
 
 def is_amount(value: str) -> str:
@@ -61,19 +48,14 @@ def is_whole(value: str, most: int) -> str:
 
 
 def name_files(
-    database: duckdb.DuckDBPyConnection, known: Mapping[str, str], files: Sequence[Any]
+    database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile]
 ) -> dict[str, list[str]]:
     """Set the files that the query of `lines` reads next; return the query's parameters.
-
-    Args:
-        database: the connection of the query.
-        known: as for `lines`.
-        files: dataclasses with the fields `path` and the known ones.
 
     Raises:
         OSError: if one is not a regular file.
     """
-    for name, kind in known.items():
+    for name, kind in _OF_FILE.items():
         values = [getattr(file, name) for file in files]
         database.execute(
             f"SET VARIABLE file_{name} = CAST($values AS {kind}[])", {"values": values}

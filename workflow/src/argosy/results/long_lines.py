@@ -8,18 +8,14 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO
 
-from argosy.results.lines import open_records
-from argosy.results.records import RecordFile
-from argosy.results.telemetry import TelemetryFile
+from argosy.results.files import File, open_records
 
 LONGEST_LINE = 8 << 20
 """Bytes."""
 _STAND_IN = b"{}\n"
 _BLOCK = 1 << 20
-
-File = TypeVar("File", RecordFile, TelemetryFile)
 
 
 def without_long_lines(files: Sequence[File], work: Path) -> list[File]:

@@ -141,6 +141,11 @@ class MeasuredRun:
     jobs: tuple[Job, ...] = ()
 
     @property
+    def key(self) -> tuple[str, str]:
+        """(experiment, run_id)."""
+        return self.asked.experiment, self.asked.run_id
+
+    @property
     def waited_s(self) -> float | None:
         """Seconds from submission to start of the measured job; None without a queue.
 

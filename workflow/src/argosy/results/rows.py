@@ -80,12 +80,8 @@ def run_row(run: MeasuredRun, found: Completeness) -> Row:
         "image_digest": ran.image and ran.image.digest,
         "programs": json.dumps(run.programs, sort_keys=True),
         "failure": describe_failure(current.failure) if current and current.failure else None,
-        "unreadable_records": found.unreadable_records,
-        "repeated_steps": found.repeated_steps,
-        "duplicate_steps": found.duplicate_steps,
-        "missing_steps": found.missing_steps,
-        "missing_ranks": list(found.missing_ranks),
-        "clock_spread_s": found.clock_spread_s,
+        **vars(found),
+        "missing_ranks": [*found.missing_ranks],
         "log_files": [_in_results(run, current, log) for log in run.logs(current)]
         if current
         else [],

@@ -3,7 +3,6 @@
 Several threads read; the batches keep the order of the files.
 """
 
-import math
 import os
 import re
 from collections import Counter, deque
@@ -17,8 +16,8 @@ import numpy.typing as npt
 from arro3.core import Array, DataType, Field, RecordBatch, RecordBatchReader, Schema
 
 from argosy.results.errors import ResultsError
-from argosy.results.lines import site_of_records
-from argosy.results.measured_run import MeasuredRun, Piece
+from argosy.results.files import RecordFile, measured_files, open_records, with_clock
+from argosy.results.measured_run import MeasuredRun
 from argosy.results.tables import COLUMNS, Run, threads
 from argosy.runtime.contract.steps import (
     CHECK_BASE,
@@ -30,26 +29,18 @@ from argosy.runtime.contract.steps import (
     NoStepsError,
     header_of,
 )
-from argosy_common.reading import NotReadError, open_regular
+from argosy_common.reading import NotReadError
 
 
 @dataclass(frozen=True)
-class StepFile:
-    """A rank's file of steps.
+class StepFile(RecordFile):
+    """A rank's file of steps. `is_cut`: it ends within a row or the header."""
 
-    `offset_s` converts the rank's monotonic seconds to seconds since the last job's start; earlier jobs
-    have negative times. A later job repeated the steps from `until_step` on. `is_cut`: the file ends within
-    a row or the header.
-    """
+    rows: int = 0
+    is_cut: bool = False
 
-    path: str
-    experiment: str
-    run_id: str
-    rank: int
-    offset_s: float | None
-    until_step: int | None
-    rows: int
-    is_cut: bool
+
+_RANK = re.compile(r"rank-(0|[1-9][0-9]{0,8})\.steps")
 
 
 def step_files(run: MeasuredRun) -> Iterator[StepFile]:
@@ -57,53 +48,37 @@ def step_files(run: MeasuredRun) -> Iterator[StepFile]:
 
     Raises ResultsError for an invalid file, OSError for an unreadable one.
     """
-    if run.state != "completed" or run.result is None:
-        return
-    for piece in run.pieces:
-        for path in run.records(piece.attempt):
-            if rank := re.fullmatch(r"rank-(0|[1-9][0-9]{0,8})\.steps", path.name):
-                yield _step_file(run, piece, path, int(rank[1]), run.result.started)
+    for file in measured_files(run, _RANK):
+        with open_records(file.path) as opened:
+            begin = os.pread(opened.fileno(), ROW_BYTES, 0)
+            size = os.fstat(opened.fileno()).st_size
+        header = _header(file, begin)
+        rows = size // ROW_BYTES - 1 if header else 0
+        found = StepFile(**vars(file), rows=rows, is_cut=size % ROW_BYTES > 0)
+        yield with_clock(found, header.unix, header.monotonic) if header else found
 
 
-def _step_file(run: MeasuredRun, piece: Piece, path: Path, rank: int, started: float) -> StepFile:
-    with open_regular(path, site_of_records(path)) as file:
-        begin = os.pread(file.fileno(), ROW_BYTES, 0)
-        size = os.fstat(file.fileno()).st_size
+def _header(file: RecordFile, begin: bytes) -> Header | None:
     try:
         header = header_of(begin)
     except NoStepsError as problem:
         raise ResultsError(
-            f"{path}: {problem}", "move the run folder away and run it again"
+            f"{file.path}: {problem}", "move the run folder away and run it again"
         ) from None
-    if header and header.rank != rank:
+    if header and header.rank != file.number:
         raise ResultsError(
-            f"{path}: belongs to rank {header.rank} by its header",
+            f"{file.path}: belongs to rank {header.rank} by its header",
             "move a copied or renamed file away",
         )
-    return StepFile(
-        path=str(path),
-        experiment=run.asked.experiment,
-        run_id=run.asked.run_id,
-        rank=rank,
-        offset_s=_offset(header, started) if header else None,
-        until_step=piece.until,
-        rows=size // ROW_BYTES - 1 if header else 0,
-        is_cut=size % ROW_BYTES > 0,
-    )
-
-
-def _offset(header: Header, started: float) -> float | None:
-    """Return job time minus monotonic time; None if the header has no times."""
-    offset_s = header.unix - header.monotonic - started
-    return offset_s if math.isfinite(offset_s) else None
+    return header
 
 
 Whole = npt.NDArray[np.int64]
-Real = npt.NDArray[np.float64]
 _Words = npt.NDArray[np.uint64]
 
 _WORD = np.dtype("<u8")
 _ROW_WORDS = ROW_BYTES // _WORD.itemsize
+_NO_LIMIT = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -116,25 +91,20 @@ class Place:
 
 
 @dataclass(frozen=True)
-class StepRows:
-    """The valid rows of some places, in order.
+class Part:
+    """Valid rows of some places, in order; faults are counted by run."""
 
-    `place` is the index of each row's place. Times are in seconds, as recorded. `phases` (6, n) is NaN for
-    an unrecorded phase; `epoch` is out of range if unknown. `damaged` counts invalid rows of each place.
+    batch: RecordBatch
+    repeated: Counter[Run]
+    unreadable: Counter[Run]
+
+
+def read_rows(places: Sequence[Place]) -> Part:
+    """Read the rows at `places`, without repeated ones.
+
+    Times are in seconds. A phase is NaN if it is unrecorded; `epoch` is out of range if unknown. Raises
+    OSError for an unreadable or truncated file.
     """
-
-    place: Whole
-    step: Whole
-    epoch: Whole
-    samples: Whole
-    start: Real
-    seconds: Real
-    phases: Real
-    damaged: Whole
-
-
-def read_rows(places: Sequence[Place]) -> StepRows:
-    """Read the rows at `places`; raises OSError for an unreadable or truncated file."""
     counts = [place.count for place in places]
     rows = np.empty((sum(counts), _ROW_WORDS), _WORD)
     ends = np.cumsum(counts)
@@ -143,14 +113,15 @@ def read_rows(places: Sequence[Place]) -> StepRows:
     # Transpose to contiguous columns in native byte order.
     columns = np.ascontiguousarray(rows.T, dtype=np.uint64)
     of_place = np.repeat(np.arange(len(places)), counts)
+    files = [place.file for place in places]
     is_good = _are_good(columns)
-    damaged = np.bincount(of_place[~is_good], minlength=len(places))
-    if damaged.any():
-        columns, of_place = np.compress(is_good, columns, axis=1), of_place[is_good]
-    step, epoch, samples = columns[:3].view(np.int64)
-    start, seconds, *_ = columns[3:5].view(np.float64)
-    phases = columns[5:-1].view(np.float64)
-    return StepRows(of_place, step, epoch, samples, start, seconds, phases, damaged)
+    limits = [_NO_LIMIT if file.until_step is None else file.until_step for file in files]
+    is_repeated = is_good & (columns[0].view(np.int64) >= np.array(limits)[of_place])
+    is_kept = is_good & ~is_repeated
+    unreadable, repeated = _by_run(files, of_place[~is_good]), _by_run(files, of_place[is_repeated])
+    if not is_kept.all():
+        columns, of_place = np.compress(is_kept, columns, axis=1), of_place[is_kept]
+    return Part(_batch(files, columns, of_place), repeated, unreadable)
 
 
 def _are_good(columns: _Words) -> npt.NDArray[np.bool_]:
@@ -170,14 +141,13 @@ def _are_good(columns: _Words) -> npt.NDArray[np.bool_]:
 
 
 def _read(place: Place, rows: _Words) -> None:
-    path = Path(place.file.path)
     rest = memoryview(rows.data).cast("B")
     at = (1 + place.first) * ROW_BYTES
-    with open_regular(path, site_of_records(path)) as file:
+    with open_records(place.file.path) as file:
         while rest:
             size = os.preadv(file.fileno(), [rest], at)
             if size == 0:
-                raise NotReadError(path, "was shortened while it was read")
+                raise NotReadError(Path(place.file.path), "was shortened while it was read")
             rest, at = rest[size:], at + size
 
 
@@ -186,7 +156,6 @@ _PART_ROWS = 20_000
 _MOST_FILES = 1000
 _AHEAD = 3
 """Parts to read ahead per thread."""
-_NO_LIMIT = np.iinfo(np.int64).max
 
 _NAME = DataType.dictionary(DataType.int32(), DataType.utf8())
 _TYPES = {
@@ -220,7 +189,7 @@ class StepBatches:
 
     def _batches(self) -> Iterator[RecordBatch]:
         for file in self.files:
-            self.unreadable[file.experiment, file.run_id] += file.is_cut
+            self.unreadable[file.run] += file.is_cut
         try:
             for part in _read_ahead(self.files):
                 self.repeated += part.repeated
@@ -231,21 +200,12 @@ class StepBatches:
             raise
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Rows that are read at once: several files, or a part of a long one."""
-
-    batch: RecordBatch
-    repeated: Counter[Run]
-    unreadable: Counter[Run]
-
-
-def _read_ahead(files: Sequence[StepFile]) -> Iterator[_Part]:
-    ahead: deque[Future[_Part]] = deque()
+def _read_ahead(files: Sequence[StepFile]) -> Iterator[Part]:
+    ahead: deque[Future[Part]] = deque()
     with ThreadPoolExecutor(threads()) as pool:
         try:
             for places in _parts(files):
-                ahead.append(pool.submit(_read_part, places))
+                ahead.append(pool.submit(read_rows, places))
                 if len(ahead) > _AHEAD * threads():
                     yield ahead.popleft().result()
             while ahead:
@@ -269,49 +229,26 @@ def _parts(files: Sequence[StepFile]) -> Iterator[list[Place]]:
         yield part
 
 
-def _read_part(places: Sequence[Place]) -> _Part:
-    read = read_rows(places)
-    files = [place.file for place in places]
-    limits = [_NO_LIMIT if file.until_step is None else file.until_step for file in files]
-    is_repeated = read.step >= np.array(limits)[read.place]
-    repeated = np.bincount(read.place[is_repeated], minlength=len(places))
-    counts = ~is_repeated if is_repeated.any() else slice(None)
-    return _Part(
-        batch=_batch(files, read, counts),
-        repeated=_by_run(files, repeated.tolist()),
-        unreadable=_by_run(files, read.damaged.tolist()),
-    )
-
-
-def _by_run(files: Sequence[StepFile], counts: Sequence[int]) -> Counter[Run]:
+def _by_run(files: Sequence[StepFile], places: Whole) -> Counter[Run]:
+    """Count rows by run; `places` are their files' indices."""
     found: Counter[Run] = Counter()
-    for file, count in zip(files, counts, strict=True):
-        found[file.experiment, file.run_id] += count
+    for file, count in zip(files, np.bincount(places, minlength=len(files)).tolist(), strict=True):
+        found[file.run] += count
     return found
 
 
-def _batch(files: Sequence[StepFile], read: StepRows, counts: "np.ndarray | slice") -> RecordBatch:
-    of_file = read.place[counts]
+def _batch(files: Sequence[StepFile], columns: _Words, of_file: Whole) -> RecordBatch:
+    step, epoch, samples = columns[:3].view(np.int64)
+    start, seconds, *phases = columns[3:-1].view(np.float64)
+    ranks = np.array([file.number for file in files], np.int32)[of_file]
+    offsets_s = np.array([file.offset_s for file in files], np.float64)[of_file]
     of_row = Array.from_numpy(of_file)
-    ranks = np.array([file.rank for file in files], np.int32)
-    offsets_s = np.array([file.offset_s for file in files], np.float64)
-    columns = [
-        _names([file.experiment for file in files]).take(of_row),
-        _names([file.run_id for file in files]).take(of_row),
-        *(
-            Array.from_numpy(values)
-            for values in (
-                ranks[of_file],
-                read.step[counts],
-                read.epoch[counts],
-                read.start[counts] + offsets_s[of_file],
-                read.seconds[counts],
-                read.samples[counts],
-                *(phase[counts] for phase in read.phases),
-            )
-        ),
-    ]
-    return RecordBatch.from_arrays(columns, schema=_SCHEMA)
+    numbers = (ranks, step, epoch, start + offsets_s, seconds, samples, *phases)
+    names = [[file.experiment for file in files], [file.run_id for file in files]]
+    return RecordBatch.from_arrays(
+        [*(_names(one).take(of_row) for one in names), *map(Array.from_numpy, numbers)],
+        schema=_SCHEMA,
+    )
 
 
 def _names(texts: Sequence[str]) -> Array:

@@ -1,9 +1,8 @@
 """Writes the steps of newly read runs to one Parquet file, and counts their faults."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import duckdb
 
@@ -59,40 +58,40 @@ QUALIFY row_number() OVER (
 """
 
 # Ranks end a step with a gradient exchange almost together.
-_CLOCKS = f"""
-SELECT experiment, run_id, max(start_s + seconds) - min(start_s + seconds) AS spread_s
-FROM {VIEW} JOIN (SELECT experiment, run_id, min(last) AS step FROM new_rank GROUP BY ALL)
-    USING (experiment, run_id, step)
-GROUP BY ALL HAVING count(start_s) > 1
-"""
-
-_WITH_STEPS = "SELECT experiment, run_id, list(rank) AS ranks FROM new_rank GROUP BY ALL"
-
-_MISSING = """
-SELECT experiment, run_id, (max(last) - min(first) + 1) * count(*) - sum(n) AS missing
-FROM new_rank GROUP BY ALL
+_OF_RUNS = f"""
+WITH clock AS (
+    SELECT experiment, run_id, max(start_s + seconds) - min(start_s + seconds) AS spread_s
+    FROM {VIEW} JOIN (SELECT experiment, run_id, min(last) AS step FROM new_rank GROUP BY ALL)
+        USING (experiment, run_id, step)
+    GROUP BY ALL HAVING count(start_s) > 1
+)
+SELECT experiment, run_id, list(rank) AS ranks, coalesce(any_value(duplicate.n), 0) AS duplicates,
+    duplicates + (max(last) - min(first) + 1) * count(*) - sum(new_rank.n) AS missing,
+    any_value(spread_s) AS clock_spread_s
+FROM new_rank LEFT JOIN duplicate USING (experiment, run_id) LEFT JOIN clock USING (experiment, run_id)
+GROUP BY experiment, run_id
 """
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Statistics of the steps of newly read runs, by run.
+    """The steps of a newly read run.
 
     `ranks` have recorded any step. `repeated` counts steps that a later job repeated, `unreadable` damaged
     or truncated rows.
     """
 
-    ranks: Mapping[Run, Collection[int]] = field(default_factory=dict)
-    repeated: Mapping[Run, int] = field(default_factory=dict)
-    unreadable: Mapping[Run, int] = field(default_factory=dict)
-    duplicates: Mapping[Run, int] = field(default_factory=dict)
-    missing: Mapping[Run, int] = field(default_factory=dict)
-    clock_spreads_s: Mapping[Run, float] = field(default_factory=dict)
+    ranks: Collection[int] = ()
+    duplicates: int = 0
+    missing: int = 0
+    clock_spread_s: float | None = None
+    repeated: int = 0
+    unreadable: int = 0
 
 
 def write_steps(
     database: duckdb.DuckDBPyConnection, files: Sequence[StepFile], part: Path
-) -> Steps:
+) -> dict[Run, Steps]:
     """Write the steps in `files` to `part` without duplicates, in file order.
 
     Raises NotReadError for an unreadable file.
@@ -101,18 +100,17 @@ def write_steps(
     set_view(database, VIEW, part)
     database.execute(_RANKS)
     database.execute(_DUPLICATES)
-    duplicates = _by_run(database, "SELECT * FROM duplicate", "n")
-    if duplicates:
+    if fetch(database, "SELECT 1 FROM duplicate LIMIT 1"):
         _write_once(database, part)
-    missing = _by_run(database, _MISSING, "missing")
-    return Steps(
-        ranks=_by_run(database, _WITH_STEPS, "ranks"),
-        repeated=batches.repeated,
-        unreadable=batches.unreadable,
-        duplicates=duplicates,
-        missing={run: missing[run] + duplicates.get(run, 0) for run in missing},
-        clock_spreads_s=_by_run(database, _CLOCKS, "spread_s"),
-    )
+    found = {(row.pop("experiment"), row.pop("run_id")): row for row in fetch(database, _OF_RUNS)}
+    return {
+        run: Steps(
+            **found.get(run, {}),
+            repeated=batches.repeated[run],
+            unreadable=batches.unreadable[run],
+        )
+        for run in {file.run for file in files}
+    }
 
 
 def _write_batches(
@@ -142,7 +140,3 @@ def _write_once(database: duckdb.DuckDBPyConnection, part: Path) -> None:
     once = part.with_suffix(".once")
     write_table(database, "steps", [_ONCE], once)
     once.replace(part)
-
-
-def _by_run(database: duckdb.DuckDBPyConnection, query: str, column: str) -> dict[Run, Any]:
-    return {(row["experiment"], row["run_id"]): row[column] for row in fetch(database, query)}

@@ -1,15 +1,16 @@
 """Loads the agents' samples of nodes and GPUs into the tables telemetry, gpus and unread."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb
 
+from argosy.results.files import RecordFile, measured_files, read_header, with_clock
 from argosy.results.lines import is_amount, lines, name_files
 from argosy.results.measured_run import MeasuredRun
-from argosy.results.records import Header, read_header
 from argosy.results.rows import Row
 from argosy.results.tables import COLUMNS, Run, fetch, set_view, write_table
 from argosy.run_folder.models import Bytes, Record, Whole, as_model
@@ -38,7 +39,6 @@ class TelemetryHeader(Record):
 
 _OWN = ("experiment", "run_id", "attempt", "node", "at_s")
 _SAMPLED = {name: kind for name, kind in COLUMNS["telemetry"].items() if name not in _OWN}
-_OF_FILE = {"node": "INTEGER", "offset_s": "DOUBLE"}
 
 _AMOUNTS = [
     f'coalesce("{name}", 0)' for name, kind in _SAMPLED.items() if kind in ("BIGINT", "DOUBLE")
@@ -49,18 +49,18 @@ _IS_SAMPLE = (
     + ", false)"
 )
 _SAMPLES = f"""
-SELECT experiment, run_id, attempt, node, "at" + offset_s AS at_s,
+SELECT experiment, run_id, attempt, number AS node, "at" + offset_s AS at_s,
     {", ".join(f'"{name}"' for name in _SAMPLED)}
-FROM {lines({"kind": "VARCHAR", "at": "DOUBLE", **_SAMPLED}, _OF_FILE)}
+FROM {lines({"kind": "VARCHAR", "at": "DOUBLE", **_SAMPLED})}
 WHERE {_IS_SAMPLE}
 """
 
 _OTHER_LINES = lines(
-    dict.fromkeys(("kind", "what", "why"), "VARCHAR") | {"at": "DOUBLE", **_SAMPLED}, _OF_FILE
+    dict.fromkeys(("kind", "what", "why"), "VARCHAR") | {"at": "DOUBLE", **_SAMPLED}
 )
 # Headers, counters that a node could not read, and damaged lines.
 _OTHERS = f"""
-CREATE TABLE other_telemetry AS SELECT experiment, run_id, node, kind, gpu, what, why
+CREATE TABLE other_telemetry AS SELECT experiment, run_id, number AS node, kind, gpu, what, why
 FROM {_OTHER_LINES}
 WHERE NOT {_IS_SAMPLE}
 """
@@ -76,18 +76,13 @@ WHERE kind IS NULL OR kind NOT IN ('header', 'unread') GROUP BY ALL
 
 
 @dataclass(frozen=True)
-class TelemetryFile:
-    """A node's telemetry file.
+class TelemetryFile(RecordFile):
+    """A node's telemetry file, with its header."""
 
-    `offset_s` converts the node's monotonic seconds to seconds since the start of the run's last job.
-    """
+    header: TelemetryHeader = field(default_factory=TelemetryHeader)
 
-    path: str
-    experiment: str
-    run_id: str
-    attempt: str
-    node: int
-    offset_s: float | None
+
+_NODE = re.compile(r"telemetry-([0-9]{1,9})\.jsonl")
 
 
 def telemetry_files(run: MeasuredRun) -> Iterator[TelemetryFile]:
@@ -95,63 +90,46 @@ def telemetry_files(run: MeasuredRun) -> Iterator[TelemetryFile]:
 
     Raises RunFolderError for an unknown version, OSError for an unreadable file.
     """
-    if run.state != "completed" or run.result is None:
-        return
-    for piece in run.pieces:
-        for path in run.records(piece.attempt):
-            if number := re.fullmatch(r"telemetry-(\d+)\.jsonl", path.name):
-                header = read_header(path)
-                _model_of(path, header)
-                yield TelemetryFile(
-                    path=str(path),
-                    experiment=run.asked.experiment,
-                    run_id=run.asked.run_id,
-                    attempt=piece.attempt,
-                    node=int(number[1]),
-                    offset_s=header.offset_s(run.result.started),
-                )
+    for file in measured_files(run, _NODE):
+        keys = dict(read_header(Path(file.path)).keys)
+        header = as_model(Path(file.path), keys, TelemetryHeader)
+        found = TelemetryFile(**vars(file), header=header)
+        yield with_clock(found, keys.get("unix"), keys.get("monotonic"))
 
 
 def write_telemetry(
     database: duckdb.DuckDBPyConnection, files: Sequence[TelemetryFile], part: Path
-) -> Mapping[Run, int]:
+) -> Counter[Run]:
     """Write the samples in `files` to `part`, and unreadable counters to `unread`.
 
     Returns the number of damaged lines by run.
     """
-    paths = name_files(database, _OF_FILE, files)
+    paths = name_files(database, files)
     write_table(database, "telemetry", [_SAMPLES], part, paths)
     set_view(database, VIEW, part)
     database.execute(_OTHERS, paths)
     database.execute(_UNREAD)
-    return {(row["experiment"], row["run_id"]): row["lines"] for row in fetch(database, _DAMAGED)}
+    return Counter(
+        {(row["experiment"], row["run_id"]): row["lines"] for row in fetch(database, _DAMAGED)}
+    )
 
 
 def gpu_rows(files: Sequence[TelemetryFile]) -> Iterator[Row]:
     """Yield a row of `gpus` for each GPU of a node, from the run's last job."""
     rows: dict[tuple[object, ...], Row] = {}
     for file in files:
-        header = _read_header(Path(file.path))
-        for gpu in header.gpus or ():
-            row = _key(file) | {"driver": header.driver} | gpu.model_dump()
-            rows[file.experiment, file.run_id, file.node, row["gpu"]] = row
+        for gpu in file.header.gpus or ():
+            row = _key(file) | {"driver": file.header.driver} | gpu.model_dump()
+            rows[*file.run, file.number, row["gpu"]] = row
     yield from rows.values()
 
 
 def unread_rows(files: Sequence[TelemetryFile]) -> Iterator[Row]:
     """Yield a row of `unread` for each counter that a node could never read."""
     for file in files:
-        for what, why in (_read_header(Path(file.path)).unread or {}).items():
+        for what, why in (file.header.unread or {}).items():
             yield _key(file) | {"gpu": None, "what": what, "why": why}
 
 
-def _read_header(path: Path) -> TelemetryHeader:
-    return _model_of(path, read_header(path))
-
-
-def _model_of(path: Path, header: Header) -> TelemetryHeader:
-    return as_model(path, dict(header.keys), TelemetryHeader)
-
-
 def _key(file: TelemetryFile) -> Row:
-    return {"experiment": file.experiment, "run_id": file.run_id, "node": file.node}
+    return {"experiment": file.experiment, "run_id": file.run_id, "node": file.number}

@@ -6,9 +6,10 @@ differences are listed.
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from argosy.report.numbers import UNIT, count, duration, interval, number, percent
+from argosy.report.runs.measurements import Point
 from argosy.report.runs.scaling import LOST, is_much_lost, without_interval
 from argosy.report.runs.setups import Difference, differences
 from argosy.report.statistics.estimates import Estimate, ratio_estimate
@@ -18,9 +19,6 @@ from argosy.report.summary.parts import Rates
 from argosy.report.topics.history.measure import same_batch
 from argosy.report.topics.queue import in_words
 from argosy.report.topics.setups import shown
-
-Size = tuple[int, int]
-"""Nodes, and ranks per node."""
 
 SAME_RUNS = "both have some of the same runs"
 _SAME_ACCURACY = 1e-6
@@ -32,25 +30,29 @@ class ComparedPoint:
     """A size at one site.
 
     Args:
+        there: The same size at the first site, if it has a throughput.
         ratio: Throughput relative to the first site; None without one there, or if the work differs.
         detectable: Smallest ratio that such runs show with 80 % power (`statistics.few_runs`).
-        resources: Resources of a rank.
-        unit: Unit of throughput, per second.
+        no_interval: Reason for a ratio without an interval although there are several runs.
     """
 
     site: str
+    experiment: ExperimentSummary
     point: PointSummary
-    ratio: Estimate | None
+    there: PointSummary | None
+    ratio: Estimate | None = None
     detectable: float | None = None
-    resources: Mapping[str, int] = field(default_factory=dict)
-    unit: str = UNIT
     no_interval: str | None = None
-    """Reason for a ratio without an interval although there are several runs."""
+
+    @property
+    def unit(self) -> str:
+        """Unit of throughput, per second."""
+        return self.experiment.unit
 
     def per(self, resource: str) -> float | None:
         """Return the throughput per requested `cpus_per_rank` or `gpus_per_rank`, or per node (`nodes`)."""
         rate, point = self.point.throughput_samples_per_s, self.point
-        units = self.resources.get(resource, 0) * point.ranks
+        units = self.experiment.setup.resources.get(resource, 0) * point.ranks
         units = point.nodes if resource == "nodes" else units
         return rate.mean / units if rate and units else None
 
@@ -124,12 +126,12 @@ def _compared(name: str, summaries: Mapping[str, Summary], reference: str) -> Co
     refused = {site for site, found in apart.items() if any(one.is_of_work for one in found)}
     base = measured.get(reference, {})
     lost = {
-        site: {(one.nodes, one.ranks_per_node) for one in each.sizes if is_much_lost(one.states)}
+        site: {one.point for one in each.sizes if is_much_lost(one.states)}
         for site, each in of_site.items()
     }
     runs = {site: _measured_runs(summaries[site], each) for site, each in of_site.items()}
 
-    def no_interval(site: str, size: Size) -> str | None:
+    def no_interval(site: str, size: Point) -> str | None:
         if runs[site][size] & runs.get(reference, {}).get(size, set()):
             return SAME_RUNS
         return LOST if size in lost[site] | lost.get(reference, set()) else None
@@ -140,19 +142,11 @@ def _compared(name: str, summaries: Mapping[str, Summary], reference: str) -> Co
         scaling=next(iter(of_site.values())).scaling,
         sites=[site for site in of_site if measured[site]],
         points=[
-            replace(
-                _compared_point(
-                    site,
-                    points[size],
-                    None if site in refused else base.get(size),
-                    no_interval(site, size),
-                ),
-                resources=of_site[site].setup.resources,
-                unit=of_site[site].unit,
-            )
+            each if site in (reference, *refused) else _with_ratio(each, no_interval(site, size))
             for size in sizes
             for site, points in measured.items()
             if size in points
+            for each in [ComparedPoint(site, of_site[site], points[size], base.get(size))]
         ],
         differences=apart,
         left_out={
@@ -177,34 +171,28 @@ def _nearest(
     return min(reversed(several), key=distance)
 
 
-def _measured(experiment: ExperimentSummary) -> dict[Size, PointSummary]:
-    return {
-        (point.nodes, point.ranks_per_node): point
-        for point in experiment.points
-        if point.throughput_samples_per_s
-    }
+def _measured(experiment: ExperimentSummary) -> dict[Point, PointSummary]:
+    return {one.point: one for one in experiment.points if one.throughput_samples_per_s}
 
 
-def _measured_runs(summary: Summary, experiment: ExperimentSummary) -> dict[Size, set[Hashable]]:
+def _measured_runs(summary: Summary, experiment: ExperimentSummary) -> dict[Point, set[Hashable]]:
     """Return what identifies the runs of each size: copied results or a later report may have them too."""
-    found: defaultdict[Size, set[Hashable]] = defaultdict(set)
+    found: defaultdict[Point, set[Hashable]] = defaultdict(set)
     for run in summary.runs:
         if run.counts_to == experiment.experiment and run.samples_per_s is not None:
             key = (run.run_id, run.attempt, run.started_unix_s, run.samples_per_s)
-            found[run.nodes, run.ranks_per_node].add(key)
+            found[run.point].add(key)
     return found
 
 
-def _compared_point(
-    site: str, point: PointSummary, reference: PointSummary | None, no_interval: str | None
-) -> ComparedPoint:
-    if reference is None or reference is point or not _same_batch(point, reference):
-        return ComparedPoint(site, point, None)
-    runs = point.runs_samples_per_s, reference.runs_samples_per_s
+def _with_ratio(each: ComparedPoint, no_interval: str | None) -> ComparedPoint:
+    if each.there is None or not _same_batch(each.point, each.there):
+        return each
+    runs = each.point.runs_samples_per_s, each.there.runs_samples_per_s
     ratio = ratio_estimate(*runs)
     if no_interval:
-        return ComparedPoint(site, point, without_interval(ratio), no_interval=no_interval)
-    return ComparedPoint(site, point, ratio, detectable_ratio(*runs))
+        return replace(each, ratio=without_interval(ratio), no_interval=no_interval)
+    return replace(each, ratio=ratio, detectable=detectable_ratio(*runs))
 
 
 def _same_batch(point: PointSummary, reference: PointSummary) -> bool:
@@ -268,8 +256,7 @@ def _finding(experiment: ComparedExperiment, site: str, reference: str) -> str:
         within = interval(ratio)
     width = largest.point.ranks_per_node
     where = f"{count(nodes, 'node')} with {count(width, 'rank')} each"
-    there = _reference_point(experiment, largest.point, reference)
-    steps = ""
+    there, steps = largest.there, ""
     if there and there.steps != largest.point.steps and there.steps and largest.point.steps:
         here = f"{largest.point.steps:,.0f} steps at {site}"
         steps = f" A run made {here}, {there.steps:,.0f} at {reference}."
@@ -288,7 +275,7 @@ def _finding(experiment: ComparedExperiment, site: str, reference: str) -> str:
 def _waits(experiment: ComparedExperiment, site: str, reference: str) -> Iterator[str]:
     """Yield a sentence on queue waits at the largest common size with known waits."""
     for each in reversed(experiment.points):
-        there = _reference_point(experiment, each.point, reference)
+        there = each.there
         if each.site == site and there and each.point.queue and there.queue:
             here, other = each.point.queue.to_result_s, there.queue.to_result_s
             yield (
@@ -301,15 +288,11 @@ def _waits(experiment: ComparedExperiment, site: str, reference: str) -> Iterato
 
 def _accuracies(experiment: ComparedExperiment, site: str, reference: str) -> Iterator[str]:
     """Yield a sentence that compares test accuracies, and steps, over all common sizes."""
-    pairs = [
-        (each.point, there)
-        for each in experiment.points
-        if each.site == site and (there := _reference_point(experiment, each.point, reference))
-    ]
     known = [
         (here, there, here.test_accuracy.mean, there.test_accuracy.mean)
-        for here, there in pairs
-        if here.test_accuracy and there.test_accuracy
+        for each in experiment.points
+        for here, there in [(each.point, each.there)]
+        if each.site == site and there and here.test_accuracy and there.test_accuracy
     ]
     if not known:
         return
@@ -329,7 +312,7 @@ def _accuracies(experiment: ComparedExperiment, site: str, reference: str) -> It
 
 def _nothing_shared(experiment: ComparedExperiment, site: str, reference: str) -> str:
     for each in experiment.points:
-        there = _reference_point(experiment, each.point, reference)
+        there = each.there
         if each.site == site and there and not _same_batch(each.point, there):
             here, other = each.point.samples_per_step or 0, there.samples_per_step or 0
             return (
@@ -337,17 +320,3 @@ def _nothing_shared(experiment: ComparedExperiment, site: str, reference: str) -
                 f"{number(here)} samples at {site}, {number(other)} at {reference}."
             )
     return f"{site} and {reference} have no measured size in common."
-
-
-def _reference_point(
-    experiment: ComparedExperiment, point: PointSummary, reference: str
-) -> PointSummary | None:
-    size = (point.nodes, point.ranks_per_node)
-    return next(
-        (
-            each.point
-            for each in experiment.points
-            if each.site == reference and (each.point.nodes, each.point.ranks_per_node) == size
-        ),
-        None,
-    )

@@ -6,17 +6,17 @@ until its files change, so they are cached beside the tables.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
+from pydantic import TypeAdapter
 
 from argosy.report.runs.setups import NamedSetup, name_setups
 from argosy.report.runs.steady import RANK_COLUMNS, steady_states
 from argosy.report.runs.stragglers import Straggler, slow_ranks
 from argosy.report.runs.warmup import WarmUp
-from argosy.report.statistics.estimates import Estimate
 from argosy.results.own_tables import is_own, mark
 from argosy.results.tables import (
     TABLES_VERSION,
@@ -41,11 +41,11 @@ Row = Mapping[str, Any]
 _MADE_FROM = f"files_fingerprint || ' tables {TABLES_VERSION} findings {FINDINGS_VERSION}'"
 _TAKE = f"""
 CREATE TEMP TABLE kept AS
-SELECT found.* FROM read_parquet($path, hive_partitioning = false) AS found
-JOIN runs USING (experiment, run_id)
+SELECT experiment, run_id, cached.findings, cached.steady_ranks
+FROM read_parquet($path, hive_partitioning = false) AS cached JOIN runs USING (experiment, run_id)
 WHERE made_from = {_MADE_FROM}
 """
-_OF_RUNS = "SELECT * EXCLUDE steady_ranks FROM given"
+_OF_RUNS = "SELECT experiment, run_id, findings FROM given"
 _OF_RANKS = f"""
 SELECT experiment, run_id, {", ".join(RANK_COLUMNS)} FROM (
     SELECT experiment, run_id, unnest(steady_ranks, recursive := true) FROM given
@@ -54,37 +54,28 @@ SELECT experiment, run_id, {", ".join(RANK_COLUMNS)} FROM (
 
 _NAMES_OF_RUNS = "SELECT experiment, run_id FROM runs ORDER BY experiment, run_id"
 
-_WARM_UPS = """
-CREATE TEMP TABLE warm_up (
-    experiment VARCHAR, run_id VARCHAR, warm_up_steps BIGINT, is_stationary BOOLEAN, reason VARCHAR,
-    excess DOUBLE, left_out BOOLEAN, slower_from BIGINT, slower DOUBLE
-)
-"""
-_STRAGGLERS = """
-CREATE TEMP TABLE straggler (
-    experiment VARCHAR, run_id VARCHAR, place INTEGER, rank INTEGER, node INTEGER, n INTEGER,
-    mean DOUBLE, low DOUBLE, high DOUBLE, share DOUBLE
-)
-"""
-_OF_WARM_UP = (
-    *("warm_up_steps", "is_stationary", "reason", "excess"),
-    *("left_out", "slower_from", "slower"),
-)
+_FOUND = "CREATE TEMP TABLE found (experiment VARCHAR, run_id VARCHAR, findings VARCHAR)"
 _FINDINGS = f"""
 WITH of_ranks AS (
     SELECT experiment, run_id,
         list(struct_pack({", ".join(RANK_COLUMNS)}) ORDER BY rank) AS steady_ranks
     FROM rank_sums GROUP BY ALL
-), of_stragglers AS (
-    SELECT experiment, run_id,
-        list(struct_pack(rank, node, n, mean, low, high, share) ORDER BY place) AS stragglers
-    FROM straggler GROUP BY ALL
 )
-SELECT experiment, run_id, {_MADE_FROM} AS made_from, {", ".join(_OF_WARM_UP)}, steady_ranks, stragglers
-FROM runs LEFT JOIN warm_up USING (experiment, run_id)
-LEFT JOIN of_ranks USING (experiment, run_id) LEFT JOIN of_stragglers USING (experiment, run_id)
+SELECT experiment, run_id, {_MADE_FROM} AS made_from, findings, steady_ranks
+FROM runs JOIN found USING (experiment, run_id) LEFT JOIN of_ranks USING (experiment, run_id)
 ORDER BY experiment, run_id
 """
+
+
+@dataclass(frozen=True)
+class _Findings:
+    """The findings of a run in its steps, cached as JSON."""
+
+    warm_up: WarmUp | None
+    stragglers: list[Straggler]
+
+
+_JSON = TypeAdapter(_Findings)
 
 
 @dataclass(frozen=True)
@@ -101,20 +92,21 @@ def step_findings(tables: duckdb.DuckDBPyConnection, tables_dir: Path) -> StepFi
     path = tables_dir / FILE_NAME
     before = _kept(tables, path)
     kept = rows_of(asked_of(before, _OF_RUNS)) if before else []
-    there = {_run(row) for row in kept}
-    asked = [run for row in fetch(tables, _NAMES_OF_RUNS) if (run := _run(row)) not in there]
-    new = steady_states(tables, asked if kept else None)
-    found = StepFindings(
-        {_run(row): _warm_up(row) for row in kept if row["reason"]} | {**new.warm_ups},
-        {_run(row): _stragglers(row) for row in kept if row["stragglers"]}
-        | slow_ranks(tables, new.rank_sums),
-        _together(tables, new.rank_sums, before) if before else new.rank_sums,
-    )
+    found = {_run(row): _JSON.validate_json(row["findings"]) for row in kept}
+    asked = [run for row in fetch(tables, _NAMES_OF_RUNS) if (run := _run(row)) not in found]
+    new = steady_states(tables, asked if found else None)
+    slow = slow_ranks(tables, new.rank_sums)
+    found |= {run: _Findings(new.warm_ups.get(run), slow.get(run, [])) for run in asked}
+    rank_sums = _together(tables, new.rank_sums, before) if before else new.rank_sums
     if asked:
         # Tables may be read-only; then the next report examines these runs again.
         with suppress(OSError, duckdb.Error):
-            _keep(tables, found, path)
-    return found
+            _keep(tables, found, rank_sums, path)
+    return StepFindings(
+        {run: one.warm_up for run, one in found.items() if one.warm_up},
+        {run: one.stragglers for run, one in found.items() if one.stragglers},
+        rank_sums,
+    )
 
 
 def _together(
@@ -128,18 +120,15 @@ def _together(
     return tables.table("rank_sums_of_all")
 
 
-def _keep(tables: duckdb.DuckDBPyConnection, found: StepFindings, path: Path) -> None:
-    tables.execute(_WARM_UPS)
-    of_runs = found.warm_ups.items()
-    fill(tables, "warm_up", [(*run, *astuple(one)) for run, one in of_runs])
-    tables.execute(_STRAGGLERS)
-    of_ranks = [
-        (*run, place, one.rank, one.node, *astuple(one.ratio), one.share)
-        for run, named in found.stragglers.items()
-        for place, one in enumerate(named)
-    ]
-    fill(tables, "straggler", of_ranks)
-    found.rank_sums.create_view("rank_sums")
+def _keep(
+    tables: duckdb.DuckDBPyConnection,
+    found: Mapping[Run, _Findings],
+    rank_sums: duckdb.DuckDBPyRelation,
+    path: Path,
+) -> None:
+    tables.execute(_FOUND)
+    fill(tables, "found", [(*run, _JSON.dump_json(one).decode()) for run, one in found.items()])
+    rank_sums.create_view("rank_sums")
     with replacing(path) as target:
         parquet(tables, _FINDINGS, target)
     mark(path)
@@ -158,22 +147,6 @@ def _kept(tables: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckDBPyRelat
 
 def _run(row: Row) -> Run:
     return row["experiment"], row["run_id"]
-
-
-def _warm_up(row: Row) -> WarmUp:
-    return WarmUp(*(row[name] for name in _OF_WARM_UP))
-
-
-def _stragglers(row: Row) -> list[Straggler]:
-    return [
-        Straggler(
-            one["rank"],
-            one["node"],
-            Estimate(one["n"], one["mean"], one["low"], one["high"]),
-            one["share"],
-        )
-        for one in row["stragglers"]
-    ]
 
 
 # Tables whose rows analyses pool by experiment.

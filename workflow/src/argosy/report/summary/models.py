@@ -30,6 +30,7 @@ from argosy.report.summary.parts import (
     Rates,
     RatioEstimate,
     Size,
+    Sized,
     SizeRuns,
     Speed,
     StallSummary,
@@ -59,12 +60,9 @@ class QueueWaits:
 
 
 @dataclass(frozen=True)
-class PointSummary:
+class PointSummary(Sized):
     """One size of an experiment; values that were not measured are None or absent."""
 
-    nodes: Size
-    ranks_per_node: Size
-    ranks: Size
     runs_samples_per_s: list[Speed]
     throughput_samples_per_s: PositiveEstimate | None
     speed_up: RatioEstimate | None
@@ -207,6 +205,11 @@ class RunSummary:
     """Unit of its experiment."""
 
     @property
+    def point(self) -> Point:
+        """Its size."""
+        return Point(self.nodes * self.ranks_per_node, self.nodes, self.ranks_per_node)
+
+    @property
     def counts_to(self) -> str:
         """Name of its `ExperimentSummary`."""
         return self.counted_as or self.experiment
@@ -308,7 +311,7 @@ def read_summary(content: Mapping[str, Any]) -> Summary:
     """
     summary = _ADAPTER.validate_python(content)
     for experiment in summary.experiments:
-        measured = {Point(one.ranks, one.nodes, one.ranks_per_node) for one in experiment.points}
+        measured = {one.point for one in experiment.points}
         if any(
             one.throughput_samples_per_s and not one.runs_samples_per_s for one in experiment.points
         ):

@@ -31,12 +31,23 @@ RatioEstimate = Annotated[Estimate, AfterValidator(_ratio)]
 
 
 @dataclass(frozen=True)
-class SizeRuns:
-    """Planned runs of a size: their number, by state too, and how many completed ones are `left_out`."""
+class Sized:
+    """A size of an experiment."""
 
     nodes: Size
     ranks_per_node: Size
     ranks: Size
+
+    @property
+    def point(self) -> Point:
+        """The size alone."""
+        return Point(self.ranks, self.nodes, self.ranks_per_node)
+
+
+@dataclass(frozen=True)
+class SizeRuns(Sized):
+    """Planned runs of a size: their number, by state too, and how many completed ones are `left_out`."""
+
     runs: int
     states: dict[str, int]
     left_out: int
@@ -151,28 +162,22 @@ class CostSummary:
 
 
 @dataclass(frozen=True)
-class StallSummary:
+class StallSummary(Sized):
     """Stalls of a step at one size: shares by part, which add up to 1, or why they are unknown."""
 
-    nodes: Size
-    ranks_per_node: Size
-    ranks: Size
     step_s: Estimate | None
     shares: dict[str, Estimate]
     refused: str | None
 
 
 @dataclass(frozen=True)
-class PointTimeline:
+class PointTimeline(Sized):
     """Means over the runs of a size, by part: seconds per step, and shares of rank 0's steps.
 
     Parts overlap: one tensor is negotiated while another is reduced. `refused` is the reason without parts,
     as the end of a sentence.
     """
 
-    nodes: int
-    ranks_per_node: int
-    ranks: int
     step_s: Estimate | None
     seconds_per_step: dict[str, Estimate]
     shares: dict[str, Estimate]
@@ -180,25 +185,19 @@ class PointTimeline:
 
 
 @dataclass(frozen=True)
-class ContainerCostSummary:
+class ContainerCostSummary(Sized):
     """Relative increase in step time at one size, compared with the experiment `native`."""
 
     native: str
-    nodes: Size
-    ranks_per_node: Size
-    ranks: Size
     cost: Estimate
     is_paired: bool
     """Whether the interval is of pairs of runs."""
 
 
 @dataclass(frozen=True)
-class AllreduceSummary:
+class AllreduceSummary(Sized):
     """Time of an allreduce of `bytes` on each rank, at one size."""
 
-    nodes: int
-    ranks_per_node: int
-    ranks: int
     bytes: int
     seconds: Estimate
     """Mean over runs of the mean over repetitions."""
@@ -309,12 +308,9 @@ class PredictionSummary:
 
 
 @dataclass(frozen=True)
-class HistoryPoint:
+class HistoryPoint(Sized):
     """Runs of a size in one entry of a history."""
 
-    nodes: Size
-    ranks_per_node: Size
-    ranks: Size
     runs_samples_per_s: list[Speed]
     throughput_samples_per_s: PositiveEstimate
 
@@ -337,7 +333,7 @@ class HistoryEntry:
 
 
 @dataclass(frozen=True)
-class Change:
+class Change(Sized):
     """Current throughput of a size relative to earlier reports, for the same work and machines.
 
     With one or two earlier reports it is the ratio to the later one, with Welch's interval. With three or
@@ -345,9 +341,6 @@ class Change:
     sizes are simultaneous.
     """
 
-    nodes: Size
-    ranks_per_node: Size
-    ranks: Size
     ratio: Estimate
     reports: int
     """Number of earlier reports compared: 1, or at least 3."""

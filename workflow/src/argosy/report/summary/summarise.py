@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ from argosy.report.summary.models import (
 )
 from argosy.report.summary.parts import (
     NOT_KNOWN,
-    ContainerCostSummary,
     Rates,
     SizeRuns,
     SweptPoint,
@@ -42,7 +41,7 @@ from argosy.report.topics.doubts import long_steps, not_finite
 from argosy.report.topics.laws.fits import Refused
 from argosy.report.topics.laws.says import law_summaries
 from argosy.report.topics.losses import RankTimes, point_factors, rank_times
-from argosy.report.topics.phases import StepTime, step_times
+from argosy.report.topics.phases import step_times
 from argosy.report.topics.prediction.inputs import Measured, everything
 from argosy.report.topics.prediction.predicted import prediction_of
 from argosy.report.topics.sweep import swept_points
@@ -106,17 +105,13 @@ class _Analysis:
     """Findings of all experiments; `measured` are their completed runs."""
 
     measured: Mapping[str, Sequence[Measurement]]
-    times: Mapping[tuple[str, Point], StepTime]
     outcomes: Mapping[tuple[str, Point], Outcome]
     of_points: Mapping[str, Mapping[tuple[str, Point], Any]]
     ranks: Mapping[tuple[str, str], RankTimes]
-    usage: Mapping[tuple[str, str], Usage]
-    setups: Mapping[str, NamedSetup]
     of_experiments: Mapping[str, Mapping[str, Any]]
-    container_costs: Mapping[str, list[ContainerCostSummary]]
     between_steps: Mapping[Run, OutsideSteps]
     rates: Rates
-    everything: Measured
+    of_predictions: Measured
     sweeps: Mapping[str, SweptPoint]
 
     def ranks_at(self, experiment: str, point: Point) -> list[RankTimes]:
@@ -125,7 +120,8 @@ class _Analysis:
 
     def usage_at(self, experiment: str, point: Point) -> list[Usage]:
         """Return the usage of each run of a point with a throughput."""
-        return [self.usage[key] for key in self._keys(experiment, point) if key in self.usage]
+        usage = self.of_predictions.usage
+        return [usage[key] for key in self._keys(experiment, point) if key in usage]
 
     def between_steps_at(self, experiment: str, point: Point) -> Estimate | None:
         """Return the share of steady time between steps, over the runs of a point with a known share."""
@@ -158,30 +154,27 @@ def _experiments(
     by_name: defaultdict[str, list[Measurement]] = defaultdict(list)
     for run in measured:
         by_name[run.experiment].append(run)
-    times, used = step_times(tables), usage(tables)
     found = _Analysis(
         by_name,
-        times,
         outcomes(tables),
         of_points(tables),
         rank_times(tables),
-        used,
-        tables.setups,
-        of_experiments(tables),
-        container_costs(tables.setups, by_name),
+        {
+            **of_experiments(tables),
+            "container_costs": container_costs(tables.setups, by_name),
+        },
         between,
         rates,
-        everything(tables, measured, times, used),
+        everything(tables, measured, step_times(tables), usage(tables)),
         swept_points(tables),
     )
-    return [_experiment(found, name, states[name]) for name in tables.setups]
+    return [_experiment(found, named, states[name]) for name, named in tables.setups.items()]
 
 
 def _experiment(
-    found: _Analysis, name: str, states: Mapping[Point, Counter[str]]
+    found: _Analysis, named: NamedSetup, states: Mapping[Point, Counter[str]]
 ) -> ExperimentSummary:
-    named = found.setups[name]
-    kind = named.setup.scaling
+    name, kind = named.name, named.setup.scaling
     runs = found.measured.get(name, [])
     scaled = {one.point: one for one in scaling(runs)}
     base = next(iter(scaled), None)
@@ -198,7 +191,7 @@ def _experiment(
         None,
     )
     laws = law_summaries(kind, runs, unsure)
-    prediction = prediction_of(found.everything, name, rates=found.rates)
+    prediction = prediction_of(found.of_predictions, name, rates=found.rates)
     refused = prediction.reason if isinstance(prediction, Refused) else None
     return ExperimentSummary(
         name,
@@ -213,7 +206,6 @@ def _experiment(
         prediction=None if isinstance(prediction, Refused) else prediction,
         no_prediction=refused,
         **{field: of.get(name, []) for field, of in found.of_experiments.items()},
-        container_costs=found.container_costs.get(name, []),
         sizes=[_size(runs, point, of_point) for point, of_point in states.items()],
         advice=advise(points),
         sweep=found.sweeps.get(named.experiment),
@@ -231,48 +223,42 @@ def _size(runs: Sequence[Measurement], point: Point, states: Counter[str]) -> Si
 def _point(
     found: _Analysis, experiment: str, point: Point, base: Point | None, scaled: PointScaling | None
 ) -> PointSummary:
-    time = found.times.get((experiment, point))
-    used = usage_summary(found.usage_at(experiment, point))
     key = experiment, point
+    time, used = found.of_predictions.steps.get(key), usage_summary(found.usage_at(*key))
     topics: dict[str, Any] = {field: of[key] for field, of in found.of_points.items() if key in of}
-    return PointSummary(
-        runs_samples_per_s=list(scaled.samples_per_s) if scaled else [],
-        throughput_samples_per_s=scaled.throughput if scaled else None,
-        speed_up=scaled.speed_up if scaled else None,
-        efficiency=scaled.efficiency if scaled else None,
+    one = PointSummary(
+        runs_samples_per_s=[],
+        throughput_samples_per_s=None,
+        speed_up=None,
+        efficiency=None,
         step_s=time.step_s if time else None,
         steps=time.steps if time else None,
         samples_per_step=time.samples if time else None,
         phases_s_per_step=dict(time.phases_s) if time else {},
-        factors=_factors(found, experiment, base, scaled) if base and scaled else {},
+        factors={},
         usage=used,
-        costs=cost_summary(
-            point.nodes,
-            scaled.samples_per_s,
-            used,
-            found.rates,
-            found.outside_steps_at(experiment, point),
-            much_lost=scaled.much_lost,
-        )
-        if scaled
-        else None,
+        costs=None,
         **vars(found.outcomes.get(key, Outcome())),
-        between_steps=found.between_steps_at(experiment, point),
-        speed_up_is_paired=scaled.is_paired if scaled else False,
-        detectable_ratio=scaled.detectable if scaled else None,
-        median_samples_per_s=median_estimate(scaled.samples_per_s)
-        if scaled and not scaled.much_lost
-        else None,
-        flops_utilisation=flops_utilisation(
-            point.nodes,
-            scaled.throughput,
-            topics.get("metrics", {}).get("flops_per_sample"),
-            found.rates,
-        )
-        if scaled
-        else None,
-        no_interval=scaled.no_interval if scaled else None,
+        between_steps=found.between_steps_at(*key),
         **topics | point.size,
+    )
+    if base is None or scaled is None:
+        return one
+    rates, much_lost = scaled.samples_per_s, scaled.much_lost
+    outside, flops = found.outside_steps_at(*key), one.metrics.get("flops_per_sample")
+    return replace(
+        one,
+        runs_samples_per_s=list(rates),
+        throughput_samples_per_s=scaled.throughput,
+        speed_up=scaled.speed_up,
+        efficiency=scaled.efficiency,
+        factors=_factors(found, experiment, base, scaled),
+        costs=cost_summary(point.nodes, rates, used, found.rates, outside, much_lost=much_lost),
+        speed_up_is_paired=scaled.is_paired,
+        detectable_ratio=scaled.detectable,
+        median_samples_per_s=None if much_lost else median_estimate(rates),
+        flops_utilisation=flops_utilisation(point.nodes, scaled.throughput, flops, found.rates),
+        no_interval=scaled.no_interval,
     )
 
 
@@ -304,7 +290,7 @@ def _runs(
     summaries = []
     for row in tables.fetch(_RUNS):
         key = row["experiment"], row["run_id"]
-        run = by_run.get(key)
+        run = by_run.get(key) or Measurement(*key, row["scaling"], Point.of(row))
         outside = between.get(key)
         summaries.append(
             RunSummary(
@@ -313,17 +299,17 @@ def _runs(
                 counted_as=row["experiment"]
                 if row["experiment"] != row["asked_experiment"]
                 else None,
-                samples_per_s=run.samples_per_s if run else None,
-                throughput_source=run.source if run else None,
-                left_out=run.left_out if run else None,
+                samples_per_s=run.samples_per_s,
+                throughput_source=run.source,
+                left_out=run.left_out,
                 is_far_off=key in far_off,
                 is_slow=key in slow_runs,
-                **_of_warm_up(run.warm_up if run else None),
+                **_of_warm_up(run.warm_up),
                 between_steps=outside.between if outside else None,
                 not_finite=odd.get(key, []),
                 long_steps=long.get(key),
                 stragglers=list(tables.stragglers.get(key, ())),
-                unit=run.unit if run else UNIT,
+                unit=run.unit,
             )
         )
     return summaries

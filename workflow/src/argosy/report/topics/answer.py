@@ -36,15 +36,15 @@ def advise(sizes: Sequence[PointSummary]) -> Advice | None:
     for_node_hours = next(one for one in by_nodes if not _is_more(_node_hours(one, cheapest, base)))
     nearly = next(one for one in by_nodes if 0 <= _longer(one, for_time) <= _HARDLY)
     return Advice(
-        fastest=_point(fastest),
-        for_time=_point(for_time),
-        for_node_hours=_point(for_node_hours),
+        fastest=fastest.point,
+        for_time=for_time.point,
+        for_node_hours=for_node_hours.point,
         largest_over_for_time=_faster(known[-1], for_time, base),
         node_hours=_node_hours(for_time, for_node_hours, base),
         charged=_charged(for_time, for_node_hours),
-        nearly=_point(nearly) if nearly.nodes < for_time.nodes else None,
+        nearly=nearly.point if nearly.nodes < for_time.nodes else None,
         nearly_longer=_longer(nearly, for_time),
-        not_compared=[_point(one) for one in measured if one not in known],
+        not_compared=[one.point for one in measured if one not in known],
         by_means=not shown,
     )
 
@@ -61,10 +61,6 @@ def _mean(size: PointSummary) -> float:
 
 def _longer(one: PointSummary, other: PointSummary) -> float:
     return _mean(other) / _mean(one) - 1
-
-
-def _point(size: PointSummary) -> Point:
-    return Point(size.ranks, size.nodes, size.ranks_per_node)
 
 
 def _is_more(ratio: Estimate) -> bool:
@@ -120,11 +116,11 @@ def advice(experiment: ExperimentSummary) -> list[str]:
 
 def advised(experiment: ExperimentSummary, size: PointSummary) -> list[str]:
     """Return the purposes that a size is advised for: time, node-hours, both or none."""
-    found, point = experiment.advice, Point(size.ranks, size.nodes, size.ranks_per_node)
+    found = experiment.advice
     if not found:
         return []
     chosen = {"for time": found.for_time, "for node-hours": found.for_node_hours}
-    return [why for why, one in chosen.items() if one == point]
+    return [why for why, one in chosen.items() if one == size.point]
 
 
 def _speed(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
@@ -234,6 +230,4 @@ def _gives(point: PointSummary) -> str:
 
 def point_of(experiment: ExperimentSummary, point: Point) -> PointSummary:
     """Return an experiment's measurements at a point."""
-    return next(
-        one for one in experiment.points if Point(one.ranks, one.nodes, one.ranks_per_node) == point
-    )
+    return next(one for one in experiment.points if one.point == point)

@@ -51,7 +51,7 @@ def _costs(
         if lost_runs(ours[point], theirs[point]):
             ratio = without_interval(ratio)
         yield ContainerCostSummary(
-            native, **point.size, cost=less_one(ratio), is_paired=bool(pairs)
+            **point.size, native=native, cost=less_one(ratio), is_paired=bool(pairs)
         )
 
 

@@ -21,10 +21,8 @@ base's is a factor, and the product of the four factors is exactly x / x_base.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from argosy.report.numbers import interval, number, samples
 from argosy.report.runs.steady import OTHER
@@ -46,52 +44,48 @@ DATA = "data"
 
 @dataclass(frozen=True)
 class RankTimes:
-    """Times of a run's ranks, without warm-up; arrays have the shape (ranks,).
+    """Times of a run's ranks in s, without warm-up; sums over ranks, except of single ranks.
 
-    `phases_s` has the total seconds of each recorded phase and of `other`; their sum is all time of a rank.
+    Args:
+        useful_s: Neither communication nor waiting for data.
+        data_s: None if no rank recorded the phase; `communication_s` likewise.
+        busiest_s: Own work of the busiest rank.
+        slowest_s: All time of the slowest rank.
     """
 
-    phases_s: Mapping[str, NDArray[np.float64]]
-    samples: NDArray[np.float64]
+    ranks: int
+    samples: float
+    useful_s: float
+    data_s: float | None
+    communication_s: float | None
+    busiest_s: float
+    slowest_s: float
+
+    @property
+    def recorded(self) -> set[str]:
+        """The recorded phases among communication and waiting for data."""
+        times = {COMMUNICATION: self.communication_s, DATA: self.data_s}
+        return {name for name, seconds in times.items() if seconds is not None}
 
 
 def terms(run: RankTimes, recorded: set[str]) -> dict[str, float]:
     """Return the four terms of the throughput per rank, and their product as `efficiency`.
 
     Phases that are not `recorded` count as useful.
-
-    Raises:
-        ValueError: Shapes differ, values are negative, or there are no samples or no useful time.
     """
-    phases_s = _checked(run)
-    all_s = phases_s.sum(axis=0)
-    is_work = [name != COMMUNICATION or name not in recorded for name in run.phases_s]
-    is_useful = [name not in recorded for name in run.phases_s]
-    work_s, useful_s = phases_s[is_work].sum(axis=0), phases_s[is_useful].sum(axis=0)
-    ranks, samples, useful = all_s.size, run.samples.sum(), useful_s.sum()
-    if not useful > 0:
-        raise ValueError("no rank has any useful time")
-    work, most_work_s, most_s = work_s.sum(), work_s.max(), all_s.max()
+    data_s = run.data_s or 0.0
+    useful_s = run.useful_s + (0.0 if DATA in recorded else data_s)
+    work_s, busiest_s = run.useful_s + data_s, run.busiest_s
+    if COMMUNICATION not in recorded:
+        hidden_s = run.communication_s or 0.0
+        useful_s, work_s, busiest_s = useful_s + hidden_s, work_s + hidden_s, run.slowest_s
     return {
-        "computation": float(samples / useful),
-        "data": float(useful / work),
-        "load_balance": float(work / ranks / most_work_s),
-        "communication": float(most_work_s / most_s),
-        "efficiency": float(samples / ranks / most_s),
+        "computation": run.samples / useful_s,
+        "data": useful_s / work_s,
+        "load_balance": work_s / run.ranks / busiest_s,
+        "communication": busiest_s / run.slowest_s,
+        "efficiency": run.samples / run.ranks / run.slowest_s,
     }
-
-
-def _checked(run: RankTimes) -> NDArray[np.float64]:
-    """Return seconds of all phases, of shape (phases, ranks)."""
-    shapes = {run.samples.shape, *(seconds.shape for seconds in run.phases_s.values())}
-    if len(shapes) > 1 or run.samples.ndim != 1:
-        raise ValueError(f"ranks' arrays of different shapes: {sorted(shapes)}")
-    phases_s = np.array([*run.phases_s.values()], np.float64).reshape(-1, run.samples.size)
-    if phases_s.size and phases_s.min() < 0:
-        raise ValueError("a phase took less than 0 s")
-    if not run.samples.sum() > 0:
-        raise ValueError("no rank has any samples")
-    return phases_s
 
 
 NAMES = ("load_balance", COMMUNICATION, DATA, "computation", "efficiency")
@@ -118,12 +112,8 @@ def point_factors(
 
     Args:
         paired: Whether both are ordered by the same blocks, so that intervals are of pairs.
-
-    Raises:
-        ValueError: Shapes differ, values are negative, or there are no samples or no useful time.
     """
-    everywhere = set[str].intersection(*(set(run.phases_s) for run in (*runs, *base)))
-    recorded = {COMMUNICATION, DATA} & everywhere
+    recorded = set[str].intersection(*(run.recorded for run in (*runs, *base)))
     here = [terms(run, recorded) for run in runs]
     there = [terms(run, recorded) for run in base]
     return {
@@ -139,43 +129,27 @@ def _estimate(here: Sequence[float], there: Sequence[float], paired: bool) -> Es
     return log_difference_estimate(np.subtract.outer(np.log(here), np.log(there)))
 
 
-_LISTS = ", ".join(
-    f"list(coalesce({name}, 0) ORDER BY rank) FILTER (run_has_{name}) AS {name}" for name in PHASES
-)
-_HAS = ", ".join(
-    f"count({name}) OVER (PARTITION BY experiment, run_id) > 0 AS run_has_{name}" for name in PHASES
-)
+_USEFUL = " + ".join(f"coalesce({name}, 0)" for name in PHASES if name not in (COMMUNICATION, DATA))
 
 _QUERY = f"""
-WITH told AS (
-    SELECT *, {_HAS} FROM steady_rank
+WITH of_rank AS (
+    SELECT *, {OTHER} + {_USEFUL} AS useful_s, useful_s + coalesce({DATA}, 0) AS work_s
+    FROM steady_rank
 )
-SELECT experiment, run_id, list(samples ORDER BY rank) AS samples,
-    list({OTHER} ORDER BY rank) AS {OTHER}, {_LISTS}
-FROM told JOIN runs USING (experiment, run_id)
+SELECT experiment, run_id, count(*) AS ranks, sum(samples) AS samples, sum(useful_s) AS useful_s,
+    sum({DATA}) AS data_s, sum({COMMUNICATION}) AS communication_s, max(work_s) AS busiest_s,
+    max(work_s + coalesce({COMMUNICATION}, 0)) AS slowest_s
+FROM of_rank JOIN runs USING (experiment, run_id)
 WHERE state = 'completed' AND len(missing_ranks) = 0
-GROUP BY ALL ORDER BY experiment, run_id
+GROUP BY experiment, run_id HAVING sum(samples) > 0 AND sum(useful_s) > 0
 """
 
 
 def rank_times(tables: StudyTables) -> Mapping[tuple[str, str], RankTimes]:
-    """Return the ranks' times of each completed run with samples and records of all ranks.
-
-    Phases that no rank recorded are absent; `other` is the time outside all phases.
-    """
+    """Return the ranks' times of each completed run with samples, useful time and records of all ranks."""
     return {
-        (row["experiment"], row["run_id"]): _times(row)
-        for row in tables.fetch(_QUERY)
-        if sum(row["samples"]) > 0
+        (row.pop("experiment"), row.pop("run_id")): RankTimes(**row) for row in tables.fetch(_QUERY)
     }
-
-
-def _times(row: Mapping[str, Any]) -> RankTimes:
-    recorded = {name: row[name] for name in (*PHASES, OTHER) if row[name] is not None}
-    return RankTimes(
-        phases_s={name: np.asarray(seconds, np.float64) for name, seconds in recorded.items()},
-        samples=np.asarray(row["samples"], np.float64),
-    )
 
 
 _SMALLER = 0.95

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from argosy.report.colours import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
-from argosy.report.drawing import ON_EACH_OTHER, Drawing, bar, bars, parts_drawing, tooltip
+from argosy.report.drawing import Drawing, parts_drawing
 from argosy.report.numbers import number
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.steady import OTHER
@@ -95,24 +95,22 @@ def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
     rows = [
         {
             "size": str(point.nodes) if by_nodes else f"{point.nodes} × {point.ranks_per_node}",
-            "phase": phase,
-            "place": names.index(phase),
-            "milliseconds": 1000 * seconds,
             "at": size(experiment, point),
-            "said": number(1000 * seconds),
+            "part": phase,
+            "milliseconds": 1000 * seconds,
         }
         for point in points
         for phase, seconds in point.phases_s_per_step.items()
     ]
-    colours = {name: _COLOURS[name] for name in names}
-    told = tooltip(at="size", phase="phase", said="milliseconds per step")
-    chart = bars(rows, colours, told, "nodes" if by_nodes else "nodes × ranks per node")
-    # Stacking comes before the tooltip in the specification.
-    encoding = chart["encoding"] | ON_EACH_OTHER
-    encoding["tooltip"] = encoding.pop("tooltip")
-    chart |= {"mark": bar(len(points)), "encoding": encoding}
-    of = f"{experiment.experiment} in each phase"
-    yield parts_drawing("phases", "Where a step's time goes.", of, chart, colours)
+    yield parts_drawing(
+        "phases",
+        "Where a step's time goes.",
+        f"{experiment.experiment} in each phase",
+        rows,
+        {name: _COLOURS[name] for name in names},
+        part="phase",
+        title="nodes" if by_nodes else "nodes × ranks per node",
+    )
 
 
 def tables(experiment: ExperimentSummary) -> Iterator[Table]:

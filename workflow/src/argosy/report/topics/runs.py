@@ -155,8 +155,7 @@ def failures(summary: Summary, experiment: ExperimentSummary) -> Iterator[str]:
             .partition("; see logs/")[0]
             .rstrip(".")
             for run in _runs_of(summary, experiment)
-            if (run.nodes, run.ranks_per_node) == (one.nodes, one.ranks_per_node)
-            and run.state in _ENDED_BADLY
+            if run.point == one.point and run.state in _ENDED_BADLY
         ]
         if said := not_completed(experiment, one, causes):
             yield said
@@ -182,9 +181,7 @@ def far_off(summary: Summary, experiment: ExperimentSummary) -> Iterator[str]:
         others = [
             one.samples_per_s
             for one in _runs_of(summary, experiment)
-            if one is not run
-            and one.samples_per_s
-            and (one.nodes, one.ranks_per_node) == (run.nodes, run.ranks_per_node)
+            if one is not run and one.samples_per_s and one.point == run.point
         ]
         if not (run.is_far_off and run.samples_per_s and others):
             continue

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from argosy.report import sizes
 from argosy.report.numbers import count, interval, number, percent
-from argosy.report.runs.measurements import Point
 from argosy.report.sizes import same_width, size, states
 from argosy.report.statistics.estimates import Estimate
 from argosy.report.summary.models import ExperimentSummary, PointSummary
@@ -30,7 +29,7 @@ CLEARLY_ABOVE = 1.05
 
 def findings(experiment: ExperimentSummary) -> list[str]:
     """Return findings on scaling: a sentence per point, the base first, then losses and laws."""
-    base = next((one for one in experiment.points if _is_base(experiment, one)), None)
+    base = next((one for one in experiment.points if one.point == experiment.base), None)
     if base is None or base.throughput_samples_per_s is None:
         if experiment.allreduces:
             return sentences(experiment)
@@ -75,10 +74,6 @@ def measured_sizes(experiment: ExperimentSummary) -> MeasuredSizes:
     most = count(numbers[-1], "node" if by_nodes else "rank")
     said = most if numbers[0] == numbers[-1] else f"{numbers[0]:,} to {most}"
     return MeasuredSizes(said, ranks[0], ranks[-1])
-
-
-def _is_base(experiment: ExperimentSummary, point: PointSummary) -> bool:
-    return Point(point.ranks, point.nodes, point.ranks_per_node) == experiment.base
 
 
 def _base_sentence(experiment: ExperimentSummary, base: PointSummary) -> str:

@@ -12,10 +12,10 @@ from argosy.report.drawing import (
     IDEAL,
     SINGLE,
     Drawing,
-    Frame,
     are_powers_of_two,
     finished,
     layers,
+    over_sizes,
 )
 from argosy.report.numbers import count
 from argosy.report.statistics.estimates import Estimate
@@ -109,7 +109,7 @@ def _drawing(
     sizes = sorted({row["size"] for row in means})
     is_log = quantity.grows and are_powers_of_two(sizes)
     bottom, top = _ends(means, runs, curve) if is_log else (0.0, _top(means, runs, curve))
-    frame = Frame(
+    frame = over_sizes(
         unit="nodes" if by_nodes else "ranks",
         title=quantity.title.format(unit=experiment.unit),
         axis_format=quantity.axis_format,

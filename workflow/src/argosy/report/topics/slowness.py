@@ -31,7 +31,7 @@ from argosy.report.runs.scaling import days
 from argosy.report.runs.stragglers import SIGNIFICANCE
 from argosy.report.sizes import name_among, size
 from argosy.report.statistics.few_runs import slow_jobs
-from argosy.report.summary.models import ExperimentSummary, PointSummary, RunSummary, Summary
+from argosy.report.summary.models import ExperimentSummary, RunSummary, Summary
 from argosy_common.errors import some
 
 FALSELY_NAMED = 0.05
@@ -248,7 +248,7 @@ def _looked_at(runs: Iterable[RunSummary]) -> list[LookedAt]:
     known = [run for run in runs if run.hosts and run.throughput_source == "steps"]
     return [
         LookedAt(
-            (run.counts_to, run.nodes, run.ranks_per_node, day),
+            (run.counts_to, run.point, day),
             tuple(host for host in run.hosts for _ in range(run.ranks_per_node)),
             frozenset(_slow_ranks(run)),
         )
@@ -306,7 +306,7 @@ def sentences(summary: Summary, experiment: ExperimentSummary) -> list[str]:
     slower = [
         (median(ratios), name_among(experiment.sizes, point))
         for point in experiment.points
-        if (ratios := [run.slower for run in measured if _is_of(run, point)])
+        if (ratios := [run.slower for run in measured if run.point == point.point])
     ]
     if not slower or max(slower)[0] < ALIKE * min(slower)[0]:
         return []
@@ -315,10 +315,6 @@ def sentences(summary: Summary, experiment: ExperimentSummary) -> list[str]:
         f"Steps become slower during runs (median: {told}). Speed-ups compare means over whole "
         "runs, so they include this slowdown. The remarks of the runs name the step."
     ]
-
-
-def _is_of(run: RunSummary, point: PointSummary) -> bool:
-    return (run.nodes, run.ranks_per_node) == (point.nodes, point.ranks_per_node)
 
 
 def slow_job_sentences(experiment: ExperimentSummary) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from argosy.report.colours import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
-from argosy.report.drawing import ON_EACH_OTHER, PARTS_TOLD, Drawing, bar, bars, parts_drawing
+from argosy.report.drawing import Drawing, parts_drawing
 from argosy.report.numbers import number, percent, percent_interval
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.scaling import MUCH_LOST, without_interval
@@ -262,20 +262,15 @@ def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
         {
             "size": name_among(experiment.stalls, stalls),
             "part": name,
-            "place": names.index(name),
             "milliseconds": 1000 * stalls.step_s.mean * share.mean,
-            "said": number(1000 * stalls.step_s.mean * share.mean),
             "share": f"{percent(share.mean, 1)} ({percent_interval(share, 1)})",
         }
         for stalls in experiment.stalls
         if stalls.step_s
         for name, share in stalls.shares.items()
     ]
-    colours = {name: _COLOURS[name] for name in names}
-    chart = bars(rows, colours, PARTS_TOLD, order=ON_EACH_OTHER)
-    chart["mark"] = bar(len({row["size"] for row in rows}))
     of = f"{experiment.experiment} by cause of waiting"
-    yield parts_drawing("stalls", _CAPTION, of, chart, colours)
+    yield parts_drawing("stalls", _CAPTION, of, rows, {name: _COLOURS[name] for name in names})
 
 
 def methods(summary: Summary) -> Iterator[str]:

@@ -7,9 +7,9 @@ from functools import partial
 
 from argosy.report.numbers import NONE
 from argosy.report.runs.study_tables import StudyTables
-from argosy.report.sizes import Size, counted, name_among
+from argosy.report.sizes import counted, name_among
 from argosy.report.summary.models import ExperimentSummary, PointSummary, Summary
-from argosy.report.summary.parts import SweptPoint
+from argosy.report.summary.parts import Sized, SweptPoint
 from argosy.report.table import UNKNOWN, Cell, Column, Table, column, estimate
 from argosy.report.topics.accuracy import metric_cell
 from argosy_common.errors import plain
@@ -89,14 +89,9 @@ def _table(of: str, experiments: Sequence[ExperimentSummary], name: str) -> Tabl
     )
 
 
-def _at(experiment: ExperimentSummary, size: Size) -> PointSummary | None:
+def _at(experiment: ExperimentSummary, size: Sized) -> PointSummary | None:
     """Return the point of a size; None without a completed run."""
-    same = (
-        one
-        for one in experiment.points
-        if (one.nodes, one.ranks_per_node) == (size.nodes, size.ranks_per_node)
-    )
-    return next(same, None)
+    return next((one for one in experiment.points if one.point == size.point), None)
 
 
 def _rate(point: PointSummary | None) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from argosy.report.colours import BLUE, GREY, ORANGE, SKY, VERMILION
-from argosy.report.drawing import PARTS_TOLD, Drawing, bars, parts_drawing
+from argosy.report.drawing import Drawing, parts_drawing
 from argosy.report.numbers import number, percent, percent_interval
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.study_tables import StudyTables
@@ -181,17 +181,14 @@ def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
             "size": name_among(experiment.timelines, point),
             "part": name,
             "milliseconds": 1000 * seconds.mean,
-            "said": number(1000 * seconds.mean),
             "share": percent(point.shares[name].mean, 1),
         }
         for point in experiment.timelines
         for name, seconds in point.seconds_per_step.items()
     ]
-    colours = {name: _COLOURS[name] for name in names}
-    beside = {"xOffset": {"field": "part", "type": "nominal", "sort": names}}
-    chart = bars(rows, colours, PARTS_TOLD, order=beside)
     of = f"{experiment.experiment} in parts of Horovod's work"
-    yield parts_drawing("timeline", _CAPTION, of, chart, colours)
+    colours = {name: _COLOURS[name] for name in names}
+    yield parts_drawing("timeline", _CAPTION, of, rows, colours, is_stacked=False)
 
 
 def methods(summary: Summary) -> Iterator[str]:

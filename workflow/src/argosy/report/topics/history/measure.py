@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter
 from scipy.special import stdtrit
 
+from argosy.report.runs.measurements import Point
 from argosy.report.runs.scaling import is_much_lost, without_interval
 from argosy.report.runs.setups import Difference, Setup, differences
 from argosy.report.statistics.estimates import (
@@ -36,19 +37,28 @@ _SAME_BATCH = 0.02
 _Rate = Annotated[float, Field(ge=1e-30, le=1e30)]
 _Time = Annotated[float, Field(ge=0, le=1e12)]
 _Count = Annotated[int, Field(ge=1, le=1 << 20)]
-_Size = tuple[int, int, int]
-"""Ranks, nodes and ranks per node."""
 _Key = tuple[str, str, str | None, float | None]
 
 
 @dataclass(frozen=True)
-class PastRun:
+class _PastSized:
+    """A size in an earlier report."""
+
+    nodes: _Count
+    ranks_per_node: _Count
+
+    @property
+    def point(self) -> Point:
+        """The size alone."""
+        return Point(self.nodes * self.ranks_per_node, self.nodes, self.ranks_per_node)
+
+
+@dataclass(frozen=True)
+class PastRun(_PastSized):
     """A run of an earlier report."""
 
     experiment: str
     run_id: str
-    nodes: _Count
-    ranks_per_node: _Count
     samples_per_s: _Rate | None
     started_unix_s: _Time | None
     hosts: list[str]
@@ -57,20 +67,16 @@ class PastRun:
 
 
 @dataclass(frozen=True)
-class PastPoint:
-    """A size in an earlier report."""
+class PastPoint(_PastSized):
+    """Measurements of a size in an earlier report."""
 
-    nodes: _Count
-    ranks_per_node: _Count
     samples_per_step: _Rate | None
 
 
 @dataclass(frozen=True)
-class PastSize:
+class PastSize(_PastSized):
     """The runs of a size in an earlier report, by state."""
 
-    nodes: _Count
-    ranks_per_node: _Count
     states: dict[str, int]
 
 
@@ -174,11 +180,10 @@ def _history(
 
 
 def _entry(experiment: _Experiment, runs: Sequence[_Run], of: Report) -> HistoryEntry:
-    by_size: defaultdict[_Size, list[float]] = defaultdict(list)
+    by_size: defaultdict[Point, list[float]] = defaultdict(list)
     measured = [run for run in runs if run.samples_per_s is not None]
     for run in measured:
-        size = (run.nodes * run.ranks_per_node, run.nodes, run.ranks_per_node)
-        by_size[size].append(run.samples_per_s or 0.0)
+        by_size[run.point].append(run.samples_per_s or 0.0)
     hosts = {host for run in measured for host in run.hosts}
     starts = [run.started_unix_s for run in measured if run.started_unix_s is not None]
     known = commits(of)
@@ -192,13 +197,13 @@ def _entry(experiment: _Experiment, runs: Sequence[_Run], of: Report) -> History
         ),
         points=[
             HistoryPoint(
-                nodes,
-                width,
-                ranks,
-                rates,
-                without_interval(mean) if _has_lost_runs(experiment, (nodes, width)) else mean,
+                **point.size,
+                runs_samples_per_s=rates,
+                throughput_samples_per_s=without_interval(mean)
+                if _has_lost_runs(experiment, point)
+                else mean,
             )
-            for (ranks, nodes, width), rates in sorted(by_size.items())
+            for point, rates in sorted(by_size.items())
             for mean in [geometric_mean_estimate(rates)]
         ],
     )
@@ -236,19 +241,16 @@ def _changes(
         earlier = [one for one, _ in before]
         if earlier:
             is_known = len(earlier) >= FEWEST_REPORTS
-            size = point.nodes, point.ranks_per_node
-            lost = _has_lost_runs(ours, size) or any(was_lost for _, was_lost in before)
+            lost = _has_lost_runs(ours, point.point) or any(was_lost for _, was_lost in before)
             ratio = (
                 _over_reports(point, earlier)
                 if is_known
                 else ratio_estimate(point.runs_samples_per_s, earlier[-1].runs_samples_per_s)
             )
             yield Change(
-                point.nodes,
-                point.ranks_per_node,
-                point.ranks,
-                without_interval(ratio) if lost else together(ratio, several),
-                len(earlier) if is_known else 1,
+                **point.point.size,
+                ratio=without_interval(ratio) if lost else together(ratio, several),
+                reports=len(earlier) if is_known else 1,
             )
 
 
@@ -258,20 +260,16 @@ def _earlier(
     ours: _Experiment,
 ) -> Iterator[tuple[HistoryPoint, bool]]:
     """Yield the same size from earlier reports with the same batch per rank, and whether it lost runs."""
-    size = point.nodes, point.ranks_per_node
-    wanted = _samples_per_step(ours, size)
+    wanted = _samples_per_step(ours, point.point)
     for experiment, entry in alike:
-        if same_batch(wanted, _samples_per_step(experiment, size)):
+        if same_batch(wanted, _samples_per_step(experiment, point.point)):
             for one in entry.points:
-                if (one.nodes, one.ranks_per_node) == size:
-                    yield one, _has_lost_runs(experiment, size)
+                if one.point == point.point:
+                    yield one, _has_lost_runs(experiment, point.point)
 
 
-def _has_lost_runs(experiment: _Experiment, size: tuple[int, int]) -> bool:
-    return any(
-        (one.nodes, one.ranks_per_node) == size and is_much_lost(one.states)
-        for one in experiment.sizes
-    )
+def _has_lost_runs(experiment: _Experiment, point: Point) -> bool:
+    return any(one.point == point and is_much_lost(one.states) for one in experiment.sizes)
 
 
 def same_batch(one: float | None, other: float | None) -> bool:
@@ -279,8 +277,8 @@ def same_batch(one: float | None, other: float | None) -> bool:
     return one is None or other is None or abs(one - other) <= _SAME_BATCH * max(one, other)
 
 
-def _samples_per_step(experiment: _Experiment, size: tuple[int, int]) -> float | None:
-    found = (each for each in experiment.points if (each.nodes, each.ranks_per_node) == size)
+def _samples_per_step(experiment: _Experiment, point: Point) -> float | None:
+    found = (each for each in experiment.points if each.point == point)
     return next((each.samples_per_step for each in found), None)
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from argosy.report import sizes as size_names
 from argosy.report.colours import SERIES
-from argosy.report.drawing import Drawing, finished, tooltip
+from argosy.report.drawing import Drawing, Frame, lines_drawing, tooltip
 from argosy.report.numbers import interval, moment, number, percent, percent_interval
 from argosy.report.statistics.estimates import Estimate, less_one, scaled
 from argosy.report.summary.models import ExperimentSummary
-from argosy.report.summary.parts import Change, History, HistoryEntry, HistoryPoint
+from argosy.report.summary.parts import Change, History, HistoryEntry
 from argosy.report.topics.setups import shown
 
 _DIGITS = 8
@@ -117,80 +117,37 @@ def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
     rows = [*_rows(experiment, entries)]
     said = "; ".join(f"{row['date']} {row['series']} {row['said']}" for row in rows)
     text = f"Line chart of the {experiment.unit} per second of {experiment.experiment} over time: {said}."
-    yield Drawing(
-        "history",
-        "history",
-        _CAPTION,
-        text,
-        finished(_chart(rows, series, experiment.unit)),
-        series,
-    )
-
-
-def _chart(rows: Sequence[dict[str, Any]], series: dict[str, str], unit: str) -> dict[str, Any]:
-    """Return a chart of throughput over the date of each report's first run."""
     told = tooltip(
         series="size",
         date="first run",
-        said=f"{unit} per second",
+        said=f"{experiment.unit} per second",
         interval="95 % interval",
         n="runs",
         commit="commit",
         image="image",
     )
-    return {
-        "params": [{"name": "shown", "value": [*series]}],
-        "data": {"values": [*rows]},
-        "transform": [{"filter": "indexof(shown, datum.series) >= 0"}],
-        "encoding": {
-            "x": {
-                "field": "ms",
-                "type": "temporal",
-                "title": "date (UTC)",
-                "scale": {"type": "utc"},
-                "axis": {"grid": False, "labelOverlap": "greedy", "tickCount": 6},
-            },
-            "color": {
-                "field": "series",
-                "type": "nominal",
-                "scale": {"domain": [*series], "range": [*series.values()]},
-            },
-        },
-        "layer": [
-            {"mark": {"type": "line", "strokeWidth": 1.5, "opacity": 0.5}, "encoding": _y("y")},
-            {
-                "transform": [{"filter": "isValid(datum.low)"}],
-                "mark": {"type": "rule", "strokeWidth": 2},
-                "encoding": _y("low") | {"y2": {"field": "high"}},
-            },
-            {
-                "mark": {"type": "point", "filled": True, "size": 55, "opacity": 1},
-                "encoding": _y("y") | {"tooltip": told},
-            },
-        ],
-    }
+    frame = Frame(_DATES, "over this report", ".0%", {"zero": False}, series, told)
+    yield lines_drawing("history", _CAPTION, text, frame, rows, kind="history")
 
 
-def _y(field: str) -> dict[str, Any]:
-    return {
-        "y": {
-            "field": field,
-            "type": "quantitative",
-            "title": "over this report",
-            "axis": {"format": ".0%", "tickCount": 6, "labelOverlap": "greedy"},
-            "scale": {"zero": False},
-        }
-    }
+_DATES = {
+    "field": "ms",
+    "type": "temporal",
+    "title": "date (UTC)",
+    "scale": {"type": "utc"},
+    "axis": {"grid": False, "labelOverlap": "greedy", "tickCount": 6},
+}
+"""The axis of the date of each report's first run."""
 
 
 def _rows(
     experiment: ExperimentSummary, entries: Sequence[HistoryEntry]
 ) -> Iterator[dict[str, Any]]:
-    present = {_size(one): one.throughput_samples_per_s.mean for one in entries[-1].points}
+    present = {one.point: one.throughput_samples_per_s.mean for one in entries[-1].points}
     for entry in entries:
         for point in entry.points:
-            if _size(point) in present:
-                over = scaled(point.throughput_samples_per_s, 1 / present[_size(point)])
+            if point.point in present:
+                over = scaled(point.throughput_samples_per_s, 1 / present[point.point])
                 yield {
                     "ms": 1000 * (entry.started_unix_s or 0.0),
                     "series": size_names.size(experiment, point),
@@ -204,7 +161,3 @@ def _rows(
                     "commit": (entry.commit or "unknown")[:8],
                     "image": shown(entry.image or "none"),
                 }
-
-
-def _size(point: HistoryPoint) -> tuple[int, int]:
-    return point.nodes, point.ranks_per_node

@@ -9,7 +9,7 @@ from scipy.special import stdtrit
 
 from argosy.report.numbers import percent
 from argosy.report.statistics.estimates import CONFIDENCE
-from argosy.report.topics.laws.fits import Fit, Fitted, Refused, fit
+from argosy.report.topics.laws.fits import Fit, Refused, fit
 from argosy.report.topics.laws.formulas import AMDAHL, GUSTAFSON, LINEAR, LOGARITHMIC, USL, Law
 
 LAWS: Mapping[str, tuple[Law, ...]] = {
@@ -71,7 +71,7 @@ def choose(scaling: str, sizes: Sequence[float], rates: Sequence[float | None]) 
     fitted = {name: found for name, found in fits.items() if isinstance(found, Fit)}
     if not fitted:
         return Choice(fits)
-    runs = next(iter(fitted.values())).fitted.runs
+    runs = next(iter(fitted.values())).runs
     if runs.n - runs.sizes.size < FEWEST_FREE:
         return Choice(
             fits,
@@ -88,7 +88,7 @@ def choose(scaling: str, sizes: Sequence[float], rates: Sequence[float | None]) 
     if not passing:
         return Choice(fits, undecided=_none_fits(fits))
     if passing[0] == LINEAR.name:
-        return _no_loss(fits, fitted[LINEAR.name].fitted)
+        return _no_loss(fits, fitted[LINEAR.name])
     return _named(
         fits, fitted[passing[0]], fit(LOGARITHMIC, sizes, rates) if scaling == "strong" else None
     )
@@ -100,16 +100,17 @@ def _named(fits: Mapping[str, Fit | Refused], simplest: Fit, rival: Fit | Refuse
     Its last parameter must differ significantly from 0, if its interval can show that. With few runs, it
     must fit more than barely, or differ from the universal law.
     """
-    name, chance = simplest.law, simplest.lack_of_fit_p
+    name, chance = simplest.law.name, simplest.lack_of_fit_p
+    sizes = simplest.runs.sizes
     parameter, value = list(simplest.parameters.items())[-1]
-    has_few = simplest.runs - len(simplest.sizes) <= FEW_FREE
-    if value.low <= 0 and (has_few or simplest.fitted.freedom >= TELLING_FREEDOM):
+    has_few = simplest.runs.n - sizes.size <= FEW_FREE
+    if value.low <= 0 and (has_few or simplest.freedom >= TELLING_FREEDOM):
         return Choice(
             fits,
             undecided="No scaling law is chosen: simpler laws deviate from the means by more than "
             f"repeats scatter, but the {parameter} of the next law may be 0.",
         )
-    largest = max(simplest.sizes)
+    largest = float(sizes.max())
     is_alone = name == USL.name or _takes_little(fits[USL.name], "coherency", largest - 1)
     if has_few and not is_alone and chance is not None and chance < BARELY:
         return Choice(
@@ -134,7 +135,7 @@ def _takes_little(found: Fit | Refused, last: str, growth: float) -> bool:
     """
     if isinstance(found, Refused):
         return False
-    size, contention = max(found.sizes), found.parameters["contention"].value
+    size, contention = float(found.runs.sizes.max()), found.parameters["contention"].value
     most = found.parameters[last].high * size * growth
     return most / (1 + contention * (size - 1) + most) < 1 - NO_LOSS
 
@@ -151,7 +152,7 @@ def _none_fits(fits: Mapping[str, Fit | Refused]) -> str:
     return f"Its runs contradict each scaling law, which {misses}."
 
 
-def _no_loss(fits: Mapping[str, Fit | Refused], fitted: Fitted) -> Choice:
+def _no_loss(fits: Mapping[str, Fit | Refused], fitted: Fit) -> Choice:
     low, high = _efficiency(fitted)
     if low > NO_LOSS:
         return Choice(fits, LINEAR.name)
@@ -162,7 +163,7 @@ def _no_loss(fits: Mapping[str, Fit | Refused], fitted: Fitted) -> Choice:
     )
 
 
-def _efficiency(fitted: Fitted) -> tuple[float, float]:
+def _efficiency(fitted: Fit) -> tuple[float, float]:
     """Return the interval of the efficiency at the largest size.
 
     The variance is of repeats at all sizes, or of the sizes' means if repeats share a scatter.

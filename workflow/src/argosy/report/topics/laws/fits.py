@@ -15,7 +15,7 @@ distances from the curve only. This high threshold keeps intervals near their le
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 from scipy.special import fdtrc, stdtrit
@@ -55,12 +55,54 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """A law's best curve through the runs."""
+class Refused:
+    """The reason for a missing result, as a sentence for the report."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A law's best curve through runs; throughputs have the unit of the given rates."""
 
     law: Law
     runs: Runs
     curve: Curve
+
+    @cached_property
+    def at_one(self) -> Interval:
+        """λ, the throughput of a single rank, extrapolated if it was not measured."""
+        return self.at(1.0)
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Interval]:
+        """The law's other parameters by name."""
+        return {one.name: _parameter_interval(self, one) for one in self.law.parameters}
+
+    @cached_property
+    def peak(self) -> Interval | None:
+        """Size with the highest throughput (USL only); None if the interval of κ contains 0."""
+        share = _parameter_interval(self, PEAK) if self.law == USL else None
+        if share is None or share.low <= 0:
+            return None
+        return Interval(peak_at(share.value), peak_at(share.high), peak_at(share.low))
+
+    @property
+    def residual_sd(self) -> float:
+        """Standard deviation of the residuals on the logarithm, so relative to the throughput."""
+        squares = max(self.curve.squares, ROUNDING * self.runs.n)
+        return math.sqrt(squares / (self.runs.n - self.law.unknowns))
+
+    @property
+    def r_squared(self) -> float:
+        """R² of the logarithm."""
+        total = self.runs.within + float(self.runs.counts @ self.runs.log_rates**2)
+        return 1 - self.curve.squares / total if total else 1.0
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether residuals are only rounding, so that there is no interval."""
+        return self.curve.squares <= ROUNDING * self.runs.n
 
     @property
     def freedom(self) -> int:
@@ -87,7 +129,11 @@ class Fitted:
 
     @property
     def lack_of_fit_p(self) -> float | None:
-        """The p-value of the F test, see `Fit`."""
+        """Small if the curve misses the sizes' means by more than repeats scatter.
+
+        It is of an F test (Draper and Smith, "Applied Regression Analysis", sec. 2.1); None without
+        repeats, or without more sizes than unknowns.
+        """
         runs = self.runs
         sizes = runs.sizes.size
         of_repeats, of_means = runs.n - sizes, sizes - self.law.unknowns
@@ -97,8 +143,25 @@ class Fitted:
         within = max(runs.within, ROUNDING * runs.n) / of_repeats
         return float(fdtrc(of_means, of_repeats, self.missed / of_means / within))
 
+    def value_at(self, size: float) -> float:
+        """Return the throughput of the curve at a size."""
+        return self.runs.unit * math.exp(_log_rate(self, size))
 
-def parameter_interval(fitted: Fitted, parameter: Parameter) -> Interval:
+    def at(self, size: float) -> Interval:
+        """Return the throughput of the curve at a size, with its interval; single runs scatter more."""
+        log_rate = _log_rate(self, size)
+
+        @cache
+        def worse(log_value: float) -> float:
+            return _excess(self, fit_curve(self.law, self.runs, through=(size, log_value)))
+
+        below = _end(lambda step: worse(log_rate - step), 0.0)
+        above = _end(lambda step: worse(log_rate + step), 0.0)
+        rate = self.runs.unit * math.exp(log_rate)
+        return Interval(rate, rate * math.exp(-below), rate * math.exp(above))
+
+
+def _parameter_interval(fitted: Fit, parameter: Parameter) -> Interval:
     """Return the interval of a parameter of the law's shape."""
 
     @cache
@@ -110,22 +173,7 @@ def parameter_interval(fitted: Fitted, parameter: Parameter) -> Interval:
     return Interval(best, low, _end(worse, best, parameter.highest))
 
 
-def throughput_interval(fitted: Fitted, size: float) -> Interval:
-    """Return the throughput of the curve, not of a run, at a size."""
-    log_rate = _log_rate(fitted, size)
-
-    @cache
-    def worse(log_value: float) -> float:
-        through = (size, log_value)
-        return _excess(fitted, fit_curve(fitted.law, fitted.runs, through=through))
-
-    below = _end(lambda step: worse(log_rate - step), 0.0)
-    above = _end(lambda step: worse(log_rate + step), 0.0)
-    rate = fitted.runs.unit * math.exp(log_rate)
-    return Interval(rate, rate * math.exp(-below), rate * math.exp(above))
-
-
-def _excess(fitted: Fitted, curve: Curve) -> float:
+def _excess(fitted: Fit, curve: Curve) -> float:
     """Return a curve's distance from the best, in standard errors, minus Student's t.
 
     The root of the squares is nearly linear in a parameter, so its zero is found in few steps.
@@ -154,58 +202,6 @@ def _crossing(worse: Callable[[float], float], one: float, other: float) -> floa
     return float(brentq(worse, one, other, xtol=1e-14, rtol=1e-5))
 
 
-@dataclass(frozen=True)
-class Refused:
-    """The reason for a missing result, as a sentence for the report."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class Fit:
-    """A fitted law; throughputs have the unit of the given rates.
-
-    Args:
-        at_one: λ, the throughput of a single rank, extrapolated if it was not measured.
-        parameters: The law's other parameters by name.
-        peak: Size with the highest throughput (USL only); None if the interval of κ contains 0.
-        residual_sd: Standard deviation of the residuals on the logarithm, so relative to the throughput.
-        r_squared: R² of the logarithm.
-    """
-
-    law: str
-    runs: int
-    sizes: tuple[float, ...]
-    at_one: Interval
-    parameters: Mapping[str, Interval]
-    peak: Interval | None
-    residual_sd: float
-    r_squared: float
-    fitted: Fitted
-
-    @property
-    def lack_of_fit_p(self) -> float | None:
-        """Small if the curve misses the sizes' means by more than repeats scatter.
-
-        It is of an F test (Draper and Smith, "Applied Regression Analysis", sec. 2.1); None without
-        repeats, or without more sizes than unknowns.
-        """
-        return self.fitted.lack_of_fit_p
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether residuals are only rounding, so that there is no interval."""
-        return self.fitted.curve.squares <= ROUNDING * self.runs
-
-    def value_at(self, size: float) -> float:
-        """Return the throughput of the curve at a size."""
-        return self.fitted.runs.unit * math.exp(_log_rate(self.fitted, size))
-
-    def at(self, size: float) -> Interval:
-        """Return the throughput of the curve at a size, with its interval; single runs scatter more."""
-        return throughput_interval(self.fitted, size)
-
-
 def fit(law: Law, sizes: Sequence[float], rates: Sequence[float | None]) -> Fit | Refused:
     """Fit a law to runs.
 
@@ -222,24 +218,10 @@ def fit(law: Law, sizes: Sequence[float], rates: Sequence[float | None]) -> Fit 
         return refused
     table = np.array(known, dtype=np.float64)
     runs = runs_of(table[:, 0], table[:, 1])
-    curve = fit_curve(law, runs)
-    fitted = Fitted(law, runs, curve)
-    if not math.isfinite(_log_rate(fitted, 1.0)):
+    found = Fit(law, runs, fit_curve(law, runs))
+    if not math.isfinite(_log_rate(found, 1.0)):
         return Refused("The throughput falls faster with the ranks than this law allows.")
-    parameters = {one.name: parameter_interval(fitted, one) for one in law.parameters}
-    total = runs.within + float(runs.counts @ runs.log_rates**2)
-    squares = max(curve.squares, ROUNDING * runs.n)
-    return Fit(
-        law=law.name,
-        runs=runs.n,
-        sizes=tuple(runs.sizes.tolist()),
-        at_one=throughput_interval(fitted, 1.0),
-        parameters=parameters,
-        peak=_peak(fitted) if law == USL else None,
-        residual_sd=math.sqrt(squares / (runs.n - law.unknowns)),
-        r_squared=1 - curve.squares / total if total else 1.0,
-        fitted=fitted,
-    )
+    return found
 
 
 def _refusal(law: Law, known: Sequence[tuple[float, float]]) -> Refused | None:
@@ -255,13 +237,6 @@ def _refusal(law: Law, known: Sequence[tuple[float, float]]) -> Refused | None:
     return None
 
 
-def _log_rate(fitted: Fitted, size: float) -> float:
+def _log_rate(fitted: Fit, size: float) -> float:
     place: Vector = np.array([size], dtype=np.float64)
     return float(log_rates_at(fitted.law, fitted.curve.coefficients, place)[0])
-
-
-def _peak(fitted: Fitted) -> Interval | None:
-    share = parameter_interval(fitted, PEAK)
-    if share.low <= 0:
-        return None
-    return Interval(peak_at(share.value), peak_at(share.high), peak_at(share.low))

@@ -84,12 +84,12 @@ def sentence(laws: Laws, sizes: MeasuredSizes) -> str | None:
 
 def _summary(found: Fit, choice: Choice, *, has_interval: bool) -> LawSummary:
     def estimated(one: Interval) -> Estimate:
-        return _estimate(found, one) if has_interval else Estimate(found.runs, one.value)
+        return _estimate(found, one) if has_interval else Estimate(found.runs.n, one.value)
 
     return LawSummary(
-        law=found.law,
-        is_best=found.law == choice.best,
-        is_alone=found.law != choice.best or choice.is_alone,
+        law=found.law.name,
+        is_best=found.law.name == choice.best,
+        is_alone=found.law.name != choice.best or choice.is_alone,
         at_one_samples_per_s=estimated(found.at_one),
         parameters={name: estimated(one) for name, one in found.parameters.items()},
         peak_ranks=estimated(found.peak) if found.peak else None,
@@ -112,8 +112,8 @@ def parameter_texts(law: LawSummary) -> list[str]:
 
 def _estimate(found: Fit, one: Interval) -> Estimate:
     if found.is_exact:
-        return Estimate(found.runs, one.value)
-    return Estimate(found.runs, one.value, one.low, one.high if math.isfinite(one.high) else None)
+        return Estimate(found.runs.n, one.value)
+    return Estimate(found.runs.n, one.value, one.low, one.high if math.isfinite(one.high) else None)
 
 
 def _linear(_: LawSummary, sizes: MeasuredSizes) -> str:
@@ -135,10 +135,10 @@ def _serial_share(found: Fit, estimated: Callable[[Interval], Estimate]) -> Esti
     if "serial fraction" not in found.parameters:
         return None
     serial = estimated(found.parameters["serial fraction"])
-    if found.law == GUSTAFSON.name:
+    if found.law == GUSTAFSON:
         # By Gustafson's law, the share of a run's time is the same at each size.
         return serial
-    ranks = min(found.sizes)
+    ranks = float(found.runs.sizes.min())
 
     def share(of_one: float) -> float:
         return of_one * ranks / (1 + of_one * (ranks - 1))

@@ -14,22 +14,14 @@ from argosy.report.summary.parts import (
     NOT_KNOWN,
     SAMPLES,
     NetworkSummary,
-    PredictedPoint,
     PredictionSummary,
     Rates,
 )
 from argosy.report.topics.laws.fits import Interval, Refused
-from argosy.report.topics.prediction.inputs import KnownTraining
 from argosy.report.topics.prediction.network import Level
-from argosy.report.topics.prediction.predict import (
-    NodeUse,
-    Prediction,
-    Scatter,
-    drawn,
-    least_efficiency,
-    predict,
-)
+from argosy.report.topics.prediction.predict import drawn, least_efficiency, predict
 from argosy.report.topics.prediction.training import (
+    KnownTraining,
     Training,
     as_fitted,
     samples_per_step,
@@ -37,65 +29,31 @@ from argosy.report.topics.prediction.training import (
     steps,
     unknown_networks,
 )
-from argosy_common.units import J_PER_KWH
 
-MOST_NODES = 4096
 _ROUNDING = 1e-12
 
 
-def largest_with_efficiency(
-    training: Training, efficiency: float, most: int = MOST_NODES
-) -> int | None:
-    """Return the largest number of nodes, up to `most`, with this efficiency relative to one node."""
-    speeds = _samples_per_node_s(training, most)
-    # Tolerate rounding.
-    enough = [
-        nodes
-        for nodes, speed in speeds.items()
-        if speed >= efficiency * speeds[1] * (1 - _ROUNDING)
-    ]
+def largest_with_efficiency(speeds: Mapping[int, float], least: float) -> int | None:
+    """Return the largest number of nodes with a throughput per node of at least `least`.
+
+    `speeds` are throughputs per node by number of nodes.
+    """
+    enough = [nodes for nodes, speed in speeds.items() if speed >= least * (1 - _ROUNDING)]
     return max(enough, default=None)
 
 
-def largest_surely_with_efficiency(
-    training: Training, efficiency: float, scatter: Scatter, likely: int
-) -> int:
-    """Return the number of nodes, up to `likely`, to which the efficiency's lower end reaches this value.
-
-    It is found by bisection, since efficiency falls with nodes, except near powers of two.
-    """
-    draws = drawn(training, scatter)
-    sure, unsure = 1, likely + 1
-    while unsure - sure > 1:
-        nodes = (sure + unsure) // 2
-        if least_efficiency(training, nodes, draws) >= efficiency:
-            sure = nodes
-        else:
-            unsure = nodes
-    return sure
-
-
 def fastest_within(
-    training: Training,
-    node_hours: float,
-    samples: float,
-    most: int = MOST_NODES,
-    measured_s: Mapping[int, float] | None = None,
+    speeds: Mapping[int, float], node_hours: float | None, samples: float
 ) -> int | None:
-    """Return the number of nodes, up to `most`, that trains the samples fastest within `node_hours`.
-
-    Measured steps (`measured_s`, in s by number of nodes) replace predicted ones.
-    """
-    speeds = _samples_per_node_s(training, most)
-    for nodes, seconds in (measured_s or {}).items():
-        if nodes in speeds:
-            speeds[nodes] = samples_per_step(training, nodes) / (seconds * nodes)
-    within = [nodes for nodes, speed in speeds.items() if samples / speed <= node_hours * 3600]
+    """Return the number of nodes that trains the samples fastest within `node_hours`, if any does."""
+    if node_hours is None:
+        return None
+    within = [nodes for nodes, speed in speeds.items() if samples <= 3600 * node_hours * speed]
     return max(within, key=lambda nodes: nodes * speeds[nodes], default=None)
 
 
-def _samples_per_node_s(training: Training, most: int) -> dict[int, float]:
-    """Return the throughput per node by number of nodes; empty if no size can be predicted."""
+def predicted_speeds(training: Training, most: int) -> dict[int, float]:
+    """Return the throughput per node on up to `most` nodes; empty if no size can be predicted."""
     sizes = sizes_with_work(training, range(1, most + 1))
     if not sizes or unknown_networks(training, sizes):
         return {}
@@ -131,23 +89,28 @@ class Question:
 def prediction_summary(
     found: KnownTraining, question: Question, rates: Rates = NOT_KNOWN
 ) -> PredictionSummary | Refused:
-    """Predict the sizes of a question and answer it."""
+    """Predict the sizes of a question and answer it.
+
+    Measurements outrank predictions: answers stop below a measured size with less efficiency. If the
+    prediction misses measurements, only measured sizes are answers.
+    """
     farthest = FARTHEST * found.most_nodes
-    measured = _measured_efficiencies(found)
+    measured = {
+        nodes: samples_per_step(found.training, nodes) / seconds / nodes
+        for nodes, seconds in sorted(found.measured_s.items())
+    }
+    speeds = predicted_speeds(found.training, farthest)
     misses = _misses(found)
-    efficient, surely = _efficient(found, question.efficiency, measured, misses)
-    soonest = None if misses else _within(found, question)
+    efficient = _efficient({} if misses else speeds, measured, question.efficiency)
+    surely = None if misses else _surely(found, efficient, question.efficiency)
+    known = {nodes: measured.get(nodes, speed) for nodes, speed in speeds.items()}
+    soonest = None if misses else fastest_within(known, question.node_hours, question.samples)
     answers = {nodes for nodes in (efficient, surely, soonest) if nodes is not None}
-    asked = sorted({*(question.nodes or powers_up_to(farthest)), *found.measured_s, *answers})
-    use = NodeUse(
-        power_w=None if found.power_w is None else found.power_w * (rates.pue or 1),
-        price_per_hour=rates.price_per_node_hour,
-        carbon_g_per_kwh=rates.carbon_g_per_kwh,
-    )
-    predictions = predict(found.training, [1, *asked], question.samples, use, found.scatter)
-    if isinstance(predictions, Refused):
-        return predictions
-    network = found.communication
+    asked = {*(question.nodes or powers_up_to(farthest)), *measured, *answers}
+    points = predict(found, [*asked], question.samples, rates)
+    if isinstance(points, Refused):
+        return points
+    network = found.training.communication
     return PredictionSummary(
         method="network",
         collectives=found.collectives,
@@ -159,7 +122,7 @@ def prediction_summary(
         samples=question.samples,
         interval_nodes=found.most_nodes,
         farthest_nodes=farthest,
-        points=[_point(one, found) for one in predictions if one.nodes in asked],
+        points=points,
         asked_efficiency=question.efficiency,
         nodes_with_efficiency=efficient,
         nodes_surely_with_efficiency=surely,
@@ -174,24 +137,13 @@ def powers_up_to(most: int) -> list[int]:
     return [2**power for power in range(most.bit_length())]
 
 
-def _measured_efficiencies(found: KnownTraining) -> dict[int, float]:
-    """Return the efficiency of each measured number of nodes, relative to one node."""
-    rates = {
-        nodes: samples_per_step(found.training, nodes) / seconds / nodes
-        for nodes, seconds in found.measured_s.items()
-    }
-    return {nodes: rate / rates[1] for nodes, rate in sorted(rates.items())}
-
-
 def _misses(found: KnownTraining) -> list[int]:
     """Return the measured numbers of nodes whose step is outside its interval and MODEL_ERROR."""
-    sizes = sorted(found.measured_s)
-    predictions = predict(found.training, sizes, 1.0, scatter=found.scatter)
-    if found.scatter is None or isinstance(predictions, Refused):
-        return []
+    points = predict(found, [*found.measured_s], 1.0)
     return [
         one.nodes
-        for one in predictions
+        for one in ([] if isinstance(points, Refused) else points)
+        if one.step_s and one.step_s.low is not None and one.step_s.high is not None
         if not one.step_s.low / (1 + MODEL_ERROR)
         <= found.measured_s[one.nodes]
         <= one.step_s.high * (1 + MODEL_ERROR)
@@ -199,78 +151,46 @@ def _misses(found: KnownTraining) -> list[int]:
 
 
 def _efficient(
-    found: KnownTraining, wanted: float, measured: Mapping[int, float], misses: Sequence[int]
-) -> tuple[int | None, int | None]:
-    """Return the largest numbers of nodes with an efficiency: by the best estimate, and by the interval.
+    speeds: Mapping[int, float], measured: Mapping[int, float], wanted: float
+) -> int | None:
+    """Return the largest number of nodes with an efficiency, below any measured size with less."""
+    worse = min(
+        (nodes for nodes, one in measured.items() if one < wanted * measured[1]), default=math.inf
+    )
+    likely = {nodes: speed for nodes, speed in speeds.items() if nodes < worse}
+    found = largest_with_efficiency(likely, wanted * speeds.get(1, math.inf)) or 0
+    return max(found, *(nodes for nodes in measured if nodes < worse), 0) or None
 
-    Measurements outrank predictions: answers stop below a measured size with less efficiency, and if the
-    prediction misses, only measured sizes count. The interval ends at the largest measured size.
+
+def _surely(found: KnownTraining, likely: int | None, wanted: float) -> int | None:
+    """Return the largest number of nodes with an efficiency by the lower end of its interval.
+
+    It is at most `likely`, and measured. It is found by bisection, since efficiency falls with nodes,
+    except near powers of two.
     """
-    farthest = FARTHEST * found.most_nodes
-    worse = min((nodes for nodes, one in measured.items() if one < wanted), default=farthest + 1)
-    enough = max((nodes for nodes in measured if nodes < worse), default=None)
-    if misses:
-        return enough, None
-    likely = largest_with_efficiency(found.training, wanted, worse - 1)
-    if likely is None or (enough is not None and enough > likely):
-        likely = enough
     if likely is None or found.scatter is None:
-        return likely, None
-    most = min(likely, found.most_nodes)
-    return likely, largest_surely_with_efficiency(found.training, wanted, found.scatter, most)
-
-
-def _within(found: KnownTraining, question: Question) -> int | None:
-    if question.node_hours is None:
         return None
-    node_hours, samples = question.node_hours, question.samples
-    farthest = FARTHEST * found.most_nodes
-    return fastest_within(found.training, node_hours, samples, farthest, found.measured_s)
+    draws = drawn(found.training, found.scatter)
+    sure, unsure = 1, min(likely, found.most_nodes) + 1
+    while unsure - sure > 1:
+        nodes = (sure + unsure) // 2
+        if least_efficiency(found.training, nodes, draws) >= wanted:
+            sure = nodes
+        else:
+            unsure = nodes
+    return sure
 
 
 def _network(level: Level | None, measurements: int) -> NetworkSummary | None:
     if level is None:
         return None
-    rate = level.bandwidth_bytes_per_s
+    rate, known = level.bandwidth_bytes_per_s, None
     # JSON has no infinity: without measurable time per byte, there is no rate.
-    bounded = math.isfinite(rate.value)
-    high = rate.high if math.isfinite(rate.high) else None
-    if not math.isfinite(level.latency_s.high):
-        return NetworkSummary(
-            Estimate(measurements, level.latency_s.value),
-            Estimate(measurements, rate.value) if bounded else None,
-        )
-    return NetworkSummary(
-        estimate(level.latency_s, n=measurements),
-        Estimate(measurements, rate.value, rate.low, high) if bounded else None,
-    )
-
-
-def _point(one: Prediction, found: KnownTraining) -> PredictedPoint:
-    measured_s = found.measured_s.get(one.nodes)
-    has_interval = found.scatter is not None and one.nodes <= found.most_nodes
-    known = estimate if has_interval else _without_interval
-    return PredictedPoint(
-        nodes=one.nodes,
-        ranks=one.ranks,
-        step_s=known(one.step_s),
-        efficiency=known(one.efficiency),
-        samples_per_s=known(one.samples_per_s),
-        hours=known(one.hours),
-        node_hours=known(one.node_hours),
-        energy_kwh=known(one.energy_j, 1 / J_PER_KWH) if one.energy_j else None,
-        price=known(one.cost) if one.cost else None,
-        carbon_kg=known(one.carbon_g, 1e-3) if one.carbon_g else None,
-        measured_samples_per_s=samples_per_step(found.training, one.nodes) / measured_s
-        if measured_s
-        else None,
-        error=one.step_s.value / measured_s - 1 if measured_s else None,
-    )
-
-
-def _without_interval(interval: Interval, factor: float = 1.0) -> Estimate:
-    """Return the value without an interval: no size has repeats, or the size was not measured."""
-    return Estimate(0, interval.value * factor)
+    if math.isfinite(rate.value):
+        high = rate.high if math.isfinite(rate.high) else None
+        ends = (rate.low, high) if math.isfinite(level.latency_s.high) else (None, None)
+        known = Estimate(measurements, rate.value, *ends)
+    return NetworkSummary(estimate(level.latency_s, n=measurements), known)
 
 
 def estimate(interval: Interval, factor: float = 1.0, n: int = 0) -> Estimate:

@@ -31,7 +31,7 @@ from argosy.report.topics.prediction.measured import (
 from argosy.report.topics.prediction.network import ALGORITHMS, Communication, Level
 from argosy.report.topics.prediction.predict import Scatter
 from argosy.report.topics.prediction.step import Horovod, model_of_phases
-from argosy.report.topics.prediction.training import Training, calibrate
+from argosy.report.topics.prediction.training import KnownTraining, Training, calibrate
 from argosy.report.topics.usage import Usage, of_widest
 
 # Properties of a setup that affect the network.
@@ -121,31 +121,6 @@ class Measured:
     spreads: Mapping[tuple[str, Point], float]
 
 
-@dataclass(frozen=True)
-class KnownTraining:
-    """A calibrated training, and its data.
-
-    Args:
-        collectives: The experiment whose allreduces characterise the network.
-        measured_s: Mean step by number of nodes, in s, all with the same ranks per node.
-        power_w: Power of a node during training; None if it was not measured.
-        notes: Assumptions, as sentences.
-            scatter: None if no size has repeats, or runs were lost."""
-
-    collectives: str
-    communication: Communication
-    training: Training
-    measured_s: Mapping[int, float]
-    power_w: float | None
-    notes: tuple[str, ...]
-    scatter: Scatter | None
-
-    @property
-    def most_nodes(self) -> int:
-        """The largest number of nodes with timed steps or allreduces."""
-        return max(self.communication.most_nodes, *self.measured_s)
-
-
 def everything(
     tables: StudyTables,
     runs: Sequence[Measurement],
@@ -209,11 +184,16 @@ def known_training(
         of_ranks(widest(found.spreads, experiment, base)),
         *of_two_nodes(2 in measured_s, repeats.by_chance(base)),
     )
-    power_w = _power_w(found, experiment, base)
     is_lost = _is_lost(found, name) or _is_lost(found, experiment, base, two_nodes(base))
     scatter = None if is_lost else repeats.scatter(base)
-    notes = (*notes, *of_scatter(scatter, is_lost))
-    return KnownTraining(name, communication, corrected, measured_s, power_w, notes, scatter)
+    return KnownTraining(
+        corrected,
+        measured_s,
+        scatter,
+        collectives=name,
+        power_w=_power_w(found, experiment, base),
+        notes=(*notes, *of_scatter(scatter, is_lost)),
+    )
 
 
 def _is_lost(found: Measured, experiment: str, *points: Point) -> bool:

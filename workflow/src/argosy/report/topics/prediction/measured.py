@@ -13,8 +13,8 @@ from argosy.report.statistics.estimates import ratio_estimate
 from argosy.report.topics.laws.fits import Refused
 from argosy.report.topics.phases import StepTime
 from argosy.report.topics.prediction.communication import AllreduceTime
-from argosy.report.topics.prediction.predict import Scatter
 from argosy.report.topics.prediction.step import Horovod, Layer, split_layers
+from argosy.report.topics.prediction.training import Scatter
 
 # Repeats have the same settings; after an incomplete change, the last run counts.
 _SETTINGS = """

@@ -25,6 +25,8 @@ from argosy.report.topics.phases import step_times
 from argosy.report.topics.prediction.answers import (
     Question,
     estimate,
+    fastest_within,
+    largest_with_efficiency,
     powers_up_to,
     prediction_summary,
 )
@@ -59,8 +61,9 @@ class Extrapolation:
 
     def samples_per_s(self, ranks: int) -> Interval:
         """Return the throughput of a number of ranks, with the interval of a future run."""
-        curve, fitted = self.fit.at(ranks), self.fit.fitted
-        run = float(stdtrit(fitted.freedom, (1 + CONFIDENCE) / 2)) * math.sqrt(fitted.variance)
+        curve = self.fit.at(ranks)
+        t = float(stdtrit(self.fit.freedom, (1 + CONFIDENCE) / 2))
+        run = t * math.sqrt(self.fit.variance)
         below = math.hypot(_log_ratio(curve.value, curve.low), run)
         above = math.hypot(_log_ratio(curve.high, curve.value), run)
         return _around(curve.value, below, above)
@@ -128,10 +131,19 @@ def extrapolation_summary(
 ) -> PredictionSummary:
     """Answer a question, for up to FARTHEST times the measured size.
 
-    Rows are measured sizes, powers of two, and requested sizes.
+    Rows are measured sizes, powers of two, and requested sizes. Answers are among all numbers of nodes, by
+    the best estimate.
     """
     farthest = FARTHEST * found.most_nodes
-    efficient, soonest = _answers(found, question, farthest)
+    base = min(found.means)
+    of_rank = found.fit.value_at(base) / base
+    speeds = {
+        nodes: found.fit.value_at(nodes * found.ranks_per_node) / nodes
+        for nodes in range(1, farthest + 1)
+    }
+    least = question.efficiency * of_rank * found.ranks_per_node
+    efficient = largest_with_efficiency(speeds, least)
+    soonest = fastest_within(speeds, question.node_hours, question.samples)
     answers = {nodes for nodes in (efficient, soonest) if nodes}
     told = {*powers_up_to(farthest), *found.measured, *question.nodes, *answers}
     shown = [
@@ -160,30 +172,6 @@ def extrapolation_summary(
         asked_node_hours=question.node_hours,
         nodes_within=soonest,
     )
-
-
-def _answers(
-    found: Extrapolation, question: Question, farthest: int
-) -> tuple[int | None, int | None]:
-    """Return the largest number of nodes with the efficiency, and the fastest within the node-hours.
-
-    All numbers of nodes are tried, by the best estimate.
-    """
-    base = min(found.means)
-    of_rank = found.fit.value_at(base) / base
-    rates = {
-        nodes: found.fit.value_at(nodes * found.ranks_per_node) for nodes in range(1, farthest + 1)
-    }
-    efficient = [
-        nodes
-        for nodes, rate in rates.items()
-        if rate / (nodes * found.ranks_per_node * of_rank) >= question.efficiency
-    ]
-    paid = question.node_hours or 0.0
-    within = [
-        nodes for nodes, rate in rates.items() if nodes * _hours(question.samples, rate) <= paid
-    ]
-    return max(efficient, default=None), max(within, key=lambda nodes: rates[nodes], default=None)
 
 
 def _grounds(found: Extrapolation, farthest: int) -> list[str]:

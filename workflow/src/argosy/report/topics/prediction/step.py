@@ -111,14 +111,6 @@ def model_of_phases(
     )
 
 
-def with_samples(model: Model, samples: float) -> Model:
-    """Change the samples per step; all times except the update's change in proportion."""
-    if samples == model.samples:
-        return model
-    slower = slowed(model, samples / model.samples)
-    return replace(slower, update_s=model.update_s, samples=samples)
-
-
 def slowed(model: Model, factor: float) -> Model:
     """Multiply the time of all own work of a model by a factor."""
     if factor == 1:

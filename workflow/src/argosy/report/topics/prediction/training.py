@@ -17,7 +17,6 @@ from argosy.report.topics.prediction.step import (
     exposed_seconds,
     gradients_of,
     slowed,
-    with_samples,
 )
 
 # The integrand vanishes beyond these ends; the steps are a fifth of its smallest width.
@@ -66,6 +65,66 @@ class Training:
 
 
 @dataclass(frozen=True)
+class Scatter:
+    """Scatter of runs: the standard deviation of a run's log step, with `freedom` degrees of freedom.
+
+    `steps_s` are geometric means of the runs' steps, and `runs` their number, by number of nodes: one, and
+    two if measured.
+    """
+
+    sd: float
+    freedom: int
+    steps_s: Mapping[int, float]
+    runs: Mapping[int, int]
+
+    @classmethod
+    def of(
+        cls, steps_s: Mapping[int, Sequence[float]], others: Sequence[Sequence[float]] = ()
+    ) -> "Scatter | None":
+        """Pool the scatter of runs by number of nodes, and of `others`, a sequence for each further size.
+
+        None if no size has two runs.
+        """
+        logs = {nodes: np.log(runs) for nodes, runs in steps_s.items() if runs}
+        sizes = [*logs.values(), *(np.log(runs) for runs in others if runs)]
+        freedom = sum(one.size - 1 for one in sizes)
+        if not freedom:
+            return None
+        squares = sum(float(((one - one.mean()) ** 2).sum()) for one in sizes)
+        return cls(
+            math.sqrt(squares / freedom),
+            freedom,
+            {nodes: math.exp(one.mean()) for nodes, one in logs.items()},
+            {nodes: one.size for nodes, one in logs.items()},
+        )
+
+
+@dataclass(frozen=True)
+class KnownTraining:
+    """A calibrated training, and its data.
+
+    Args:
+        measured_s: Mean step by number of nodes, in s, all with the same ranks per node.
+        scatter: None if no size has repeats, or if runs were lost.
+        collectives: The experiment whose allreduces characterise the network.
+        power_w: Power of a node during training; None if it was not measured.
+        notes: Assumptions, as sentences.
+    """
+
+    training: Training
+    measured_s: Mapping[int, float] = field(default_factory=dict)
+    scatter: Scatter | None = None
+    collectives: str = ""
+    power_w: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def most_nodes(self) -> int:
+        """The largest number of nodes with timed steps or allreduces."""
+        return max([self.training.communication.most_nodes, *self.measured_s])
+
+
+@dataclass(frozen=True)
 class Unknowns:
     """Uncertain quantities of a prediction, with a value for each of many steps.
 
@@ -98,13 +157,6 @@ def unknown_networks(training: Training, sizes: Sequence[int]) -> Refused | None
     if all(training.communication.knows(size, training.ranks_per_node) for size in sizes):
         return None
     return Refused("The ranks' network within a node, or between nodes, was not measured.")
-
-
-def model_at(training: Training, nodes: int) -> Model:
-    """Return the slowest rank's own work on a number of nodes."""
-    model = with_samples(training.model, _samples(training, nodes))
-    slow = slowest_of(nodes * training.ranks_per_node, training.spread)
-    return slowed(model, slow)
 
 
 def as_fitted(training: Training, count: int = 1) -> Unknowns:
@@ -149,10 +201,7 @@ def samples_per_step(training: Training, nodes: int) -> float:
 
 
 def _work(training: Training, nodes: Sequence[int]) -> tuple[Vector, Vector]:
-    """Return the slowest rank's own seconds, and the factor of its backward pass, for each of `nodes`.
-
-    This is `model_at` without the layers.
-    """
+    """Return the slowest rank's own seconds, and the factor of its backward pass, for each of `nodes`."""
     sizes, places = np.unique(np.array(nodes), return_inverse=True)
     model = training.model
     shares = np.array([_samples(training, size) / model.samples for size in sizes.tolist()])
@@ -207,7 +256,7 @@ def _own_factor(training: Training, measured_s: float) -> float:
     def too_long(factor: float) -> float:
         return step_s(_with_own(training, factor), 1) - measured_s
 
-    highest = measured_s / model_at(training, 1).own_s
+    highest = measured_s / (_slowest_alone(training) * training.model.own_s)
     # Without communication this is exact, up to rounding.
     return float(brentq(too_long, 0.0, highest)) if too_long(highest) > 0 else highest
 
@@ -218,9 +267,13 @@ def _exactly(training: Training, measured_s: float) -> Training:
     The last allreduce waits for a cycle, so the step is a discontinuous function of the own work.
     """
     rest = measured_s - step_s(training, 1)
-    slow = model_at(training, 1).own_s / training.model.own_s
-    forward_s = max(0.0, training.model.forward_s + rest / slow)
+    forward_s = max(0.0, training.model.forward_s + rest / _slowest_alone(training))
     return replace(training, model=replace(training.model, forward_s=forward_s))
+
+
+def _slowest_alone(training: Training) -> float:
+    """Return the factor of the slowest rank's own work on one node."""
+    return slowest_of(training.ranks_per_node, training.spread)
 
 
 def _with_network(training: Training, measured_s: float, by_chance: float) -> Training:
