@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from image_programs import BASE, built
 
-from argosy_images.rootfs.archive import digest_of_layer
 from argosy_images.builder import cache
+from argosy_images.rootfs.archive import digest_of_layer
 from argosy_images.store.store import Store
 
 pytestmark = pytest.mark.container

@@ -283,10 +283,19 @@ def _digests(context: Context, files: Sequence[Path], named: Sequence[Path]) -> 
     found = {}
     links = {path for path in named if path.is_symlink()}
     for path in files:
-        name = posixpath.join(*path.relative_to(context.folder).parts)
+        name = _shown(posixpath.join(*path.relative_to(context.folder).parts))
         # A source that is a link means its target.
         found[f"file {name}"] = digest_of_file(path.resolve() if path in links else path)
     return found
+
+
+def _shown(name: str) -> str:
+    """Return a file's name as text that JSON can hold, if it is not UTF-8."""
+    raw = os.fsencode(name)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return f"{raw.decode(errors='backslashreplace')} (not UTF-8)"
 
 
 def _only_files(found: Sequence[Path]) -> list[Path]:
