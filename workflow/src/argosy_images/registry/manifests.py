@@ -130,8 +130,8 @@ def _image(reference: Reference, content: dict[str, object]) -> _Manifest:
     kind = manifest.config.media_type
     if kind not in CONFIG_TYPES:
         raise ArgosyError(f"{reference}: not a container image, but {kind}")
-    if kind := not_a_tar(layer.media_type for layer in manifest.layers):
-        raise ArgosyError(f"{reference}: a layer of type {kind} cannot be unpacked")
+    if unread := not_a_tar(layer.media_type for layer in manifest.layers):
+        raise ArgosyError(f"{reference}: a layer of type {unread} cannot be unpacked")
     if manifest.config.size > LARGEST_CONFIG:
         raise ArgosyError(
             f"{reference}: its configuration is longer than {LARGEST_CONFIG >> 20} MiB"
