@@ -5,6 +5,7 @@ are dropped, as in builds, so images of other tools get a new digest. Images tha
 their digest.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -16,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from argosy_common.errors import ArgosyError, some
+from argosy_common.errors import FULL, ArgosyError, some
 from argosy_images.builder import cache
 from argosy_images.interchange.incoming import IncomingImage, IncomingLayer, describe
 from argosy_images.interchange.opening import Archive, Folder, opened
@@ -148,6 +149,8 @@ def _freeze(title: str, layers: Sequence[Layer], making: Path, config: ImageConf
     try:
         make_frozen(layers, making, config.workdir, config.volumes)
     except OSError as problem:
+        if problem.errno in (*FULL, errno.EROFS):
+            raise
         # For instance an /etc that is a file.
         raise ArgosyError(
             f"{title}: the image cannot be used: {problem.filename}: {problem.strerror}"
