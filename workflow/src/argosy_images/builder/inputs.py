@@ -25,6 +25,9 @@ from argosy_images.rootfs.rooted import matching
 
 IGNORE_FILES = (".containerignore", ".dockerignore")
 
+_GIT = re.compile(r"git@|git://|ssh://|https?://[^?#]*\.git(#|$)")
+"""Sources of ADD that Docker and podman clone."""
+
 VARIABLE = "variable "
 """Prefix of the names of inputs that are variables."""
 
@@ -227,6 +230,9 @@ def inputs_of_copy(
         **_heredocs(contents),
         **_stages(uses),
     }
+    if entry.unpacks and (cloned := next(filter(_GIT.match, words), None)):
+        problem = f"ADD {cloned}: git repositories are not supported"
+        raise source.error(entry.line, problem, "clone a fixed commit: RUN git clone …")
     remote = [word for word in words if is_url(word)] if entry.unpacks else []
     _check_remote(context, entry, remote)
     if entry.unpacks:
