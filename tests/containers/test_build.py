@@ -16,9 +16,12 @@ from image_programs import BASE, built, contained
 
 from argosy_common.disk import remove_tree
 from argosy_common.errors import ArgosyError
+from argosy_images.archive.packing import pack_image
 from argosy_images.builder.builder import build_image
 from argosy_images.builder.workspace import MOST_LAYERS, OverlayWorkspace
 from argosy_images.engines.models import Container
+from argosy_images.interchange.exporting import export_image
+from argosy_images.interchange.importing import import_image
 from argosy_images.store.lockfile import ImageLock
 from argosy_images.store.store import Store
 
@@ -275,6 +278,32 @@ def listing(root: Path) -> list[tuple[str, str, int]]:
         )
         for path in sorted(root.rglob("*"))
     ]
+
+
+def test_folders_that_deny_their_owner_access_are_frozen_and_read(
+    store: Store, tmp_path: Path
+) -> None:
+    """Root enters them elsewhere; programs of a run are root, but without capabilities."""
+    folder = tmp_path / "image"
+    (folder / "conf/sub").mkdir(parents=True)
+    (folder / "conf/sub/file").write_text("copied\n")
+    lock = build(
+        store,
+        folder,
+        "COPY --chmod=644 conf /conf\n"
+        "RUN mkdir -p /a/b && echo made > /a/b/c && chmod 000 /a/b && chmod 300 /a\n"
+        "RUN cat /conf/sub/file /a/b/c > /seen\n",
+    )
+    command = ["cat", "/seen", "/conf/sub/file", "/a/b/c"]
+    path = {"PATH": "/usr/bin:/bin"}
+    outcome, said = contained(store, Container(store.root(lock.digest), command, environment=path))
+    assert (outcome.status, said) == (0, "copied\nmade\n" * 2)
+    assert (store.root(lock.digest) / "a").stat().st_mode & 0o777 == 0o500
+    # Exported images keep the modes, and others their digest.
+    export_image(store, lock, tmp_path / "image.tar")
+    other = import_image(Store(tmp_path / "other"), tmp_path, tmp_path / "image.tar", "other")
+    assert other.digest == lock.digest
+    pack_image(store, lock, print)
 
 
 def test_only_the_edited_last_step_runs_again(store: Store, tmp_path: Path) -> None:

@@ -275,7 +275,14 @@ def test_the_commands_do_it_from_the_command_line(place: Place) -> None:
     assert place.lock.digest[:19] in argosy("export", "image", "again.tar")
     assert (project / "again.tar").read_bytes() == place.archive.read_bytes()
     assert "4 layers from localhost/image" in argosy("import", "again.tar", "again")
-    assert "again.tar: No such file" in argosy("import", "no/again.tar", "x", status=2)
+    for source in ("no/again.tar", "docker-archive:again.tar", "https://example.org/a.tar"):
+        said = argosy("import", source, "x", status=2)
+        assert said.startswith(f"error: {source}: No such file or directory\nhint: name a file")
+    os.mkfifo(project / "pipe")
+    for target in ("-", "pipe", "/dev/null"):
+        said = argosy("export", "image", target, status=2)
+        assert said.startswith(f"error: {target}: archives are written to files only")
+    assert (project / "pipe").is_fifo()
     assert "there is no such image\nhint: there are again, image" in argosy(
         "export", "none", "x.tar", status=2
     )

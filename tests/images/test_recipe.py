@@ -543,6 +543,13 @@ def test_a_circle_of_images_is_named_where_it_closes(folder: Path) -> None:
         ("COPY [a-d]* /x", "COPY: several sources need a target folder: /x/"),
         ("COPY https://example.org/a /x", "https://example.org/a is not in "),
         ("ADD https://example.org/a /x", "ADD https://example.org/a: add --checksum=sha256"),
+        *(
+            (
+                f"ADD {git} /x",
+                f"ADD {git}: git repositories are not supported; clone a fixed commit",
+            )
+            for git in ("https://example.org/a.git#v1", "git@example.org:a/b.git", "ssh://a/b")
+        ),
         (f"ADD --checksum={CHECKSUM} data /x", "ADD --checksum supports a single URL"),
         (f"ADD --checksum={CHECKSUM} https://a/b data /x/", "ADD --checksum supports a single URL"),
         ("COPY <<a /x\n${B!}\na", "<<a: `${B!}`: unknown operator"),

@@ -686,6 +686,13 @@ def test_mount_points_stay_inside_whatever_an_image_holds(project: Project) -> N
 
 def test_what_is_no_archive_is_refused(project: Project) -> None:
     project.refuses("No such file")
+    # Opening a pipe without a writer would block.
+    os.mkfifo(project.file)
+    project.refuses("not a regular file; save the archive as a file")
+    project.file.unlink()
+    project.file.symlink_to("/dev/null")
+    project.refuses("not a regular file")
+    project.file.unlink()
     project.file.write_text("not an archive")
     project.refuses("not an archive")
     for kind in ("gzip", "bzip2", "xz", "zstd"):

@@ -14,10 +14,7 @@ from argosy import cli
     ("arguments", "message"),
     [
         (("image", "build", "none"), "containers/none/Containerfile: there is no such file"),
-        (
-            ("image", "import", "oras://x/y", "y"),
-            "oras://x/y: images come from a file, a folder, a registry by",
-        ),
+        (("image", "import", "oras://x/y", "y"), "oras://x/y: No such file or directory"),
         (("summary", "results/local"), "results/local: there are no such results"),
         (("report", "results/local"), "results/local: there are no such results"),
         (("report", "--from-tables", "results/local"), "results/local: there are no such results"),

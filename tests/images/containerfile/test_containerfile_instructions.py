@@ -89,6 +89,8 @@ def test_a_step_may_use_the_host_s_network() -> None:
         ("type=cache,target=/a,ro", Mount("cache", "/a", identity="/a", writable=False)),
         ("type=tmpfs,target=/a,size=1g", Mount("tmpfs", "/a", identity="/a")),
         ("target=/a", Mount("bind", "/a", identity="/a", writable=False)),
+        ("target=/a,z", Mount("bind", "/a", identity="/a", writable=False)),
+        ("type=cache,target=/a,Z", Mount("cache", "/a", identity="/a")),
         (
             "type=bind,source=b,destination=/a,rw",
             Mount("bind", "/a", source="b", identity="/a", writable=True),

@@ -88,11 +88,14 @@ def test_what_is_no_token_is_not_used(content: object) -> None:
             fetch_token(challenge, None)
 
 
-def test_a_busy_host_may_be_asked_again() -> None:
-    with serving(lambda *_: gives({}, 503)) as server:
+@pytest.mark.parametrize("status", [408, 429, 500, 503])
+def test_a_busy_host_may_be_asked_again_after_the_pause_that_it_asks_for(status: int) -> None:
+    with serving(lambda *_: Answer(status, {"Retry-After": "7"})) as server:
         challenge = Challenge("bearer", f"http://{server.address}/t", "s", "")
-        with pytest.raises(PassingError, match="issues no token now"):
+        said = rf"issues no token now \(HTTP {status}, and asks to wait 7 s\)"
+        with pytest.raises(PassingError, match=said) as raised:
             fetch_token(challenge, None)
+    assert raised.value.wait == 7
 
 
 def test_a_login_goes_nowhere_unencrypted(monkeypatch: pytest.MonkeyPatch) -> None:

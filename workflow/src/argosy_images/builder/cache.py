@@ -1,12 +1,13 @@
 """The cache of build steps: one layer for each, written atomically."""
 
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, PlainSerializer, ValidationError
 
 from argosy_common.disk import remove_tree
 from argosy_common.files import write_text
@@ -19,6 +20,18 @@ from argosy_images.store.store import Store
 
 LARGE = 4 << 30
 """Bytes above which a layer's digest is announced: 1 GiB takes seconds, even if the files are sparse."""
+
+
+def _written(path: str) -> str:
+    """Return a path as text; JSON cannot hold bytes that are not UTF-8, and no path holds a NUL."""
+    return re.sub("[\udc80-\udcff]", lambda byte: f"\0{ord(byte[0]) & 0xFF:02x}", path)
+
+
+def _as_on_disk(text: str) -> str:
+    return re.sub("\0([0-9a-f]{2})", lambda byte: chr(0xDC00 + int(byte[1], 16)), text)
+
+
+ImagePath = Annotated[str, AfterValidator(_as_on_disk), PlainSerializer(_written)]
 
 
 class CachedBase(StrictModel):
@@ -36,11 +49,11 @@ class CachedStep(StrictModel):
     inputs: dict[str, str]
     diff_id: str | None
     """Digest of the layer; None if the step changed no file."""
-    removed: tuple[str, ...] = ()
-    opaque: tuple[str, ...] = ()
+    removed: tuple[ImagePath, ...] = ()
+    opaque: tuple[ImagePath, ...] = ()
     entries: int = 0
     size: int = 0
-    setuid: dict[str, int] = Field(default_factory=dict)
+    setuid: dict[ImagePath, int] = Field(default_factory=dict)
     base: CachedBase | None = None
 
     @property

@@ -25,6 +25,9 @@ from argosy_images.rootfs.rooted import matching
 
 IGNORE_FILES = (".containerignore", ".dockerignore")
 
+_GIT = re.compile(r"git@|git://|ssh://|https?://[^?#]*\.git(#|$)")
+"""Sources of ADD that Docker and podman clone."""
+
 VARIABLE = "variable "
 """Prefix of the names of inputs that are variables."""
 
@@ -227,6 +230,9 @@ def inputs_of_copy(
         **_heredocs(contents),
         **_stages(uses),
     }
+    if entry.unpacks and (cloned := next(filter(_GIT.match, words), None)):
+        problem = f"ADD {cloned}: git repositories are not supported"
+        raise source.error(entry.line, problem, "clone a fixed commit: RUN git clone …")
     remote = [word for word in words if is_url(word)] if entry.unpacks else []
     _check_remote(context, entry, remote)
     if entry.unpacks:
@@ -283,10 +289,19 @@ def _digests(context: Context, files: Sequence[Path], named: Sequence[Path]) -> 
     found = {}
     links = {path for path in named if path.is_symlink()}
     for path in files:
-        name = posixpath.join(*path.relative_to(context.folder).parts)
+        name = _shown(posixpath.join(*path.relative_to(context.folder).parts))
         # A source that is a link means its target.
         found[f"file {name}"] = digest_of_file(path.resolve() if path in links else path)
     return found
+
+
+def _shown(name: str) -> str:
+    """Return a file's name as text that JSON can hold, if it is not UTF-8."""
+    raw = os.fsencode(name)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return f"{raw.decode(errors='backslashreplace')} (not UTF-8)"
 
 
 def _only_files(found: Sequence[Path]) -> list[Path]:

@@ -12,8 +12,9 @@ _KINDS: dict[str, Kind] = {"cache": "cache", "bind": "bind", "tmpfs": "tmpfs"}
 _TARGETS = ("target", "dst", "destination")
 _KEYS: dict[Kind, tuple[str, ...]] = {
     # Ids and modes of a cache are the user's. One step runs at a time, so `sharing` has no effect.
-    "cache": ("id", "sharing", "mode", "uid", "gid", "ro", "readonly", "from", "source"),
-    "bind": ("source", "src", "from", "rw", "readwrite", "ro", "readonly"),
+    # SELinux labels, z and Z of podman, have no effect: files keep the user's.
+    "cache": ("id", "sharing", "mode", "uid", "gid", "ro", "readonly", "from", "source", "z", "Z"),
+    "bind": ("source", "src", "from", "rw", "readwrite", "ro", "readonly", "z", "Z"),
     "tmpfs": ("size",),
 }
 

@@ -43,6 +43,9 @@ def export_image(store: Store, lock: ImageLock, target: Path) -> int:
     layers = find_layers(store, lock)
     if target.is_dir():
         raise ArgosyError(f"{target}: this is a folder", "name the file to write")
+    if str(target) == "-" or (target.exists() and not target.is_file()):
+        # The file is not written from start to end.
+        raise ArgosyError(f"{target}: archives are written to files only", "name the file to write")
 
     def write(temporary: Path) -> str:
         with temporary.open("w+b") as stream:

@@ -236,12 +236,13 @@ def take_image(
         return import_from_registry(store, project, Reference.parse(source), name, say)
     if source.startswith(PREFIX) and not Path(source).exists():
         return import_image(store, project, tag_folder(source), name, say=say)
-    if "://" in source and not Path(source).exists():
-        raise ArgosyError(
-            f"{source}: images come from a file, a folder, a registry by {TRANSPORT}REFERENCE, or "
-            f"udocker's folder by {PREFIX}NAME:TAG"
-        )
     file, wanted = split_source(source)
+    if not file.exists():
+        raise ArgosyError(
+            f"{source}: No such file or directory",
+            f"name a file or folder without a prefix, {TRANSPORT}REFERENCE for a registry, or "
+            f"{PREFIX}NAME:TAG for udocker's folder",
+        )
     return import_image(store, project, file, name, wanted=wanted, say=say)
 
 

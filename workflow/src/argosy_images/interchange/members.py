@@ -233,12 +233,3 @@ def moment_of(member: tarfile.TarInfo) -> int:
     else:
         value = int(member.mtime) * 10**9
     return value if abs(value) < 1 << 62 else 0
-
-
-def is_text(name: str) -> bool:
-    """Return whether a name is valid UTF-8, so that JSON can hold it."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

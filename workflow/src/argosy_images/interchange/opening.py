@@ -236,6 +236,9 @@ def opened(path: Path, work: Path, say: Say) -> Iterator[Archive]:
         if path.is_dir():
             yield UdockerTag(path) if (path / "TAG").is_file() else Folder(path)
             return
+        if path.exists() and not path.is_file():
+            # A pipe would block, and archives are not read from start to end.
+            raise ArgosyError(f"{path}: not a regular file", "save the archive as a file")
         with path.open("rb", buffering=0) as stream:
             if stream.read(len(_SQUASHFS)) == _SQUASHFS:
                 raise ArgosyError(

@@ -25,7 +25,6 @@ from argosy_images.interchange.members import (
     LONGEST_QUOTED,
     LayerTar,
     Tar,
-    is_text,
     moment_of,
     pieces_of,
     write,
@@ -197,7 +196,7 @@ class _Unpacker:
                 self._removed |= dict.fromkeys(path.name for path in layer.diff.iterdir())
         elif not name.startswith(_AUFS_NOTES):
             target = name.removeprefix(WHITEOUT)
-            if target in ("", ".", "..") or not is_text(member.name):
+            if target in ("", ".", ".."):
                 self._refuse(member, "does not name the removed file")
             if len(os.fsencode(target)) > LONGEST_NAME:
                 self._refuse(member, "removes a file whose name is too long")

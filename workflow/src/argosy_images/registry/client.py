@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 
 import requests
 from pydantic import SecretStr
-from urllib3.exceptions import HTTPError, InvalidHeader
-from urllib3.util import Retry
+from urllib3.exceptions import HTTPError
 
 from argosy_common.errors import ArgosyError
 from argosy_images.registry.credentials import (
@@ -29,23 +28,20 @@ from argosy_images.registry.credentials import (
 from argosy_images.registry.reference import Reference, reaches_here
 from argosy_images.registry.registries_conf import is_said_insecure, settings_file
 from argosy_images.registry.retry import PassingError, Patience, UnreachableError
-from argosy_images.registry.transport import CONNECT_S, READ_S, exchange, read_body
+from argosy_images.registry.transport import (
+    CONNECT_S,
+    READ_S,
+    check_is_not_busy,
+    exchange,
+    read_body,
+)
 
 LONGEST_COMPLAINT = 1 << 16
-
-_BUSY = (408, 425, 429)
 
 
 def _media_type(response: requests.Response) -> str:
     """Return the media type of a response."""
     return response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-
-
-def _retry_after(response: requests.Response) -> float:
-    """Return the seconds in Retry-After, a number or a date."""
-    with suppress(InvalidHeader, ValueError):
-        return max(0.0, Retry().parse_retry_after(response.headers.get("Retry-After", "0")))
-    return 0.0
 
 
 def _codes(response: requests.Response) -> str:
@@ -246,10 +242,7 @@ class Client:
         host = self.reference.host
         if self._is_elsewhere(response):
             host = f"{urlsplit(response.url).netloc}, to which {host} redirects"
-        if status in _BUSY or status >= 500:
-            wait = _retry_after(response)
-            asks = f", and asks to wait {wait:.0f} s" if wait else ""
-            raise PassingError(f"{host}: cannot answer now (HTTP {status}{asks})", wait)
+        check_is_not_busy(response, f"{host}: cannot answer now")
         if self._is_elsewhere(response):
             # Such an address is valid for minutes only; the next try gets a new one.
             raise PassingError(f"{host}: refuses the download (HTTP {status})")

@@ -24,8 +24,7 @@ from requests.utils import parse_dict_header
 
 from argosy_common.errors import ArgosyError
 from argosy_images.registry.reference import DOCKER_HUB, DOCKER_HUB_NAMES, Reference
-from argosy_images.registry.retry import PassingError
-from argosy_images.registry.transport import exchange, read_body
+from argosy_images.registry.transport import check_is_not_busy, exchange, read_body
 
 HELPER_TIMEOUT_S = 60
 IDENTITY_TOKEN_USER = "<token>"
@@ -247,8 +246,7 @@ def fetch_token(challenge: Challenge, login: Login | None) -> str:
         if login:
             headers["Authorization"] = basic(login)
     with exchange(url, headers, form=form) as response:
-        if response.status_code >= 500 or response.status_code == 429:
-            raise PassingError(f"{host}: issues no token now (HTTP {response.status_code})")
+        check_is_not_busy(response, f"{host}: issues no token now")
         if response.status_code != 200:
             raise ArgosyError(
                 f"{host}: issues no token (HTTP {response.status_code})", _whose(login)

@@ -5,15 +5,20 @@ Redirects are followed here and not by requests, so that authorization stays on 
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import cast
 from urllib.parse import urljoin, urlsplit
 
 import requests
 from requests.auth import AuthBase
 from requests.utils import get_environ_proxies, prepend_scheme_if_needed, select_proxy
-from urllib3.exceptions import HTTPError, NameResolutionError, NewConnectionError
-from urllib3.util import Url, parse_url
+from urllib3.exceptions import (
+    HTTPError,
+    InvalidHeader,
+    NameResolutionError,
+    NewConnectionError,
+)
+from urllib3.util import Retry, Url, parse_url
 
 from argosy_common.errors import ArgosyError
 from argosy_images.registry.reference import is_loopback, reaches_here
@@ -23,6 +28,7 @@ CONNECT_S = 10.0
 READ_S = 60.0
 MOST_REDIRECTS = 5
 
+_BUSY = (408, 425, 429)
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 
@@ -80,6 +86,19 @@ def _readable_errors(url: str) -> Iterator[None]:
         raise PassingError(
             f"{host}: the connection broke during the answer ({type(problem).__name__})"
         ) from None
+
+
+def check_is_not_busy(response: requests.Response, problem: str) -> None:
+    """Raise a PassingError with this problem if the server asks to come again later."""
+    status = response.status_code
+    if status not in _BUSY and status < 500:
+        return
+    wait = 0.0
+    with suppress(InvalidHeader, ValueError):
+        # A number of seconds, or a date.
+        wait = max(0.0, Retry().parse_retry_after(response.headers.get("Retry-After", "0")))
+    asks = f", and asks to wait {wait:.0f} s" if wait else ""
+    raise PassingError(f"{problem} (HTTP {status}{asks})", wait)
 
 
 def read_body(response: requests.Response, longest: int) -> bytes:

@@ -162,10 +162,7 @@ def read_overlay(diff: Path) -> Change:
 
 
 def take_setuid(diff: Path) -> dict[str, int]:
-    """Remove setuid and setgid from the files of a layer; return their former modes by path.
-
-    The modes of files with unprintable names are lost.
-    """
+    """Remove setuid and setgid from the files of a layer; return their former modes by path."""
     found = {}
     for path, entry in walk(diff):
         mode = entry.stat(follow_symlinks=False).st_mode
@@ -174,7 +171,7 @@ def take_setuid(diff: Path) -> dict[str, int]:
     # After the walk, so that all hard links of a file are found.
     for path, mode in found.items():
         (diff / path).chmod(mode & ~BECOMES)
-    return {path: mode for path, mode in found.items() if path.isprintable()}
+    return found
 
 
 def is_whiteout(status: os.stat_result) -> bool:
