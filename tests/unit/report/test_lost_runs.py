@@ -118,3 +118,16 @@ def test_the_cost_of_a_container(tmp_path: Path, of_native: bool) -> None:
     inside, _ = reported(tmp_path / "site").experiments
     assert of_container(inside) == [True, True, True, False]
     assert any("no interval, since runs" in one for one in sentences(inside))
+
+
+def test_the_host_of_a_node_that_did_not_start_is_unknown(tmp_path: Path) -> None:
+    measure(tmp_path / "site", lost=1)
+    [path] = [
+        path
+        for path in (tmp_path / "site").glob("digits/nodes8-*/attempts/*/verdict.json")
+        if json.loads(path.read_text())["state"] == "failed"
+    ]
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "hosts": [None, *content["hosts"][1:]]}))
+    hosts = [run.hosts for run in reported(tmp_path / "site").runs if run.state == "failed"]
+    assert hosts == [[None, *content["hosts"][1:]]]

@@ -51,7 +51,7 @@ class PastRun:
     ranks_per_node: _Count
     samples_per_s: _Rate | None
     started_unix_s: _Time | None
-    hosts: list[str]
+    hosts: list[str | None]
     attempt: str | None = None
     counted_as: str | None = None
 
