@@ -149,3 +149,16 @@ def test_allreduces_and_predictions_by_them(tmp_path: Path, lost: str) -> None:
     assert not lost or prediction.nodes_surely_with_efficiency is None
     told = " ".join(grounds(prediction))
     assert (f"uses sizes of which {LOST}, so it has no interval" in told) == bool(lost)
+
+
+def test_the_host_of_a_node_that_did_not_start_is_unknown(tmp_path: Path) -> None:
+    measure(tmp_path / "site", lost=1)
+    [path] = [
+        path
+        for path in (tmp_path / "site").glob("digits/nodes8-*/attempts/*/verdict.json")
+        if json.loads(path.read_text())["state"] == "failed"
+    ]
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "hosts": [None, *content["hosts"][1:]]}))
+    hosts = [run.hosts for run in reported(tmp_path / "site").runs if run.state == "failed"]
+    assert hosts == [[None, *content["hosts"][1:]]]

@@ -106,6 +106,57 @@ def test_torchrun_hides_no_cause(tmp_path: Path, sign: str) -> None:
     assert line_of(tmp_path, first + later + OF_TORCHRUN) == CAUSE
 
 
+# The summary of torchrun 2.13 for workers with `@record`.
+WORKER = """\
+[{place}]:
+  time      : 2026-11-29_22:12:25
+  host      : localhost
+  rank      : {rank} (local_rank: {place})
+  exitcode  : {code} (pid: 18) {name}
+  error_file: {file}
+  traceback : {traceback}
+"""
+OF_RECORD = """\
+Traceback (most recent call last):
+    File "/opt/venv/lib/python3.11/site-packages/torch/distributed/elastic/wrapper.py", line 3, in wrapper
+      return f(*args, **kwargs)
+             ^^^^^^^^^^^^^^^^^^
+  {error}
+"""
+LOST = "RuntimeError: Connection closed by peer [127.0.0.1]:16811"
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "root", "line"),
+    [
+        (1, CAUSE, -1, CAUSE),
+        (5, "", 0, "rank 3 of torchrun: exit code 5"),
+        (-9, "", -1, "rank 3 of torchrun: Signal 9 (SIGKILL) received by PID 18"),
+        (0, "", 0, LOST),
+    ],
+)
+def test_torchrun_names_the_worker_that_failed(
+    tmp_path: Path, code: int, error: str, root: int, line: str
+) -> None:
+    """The root cause is last; torchrun may take a worker for it that it ended itself."""
+    see = "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html"
+    see = "Signal 9 (SIGKILL) received by PID 18" if code < 0 else see
+    ended = OF_RECORD.format(error=LOST)
+    workers = [
+        WORKER.format(place=0, rank=2, code=-15, name="(SIGTERM)", file="x", traceback=ended)
+    ]
+    if code:
+        said = OF_RECORD.format(error=error) if error else see
+        file = "y" if error else "<N/A>"
+        workers.append(
+            WORKER.format(place=1, rank=3, code=code, name="", file=file, traceback=said)
+        )
+    root_cause = workers.pop(root)
+    summary = OF_TORCHRUN.partition("Failures:")[0] + "Failures:\n" + "".join(workers)
+    text = f"{summary}Root Cause (first observed failure):\n{root_cause}{'=' * 60}\n"
+    assert line_of(tmp_path, text) == line
+
+
 def test_a_process_that_ended_before_it_answered_hides_no_cause(tmp_path: Path) -> None:
     long = tmp_path / ("a-long-name-of-a-scratch-folder" * 4)
     long.mkdir()

@@ -104,6 +104,24 @@ def test_two_nodes_of_two_ranks_meet_at_the_rendezvous_and_complete(job: Any) ->
     assert json.loads((job.folder / "result.json").read_text())["state"] == "completed"
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "found"),
+    [
+        ("http_proxy", "", "127.0.0.1"),
+        ("HTTPS_PROXY", ".site, 10.0.0.1", ".site,10.0.0.1,127.0.0.1"),
+        ("NO_SUCH_PROXY", ".site", ".site"),
+    ],
+)
+def test_other_nodes_are_reached_without_a_proxy(
+    job: Any, name: str, given: str, found: str
+) -> None:
+    program = "import os\nprint('found', repr(os.environ.get('NO_PROXY')))\n" + RECORD_A_STEP
+    variables = {name: "http://127.0.0.9:3128", "NO_PROXY": given, "ALL": "{rank_endpoints}"}
+    done = job(program, rank_environment=variables).start()
+    assert done.wait() == [0, 0], done.outputs()
+    assert done.outputs().count(f"found '{found}'\n") == 2
+
+
 def test_a_second_init_finds_the_ranks_of_the_second_init(job: Any) -> None:
     job = job(MEETING_AGAIN, nodes=3, ranks_per_node=2, rank_environment=OF_GLOO).start()
     assert job.wait() == [0, 0, 0], job.outputs()

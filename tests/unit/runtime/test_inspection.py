@@ -13,7 +13,7 @@ from agent_job import PYTHON, RUNTIME
 
 from argosy.runtime.agent.hangs import inspection, progress
 from argosy.runtime.agent.hangs.inspection import Finding, inspect
-from argosy.runtime.agent.hangs.places import ENDED, IS, STOPPED, UNKNOWN, WORKS, Place
+from argosy.runtime.agent.hangs.places import ENDED, IS, STOPPED, UNKNOWN, WAITS, WORKS, Place
 from argosy.runtime.agent.hangs.progress import complete
 from argosy.runtime.agent.hangs.stacks import VARIABLE, Dump, Frame, StackFolder
 
@@ -174,6 +174,46 @@ def test_a_loader_whose_workers_hang_does_not_get_on(look: Look) -> None:
         IS,
     )
     assert place == Place(3, IS, "get of queues.py", "train.py:7")
+
+
+# As torchrun starts its workers: the first has computed most, and waits in a collective.
+WORKERS = """
+import os, subprocess, sys, threading, time
+if len(sys.argv) == 1:
+    workers = [subprocess.Popen([sys.executable, __file__, f"--local_rank={n}"]) for n in range(2)]
+    os.execlp("sleep", "sleep", "600")
+sys.path.insert(0, "FOLDER")
+from torch.distributed import fake
+if sys.argv[1].endswith("0"):
+    end = time.process_time() + 1
+    while time.process_time() < end: pass
+    fake.all_reduce()
+OTHER
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "state"),
+    [
+        ("for _ in range(600): time.sleep(1)", WORKS),
+        ("threading.Event().wait()", IS),
+        ("fake.all_reduce()", WAITS),
+    ],
+)
+def test_the_place_is_of_the_worker_that_does_not_wait(
+    look: Look, tmp_path: Path, other: str, state: str
+) -> None:
+    folder = tmp_path / "site-packages/torch/distributed"
+    folder.mkdir(parents=True)
+    for name in ("__init__.py", "../__init__.py"):
+        (folder / name).touch()
+    (folder / "fake.py").write_text(
+        "import threading\ndef all_reduce(): threading.Event().wait()\n"
+    )
+    program = WORKERS.replace("FOLDER", str(folder.parents[1])).replace("OTHER", other)
+    place = look(program, state)
+    if state == IS:
+        assert place.where == "train.py:12"
 
 
 def test_a_stopped_rank_is_called_stopped(look: Look) -> None:

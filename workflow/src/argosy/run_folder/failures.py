@@ -1,6 +1,7 @@
 """Descriptions of failures, the same for the driver, the live table and the report."""
 
 import re
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +19,12 @@ MOST_LINES_AFTER = 30
 
 _HEADER = re.compile(
     r"(?P<prefix>.*?)(?:\+ )?(?:Exception Group )?Traceback \(most recent call last\):$"
+)
+_OF_TORCHRUN = "  traceback : "
+"""Prefix of a worker's traceback in torchrun's summary; its lines have the spaces alone."""
+_WORKER_ENDED = re.compile(
+    r"^  rank +: (\d+) \(local_rank: \d+\)\n  exitcode +: (-?\d+) .*\n  error_file: .*\n  traceback : (.*)",
+    re.MULTILINE,
 )
 _BOX = re.compile(r"\s*╭[─ ]*Traceback \(most recent call last\)[─ ]*╮$")
 _IGNORED = "Exception ignored in"
@@ -51,6 +58,8 @@ def error_line(path: Path, top: Path) -> str:
     raised = [*_exceptions(lines)]
     if not raised or _goes_on_after(lines, raised[-1].line):
         return _error_before_stack(lines) or last_line(path, top)
+    if worker := _ended_first(lines):
+        return worker
     if _OF_ANOTHER_PROCESS.match(raised[-1].text):
         return next(
             (each.text for each in raised if not _OF_ANOTHER_PROCESS.match(each.text)),
@@ -91,8 +100,25 @@ def _after_frames(lines: Sequence[str], first: int, prefix: str) -> int | None:
     return None
 
 
+def _ended_first(lines: Sequence[str]) -> str:
+    """Return the end of the torchrun worker that caused the others' exceptions without one; "" if none did.
+
+    The last worker is torchrun's root cause. It may be one that torchrun ended for another's exit code.
+    """
+    ended = _WORKER_ENDED.findall("\n".join(lines))
+    if not ended:
+        return ""
+    rank, code, said = ended[-1]
+    if code == str(-signal.SIGTERM):
+        others = (each for each in ended if each[1] != code and each[2].startswith("To enable"))
+        return next((f"rank {rank} of torchrun: exit code {code}" for rank, code, _ in others), "")
+    return f"rank {rank} of torchrun: {said}" if said.startswith("Signal ") else ""
+
+
 def _line_start(prefix: str) -> str:
     """Return the start of a traceback's lines; an exception group adds a bar."""
+    if prefix == _OF_TORCHRUN:
+        return "  "
     return f"{prefix}| " if prefix and prefix.isspace() else prefix
 
 

@@ -166,7 +166,8 @@ class RunSummary:
     stragglers: list[Straggler]
     started_unix_s: float | None
     seconds: float | None
-    hosts: list[str]
+    hosts: list[str | None]
+    """Host of each node; None: unknown, as of a node that did not start."""
     image_digest: str | None
     failure: str | None
     unreadable_records: int

@@ -58,7 +58,8 @@ def remarks(run: RunSummary) -> list[str]:
     if run.is_far_off:
         said.insert(0, "Its throughput is far from the other repeats; it is included.")
     if run.is_slow:
-        where = f" It ran on {listed(sorted(set(run.hosts)))}." if run.hosts else ""
+        hosts = sorted({host for host in run.hosts if host})
+        where = f" It ran on {listed(hosts)}." if hosts else ""
         said.insert(0, f"It is one of the slow jobs of its size; it is included.{where}")
     if run.slower_from is not None:
         said.insert(0, slowness.remark(run))
@@ -102,7 +103,7 @@ def _counted(run: RunSummary) -> str:
 
 
 def _straggler(run: RunSummary, slow: Straggler) -> str:
-    host = run.hosts[slow.node] if slow.node < len(run.hosts) else "unknown host"
+    host = dict(enumerate(run.hosts)).get(slow.node) or "unknown host"
     who = f"Node {slow.node}" if slow.rank is None else f"Rank {slow.rank} on node {slow.node}"
     return (
         f"{who} ({host}) is slow: its own work takes {number(slow.ratio.mean)} times "

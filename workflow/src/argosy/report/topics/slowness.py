@@ -245,11 +245,13 @@ def rank_sentences(summary: Summary, experiment: ExperimentSummary) -> list[str]
 
 
 def _looked_at(runs: Iterable[RunSummary]) -> list[LookedAt]:
-    known = [run for run in runs if run.hosts and run.throughput_source == "steps"]
+    known = [
+        run for run in runs if run.hosts and all(run.hosts) and run.throughput_source == "steps"
+    ]
     return [
         LookedAt(
             (run.counts_to, run.point, day),
-            tuple(host for host in run.hosts for _ in range(run.ranks_per_node)),
+            tuple(host for host in run.hosts if host for _ in range(run.ranks_per_node)),
             frozenset(_slow_ranks(run)),
         )
         for run, day in zip(known, days([run.started_unix_s for run in known]), strict=True)

@@ -61,7 +61,7 @@ class PastRun(_PastSized):
     run_id: str
     samples_per_s: _Rate | None
     started_unix_s: _Time | None
-    hosts: list[str]
+    hosts: list[str | None]
     attempt: str | None = None
     counted_as: str | None = None
 

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Mapping
+from typing import AbstractSet, Mapping
 
-from .observation import Counts, Families, held_sockets, program_of, take_samples
+from .observation import (
+    Counts,
+    Families,
+    held_sockets,
+    program_of,
+    take_samples,
+    waiting_beside_others,
+)
 from .places import Place
 from .processes import family, processes
 from .progress import UNDISTURBED, find_place
@@ -33,16 +40,17 @@ def inspect(number: int, pids: Mapping[int, int], folder: StackFolder) -> Findin
         pids: the process of each rank; 0 if it has ended.
         folder: the folder of stacks.
     """
-    # Dumping a stack wakes a process and makes it write, so count its own activity before.
-    before = _count(_families(pids), folder)
+    # Dumping a stack wakes a process and makes it write, so the counts are between dumps.
+    spared = waiting_beside_others(_families(pids), folder)
+    before = _count(_families(pids), folder, spared)
     time.sleep(UNDISTURBED)
     families = _families(pids)
-    after = _count(families, folder)
+    after = _count(families, folder, spared)
     sockets = {rank: held_sockets(members) for rank, members in families.items()}
-    looks = [take_samples(families, sockets, folder)]
+    looks = [take_samples(families, sockets, folder, spared)]
     for _ in range(_TIMES - 1):
         time.sleep(_PAUSE)
-        looks.append(take_samples(families, sockets, folder))
+        looks.append(take_samples(families, sockets, folder, spared))
     places = tuple(
         find_place(rank, [look[rank] for look in looks], before[rank], after[rank]) for rank in pids
     )
@@ -56,8 +64,10 @@ def _families(pids: Mapping[int, int]) -> Families:
     return {rank: family(everybody, pid) for rank, pid in pids.items()}
 
 
-def _count(families: Families, folder: StackFolder) -> Mapping[int, Counts]:
-    registered = folder.registered()
+def _count(
+    families: Families, folder: StackFolder, spared: AbstractSet[int]
+) -> Mapping[int, Counts]:
+    registered = folder.registered() - spared
     return {
         rank: Counts.of(members, program_of(members, registered))
         for rank, members in families.items()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Mapping, Sequence
+from typing import AbstractSet, Mapping, Sequence
 
 from ..sockets import connections, sockets_of
+from .places import WAITS, place_of
 from .processes import (
     Process,
     bytes_moved,
@@ -40,15 +42,18 @@ class Sample:
 
 
 def take_samples(
-    known: Families, sockets: Mapping[int, set[int]], folder: StackFolder
+    known: Families,
+    sockets: Mapping[int, set[int]],
+    folder: StackFolder,
+    spared: AbstractSet[int],
 ) -> dict[int, Sample]:
-    """Return a sample of each rank."""
+    """Return a sample of each rank; `spared` processes dump no stacks."""
     # Read only known processes: reading all takes long on a busy machine.
     families = {
         rank: list(filter(None, (read_process(each.pid) for each in members)))
         for rank, members in known.items()
     }
-    registered = folder.registered()
+    registered = folder.registered() - spared
     programs = {rank: program_of(members, registered) for rank, members in families.items()}
     # Read the states before requesting stacks, since processes run to dump them.
     states = {rank: _threads(members) for rank, members in families.items()}
@@ -69,6 +74,33 @@ def program_of(members: Sequence[Process], registered: set[int]) -> Process | No
     """Return the process with most CPU time among those with stacks, or else among all."""
     with_stacks = [each for each in members if each.pid in registered]
     return max(with_stacks or members, key=lambda each: each.cpu_s, default=None)
+
+
+def waiting_beside_others(families: Families, folder: StackFolder) -> set[int]:
+    """Return the processes that wait in a collective while a process like them, in the same rank, does not.
+
+    Launchers such as torchrun start several workers in a rank; the place of the others matters.
+    """
+    registered, found = folder.registered(), set()
+    for members in families.values():
+        program = program_of(members, registered)
+        alike = [
+            each.pid
+            for each in members
+            if each.pid in registered
+            and program
+            and each.parent == program.parent
+            and _kind(each) == _kind(program)
+        ]
+        dumps = folder.ask(alike) if len(alike) > 1 else {}
+        waiting = {pid for pid, dump in dumps.items() if place_of(0, dump.frames).state == WAITS}
+        found |= waiting if len(waiting) < len(alike) else set()
+    return found
+
+
+def _kind(process: Process) -> str:
+    """Return a process's command line without numbers, such as that of a local rank."""
+    return re.sub(r"\d+", "", " ".join(command_line(process.pid)))
 
 
 def _threads(members: Sequence[Process]) -> Mapping[str, set[int]]:
