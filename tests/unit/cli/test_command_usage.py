@@ -118,7 +118,7 @@ def test_what_is_typed_and_what_the_workflow_calls_stand_apart(argosy: Argosy) -
 
 
 KEYS = {
-    "status": {"site", "at", "scheduler", "scheduler_silent_since", "runs"},
+    "status": {"site", "at", "scheduler", "scheduler_silent_since", "runs", "runs_not_planned"},
     "image list": {"images", "bytes", "cache"},
     "site list": {"sites"},
 }
