@@ -160,4 +160,10 @@ def test_a_span_of_time(seconds: float, text: str) -> None:
 
 
 def test_a_rate_has_three_digits() -> None:
-    assert [rate(value) for value in (0.256, 45.67, 12345.6)] == ["0.26", "45.7", "12,346"]
+    assert [rate(value) for value in (0.256, 45.67, 12345.6)] == ["0.256", "45.7", "12,346"]
+    assert [rate(value) for value in (0, 9.999, 0.00167, 1.02e-7)] == [
+        "0.00",
+        "10.00",
+        "0.00167",
+        "0.000000102",
+    ]

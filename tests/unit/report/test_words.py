@@ -36,6 +36,7 @@ def test_number(value: float | None, text: str) -> None:
     ("seconds", "text"),
     [
         (None, "unknown"),
+        (0.0213, "0.021 s"),
         (4.26, "4.3 s"),
         (200, "3 min 20 s"),
         (59.99, "60.0 s"),
@@ -44,6 +45,23 @@ def test_number(value: float | None, text: str) -> None:
 )
 def test_duration(seconds: float | None, text: str) -> None:
     assert numbers.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("low", "mean", "high", "text"),
+    [
+        (1210.0, 1235.5, 1260.0, "1,240 (1,210 to 1,260)"),
+        (1236.0, 1237.5, 1239.0, "1,238 (1,236 to 1,239)"),
+        (1235.8963, 1235.89973, 1235.9032, "1,235.90 (1,235.90 to 1,235.90)"),
+        (-1.0042, -1.0021, -1.0, "−1.002 (−1.004 to −1.000)"),
+        (None, 1235.5, None, "1,240 (–)"),
+    ],
+)
+def test_narrow_intervals_hold_their_means(
+    low: float | None, mean: float, high: float | None, text: str
+) -> None:
+    found = Estimate(3, mean, low, high)
+    assert f"{numbers.mean_text(found)} ({numbers.interval(found)})" == text
 
 
 def test_intervals() -> None:

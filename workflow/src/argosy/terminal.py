@@ -30,7 +30,7 @@ class _Console(Console):
             return
         with self.capture() as captured:
             super().print(*objects, **options)
-        self.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+        self.file.write("\n".join(line.rstrip(" ") for line in captured.get().split("\n")))
 
     def on_broken_pipe(self) -> NoReturn:
         """Let the command handle it, since rich would exit with 1."""

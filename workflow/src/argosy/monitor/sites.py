@@ -62,10 +62,11 @@ def planned_runs(site: Path) -> list[Path]:
 
     The list has paths of the project that planned the runs, so the site may have moved since.
     """
-    path = site / PLANNED
-    if not path.is_file():
+    try:
+        listed = read_paths(site / PLANNED)
+    except FileNotFoundError:
         return list(run_folders(site))
-    return [site.joinpath(*planned.parts[-2:]) for planned in read_paths(path)]
+    return [site.joinpath(*planned.parts[-2:]) for planned in listed]
 
 
 def not_planned(count: int) -> str:

@@ -107,7 +107,7 @@ def report_called(folder: Path, word: str) -> Summary:
 
     Args:
         folder: The site's results.
-        word: Prefix of a report's date, of the only commit of its runs, or of an image's
+        word: Prefix of a report's date in the history, of the only commit of its runs, or of an image's
             digest; or an image's name. If an image matches, only its experiments are returned.
 
     Raises:
@@ -119,7 +119,7 @@ def report_called(folder: Path, word: str) -> Summary:
         if past is None:
             continue
         told = {*commits(past).values()}
-        dates = [_day(past) if path.name == SUMMARY else path.stem]
+        dates = [path.stem] if path.name != SUMMARY else []
         whole = [*dates, *(told if len(told) == 1 else ())]
         images = {one.setup.image for one in past.experiments if _is_of(one.setup.image, word)}
         if images or (word and any(name.startswith(word) for name in whole)):

@@ -45,11 +45,31 @@ def _with_minus(text: str) -> str:
     return text.replace("-", "" if is_zero else MINUS)
 
 
+_MOST_DIGITS = 6
+
+
+def _digits(estimate: Estimate) -> int:
+    """Return the digits of a mean and its interval: 3, or more if its ends would look the same."""
+    low, high = estimate.low, estimate.high
+    if low is None or high is None:
+        return 3
+    return next(
+        (few for few in range(3, _MOST_DIGITS) if number(low, few) != number(high, few)),
+        _MOST_DIGITS,
+    )
+
+
+def mean_text(estimate: Estimate) -> str:
+    """Format a mean beside its interval."""
+    return number(estimate.mean, _digits(estimate))
+
+
 def interval(estimate: Estimate | None) -> str:
     """Format an interval as `1.48 to 1.79`; a dash if there is none."""
     if estimate is None or estimate.low is None or estimate.high is None:
         return NONE
-    return f"{number(estimate.low)} to {number(estimate.high)}"
+    digits = _digits(estimate)
+    return f"{number(estimate.low, digits)} to {number(estimate.high, digits)}"
 
 
 def percent_interval(estimate: Estimate | None, decimals: int = 0) -> str:
@@ -70,7 +90,7 @@ def duration(seconds: float | None) -> str:
         return "unknown"
     if 0 < seconds < 0.1:
         return f"{number(seconds, 2)} s"
-    if round(seconds, 1) < 60:
+    if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

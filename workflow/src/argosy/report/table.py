@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from argosy.report import numbers
-from argosy.report.numbers import NONE, number, percent
+from argosy.report.numbers import NONE, percent
 from argosy.report.sizes import Size
 from argosy.report.statistics.estimates import Estimate
 
@@ -119,7 +119,7 @@ def estimate(found: Estimate | None, form: Form = "number", unit: str = "") -> C
     if found is None:
         return UNKNOWN
     if form == "number":
-        text, interval = number(found.mean), numbers.interval(found)
+        text, interval = numbers.mean_text(found), numbers.interval(found)
     else:
         decimals = _DECIMALS[form]
         text = percent(found.mean, decimals)

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from argosy.report.numbers import UNIT, count, duration, interval, number, percent
+from argosy.report.numbers import UNIT, count, duration, interval, mean_text, number, percent
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.scaling import LOST, is_much_lost, without_interval
 from argosy.report.runs.setups import Difference, differences
@@ -267,7 +267,7 @@ def _finding(experiment: ComparedExperiment, site: str, reference: str) -> str:
             "power)."
         )
     return (
-        f"On {where}, {site} has {number(ratio.mean)} times the throughput of {reference} ({within})."
+        f"On {where}, {site} has {mean_text(ratio)} times the throughput of {reference} ({within})."
         f"{seen}{steps}"
     )
 

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from argosy.report.drawing import Drawing
-from argosy.report.numbers import MINUS, NONE, number
+from argosy.report.numbers import MINUS, NONE, interval, mean_text, number
 from argosy.report.outputs.summary_csv import summary_csv
 from argosy.report.page.chart_scripts import VEGA_LITE
 from argosy.report.summary.models import ExperimentSummary, Summary
@@ -55,8 +55,7 @@ def _latex(cell: Cell) -> str:
         return "--" if cell.text == NONE else cell.text
     if found.low is None or found.high is None:
         return number(found.mean)
-    mean, low, high = map(number, (found.mean, found.low, found.high))
-    return f"{mean} [{low}, {high}]"
+    return f"{mean_text(found)} [{interval(found).replace(' to ', ', ')}]"
 
 
 _HEIGHT = 290

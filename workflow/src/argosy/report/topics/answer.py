@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from argosy.report import sizes as size_names
-from argosy.report.numbers import interval, number, percent
+from argosy.report.numbers import interval, mean_text, number, percent
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.scaling import without_interval
 from argosy.report.statistics.estimates import Estimate, ratio_estimate, scaled
@@ -151,7 +151,7 @@ def _faster_sentence(
     experiment: ExperimentSummary, chosen: PointSummary, base: PointSummary
 ) -> str:
     assert chosen.speed_up and chosen.efficiency
-    times = f"{number(chosen.speed_up.mean)} times"
+    times = f"{mean_text(chosen.speed_up)} times"
     said = f"{'is' if chosen.nodes == 1 else 'are'} {times} as fast as"
     if experiment.scaling == "weak":
         said = f"{_gives(chosen)} {times} the throughput of"
@@ -171,7 +171,7 @@ def _no_speed_up(experiment: ExperimentSummary, base: PointSummary, fastest: Poi
         seen = f" These runs could only detect differences above {least}."
     return (
         f"No significant speed-up: {size_names.size(experiment, fastest)} {_gives(fastest)} "
-        f"{number(fastest.speed_up.mean)} times the throughput of {size_names.size(experiment, base)} "
+        f"{mean_text(fastest.speed_up)} times the throughput of {size_names.size(experiment, base)} "
         f"({_within(fastest.speed_up, fastest, base)}).{seen}"
     )
 
@@ -195,7 +195,7 @@ def _advice(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
     if advice.charged and not 1 / ALIKE < advice.charged / ratio.mean < ALIKE:
         details.append(f"{number(advice.charged)} times the charged node-hours")
     within = f" ({'; '.join(details)})" if details else ""
-    times = f"{number(ratio.mean)} times the node-hours{within}"
+    times = f"{mean_text(ratio)} times the node-hours{within}"
     if max(ratio.mean if ratio.high is None else ratio.high, advice.charged or 0.0) <= ALIKE:
         yield (
             f"{begin} {for_time}, whether time matters or node-hours do: {times} of {for_node_hours}."

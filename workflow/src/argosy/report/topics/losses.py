@@ -24,7 +24,7 @@ from functools import partial
 
 import numpy as np
 
-from argosy.report.numbers import interval, number, samples
+from argosy.report.numbers import interval, mean_text, samples
 from argosy.report.runs.steady import OTHER
 from argosy.report.runs.study_tables import StudyTables
 from argosy.report.sizes import size
@@ -254,7 +254,7 @@ def loss_sentence(experiment: ExperimentSummary, base: PointSummary, loss: Loss)
     smaller = _smaller_batch(experiment, base, loss.point) if loss.name == "computation" else ""
     return (
         f"{what} is the main loss with {size(experiment, loss.point)}: an efficiency factor of "
-        f"{number(loss.factor.mean)} ({interval(loss.factor)}).{smaller}"
+        f"{mean_text(loss.factor)} ({interval(loss.factor)}).{smaller}"
     )
 
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from argosy.report.numbers import count, duration, interval, number, percent
+from argosy.report.numbers import count, duration, interval, mean_text, number, percent
 from argosy.report.runs.measurements import ALLREDUCES_ALONE
 from argosy.report.runs.scaling import are_blocks
 from argosy.report.runs.stragglers import Straggler
@@ -106,7 +106,7 @@ def _straggler(run: RunSummary, slow: Straggler) -> str:
     host = dict(enumerate(run.hosts)).get(slow.node) or "unknown host"
     who = f"Node {slow.node}" if slow.rank is None else f"Rank {slow.rank} on node {slow.node}"
     return (
-        f"{who} ({host}) is slow: its own work takes {number(slow.ratio.mean)} times "
+        f"{who} ({host}) is slow: its own work takes {mean_text(slow.ratio)} times "
         f"({interval(slow.ratio)}) as long as on the other ranks; {percent(slow.share)} of its "
         "steps are slow."
     )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from argosy.report import sizes
-from argosy.report.numbers import count, interval, number, percent
+from argosy.report.numbers import count, interval, mean_text, percent
 from argosy.report.sizes import same_width, size, states
 from argosy.report.statistics.estimates import Estimate
 from argosy.report.summary.models import ExperimentSummary, PointSummary
@@ -86,7 +86,7 @@ def _base_sentence(experiment: ExperimentSummary, base: PointSummary) -> str:
     )
     verb = "gives" if base.nodes == 1 else "give"
     return (
-        f"{size(experiment, base)} {verb} {number(rate.mean)} {experiment.unit} per second ({spread})."
+        f"{size(experiment, base)} {verb} {mean_text(rate)} {experiment.unit} per second ({spread})."
         f"{sizes.lost(experiment, base)}"
     )
 
@@ -96,7 +96,7 @@ def _comparison(experiment: ExperimentSummary, base: PointSummary, point: PointS
     assert speed_up is not None and efficiency is not None
     verb = "gives" if point.nodes == 1 else "give"
     return (
-        f"{size(experiment, point)} {verb} {number(speed_up.mean)} times the throughput of "
+        f"{size(experiment, point)} {verb} {mean_text(speed_up)} times the throughput of "
         f"{size(experiment, base)} ({_spread(speed_up, base, point.no_interval)}): "
         f"efficiency {percent(efficiency.mean)}.{_no_gain(speed_up)}"
         f"{_more_than_ideal(efficiency, point.no_interval)}"
@@ -185,7 +185,7 @@ def columns(
 
 def _rate(point: PointSummary) -> Cell:
     median = point.median_samples_per_s
-    below = f"median {number(median.mean)} ({interval(median)})" if median else ""
+    below = f"median {mean_text(median)} ({interval(median)})" if median else ""
     return replace(estimate(point.throughput_samples_per_s), below=below)
 
 

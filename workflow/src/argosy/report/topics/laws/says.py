@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from argosy.report.numbers import interval, number, percent, percent_interval
+from argosy.report.numbers import interval, mean_text, percent, percent_interval
 from argosy.report.runs.measurements import Measurement
 from argosy.report.statistics.estimates import Estimate
 from argosy.report.summary.models import Summary
@@ -106,7 +106,7 @@ def parameter_texts(law: LawSummary) -> list[str]:
         of = "the smallest size's time" if law.law == AMDAHL.name else "the time"
         return [f"serial share of {of}: {_share_text(law.serial_share)}"]
     return [
-        f"{name} {number(value.mean)} ({interval(value)})" for name, value in law.parameters.items()
+        f"{name} {mean_text(value)} ({interval(value)})" for name, value in law.parameters.items()
     ]
 
 

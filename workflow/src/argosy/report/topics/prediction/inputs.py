@@ -29,9 +29,8 @@ from argosy.report.topics.prediction.measured import (
     widest,
 )
 from argosy.report.topics.prediction.network import ALGORITHMS, Communication, Level
-from argosy.report.topics.prediction.predict import Scatter
 from argosy.report.topics.prediction.step import Horovod, model_of_phases
-from argosy.report.topics.prediction.training import KnownTraining, Training, calibrate
+from argosy.report.topics.prediction.training import KnownTraining, Scatter, Training, calibrate
 from argosy.report.topics.usage import Usage, of_widest
 
 # Properties of a setup that affect the network.
