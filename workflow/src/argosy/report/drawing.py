@@ -257,7 +257,8 @@ def _has(series: str) -> str:
 
 
 def _intervals(frame: Frame) -> Layer:
-    rule = {"type": "rule", "strokeWidth": 2, "clip": True}
+    # Only fixed ends of an axis may cut an interval.
+    rule = {"type": "rule", "strokeWidth": 2, "clip": "domain" in frame.scale}
     ends = {"y": frame.y("low"), "y2": {"field": "high"}}
     return frame.layer(
         "means", f"{_OWN_SERIES} && isValid(datum.low)", rule, color=frame.colour(), **ends
