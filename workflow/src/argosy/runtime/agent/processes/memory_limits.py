@@ -42,10 +42,9 @@ def memory_kills(proc: str = "/proc", sys: str = "/sys") -> MemoryKills:
     on_node = 0
     with contextlib.suppress(OSError):
         on_node = numbers_in(f"{proc}/vmstat").get("oom_kill", 0)
-    root = os.path.normpath(f"{sys}/fs/cgroup")
     for read, groups in (
-        (_of_version_2, groups_of(proc, root)),
-        (_of_version_1, groups_of(proc, f"{root}/memory", "memory")),
+        (_of_version_2, groups_of(proc, sys)),
+        (_of_version_1, groups_of(proc, sys, "memory")),
     ):
         killed, visible = 0, False
         for folder in groups:
