@@ -7,7 +7,6 @@ killed for it (https://docs.kernel.org/admin-guide/cgroup-v2.html, cgroup-v1/mem
 from __future__ import annotations
 
 import contextlib
-import os
 from dataclasses import dataclass
 
 from ..kernel_files import groups_of, numbers_in, read_text
