@@ -9,6 +9,7 @@ import pytest
 from agent_job import ADDRESS, Job
 
 from argosy.runtime.agent.coordination import meeting
+from argosy.runtime.agent.coordination.channel import watch_files
 from argosy.runtime.agent.coordination.coordinator import Coordinator
 from argosy.runtime.agent.coordination.failure import Failure
 from argosy.runtime.agent.coordination.meeting import Roll, Search
@@ -130,6 +131,15 @@ def test_the_head_notices_who_runs_and_does_not_come(job: Any) -> None:
     assert failure
     assert failure.node == 2
     assert failure.cause.startswith("its agent runs on kn0003 and has not reached the head at 127.")
+
+
+def test_a_job_ends_when_another_attempt_has_claimed_its_run(job: Any) -> None:
+    job = job(SLEEPER, nodes=1)
+    coordinator = Coordinator(1, 300, accept=lambda: None)
+    (job.folder / "attempt").write_text("8.0\n")
+    watch_files(told(job, 0), coordinator)
+    failure = coordinator.beat(Report(0)).failure
+    assert str(failure) == "node 0: superseded: the run was started again as 8.0"
 
 
 def test_all_agents_end_when_a_node_is_known_not_to_start(job: Any) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from agent_job import ADDRESS, PYTHON
 
-from argosy.runtime.agent.rendezvous.reserved_ports import ListenerWatch, reserve_port
+from argosy.runtime.agent.rendezvous.reserved_ports import reserve_port, watch_listener
 from argosy.runtime.agent.transport.peers import Owners
 
 # Like torch.distributed: rank 0 listens on all addresses with SO_REUSEADDR, and all ranks connect.
@@ -101,7 +102,8 @@ def test_who_listens_at_the_port_is_one_of_ours(
                     else 65534
                 ),
             )
-        watch = ListenerWatch((ADDRESS, port), (ADDRESS, own.getsockname()[1]), said.append)
+        places = (ADDRESS, port), (ADDRESS, own.getsockname()[1])
+        watch = threading.Thread(target=watch_listener, args=[*places, said.append], daemon=True)
         watch.start()
         time.sleep(0.3)
         assert watch.is_alive(), "nobody listens yet"

@@ -33,11 +33,12 @@ def status_of(pid: int | str, name: str) -> str:
     return ""
 
 
-def groups_of(proc: str, root: str, controller: str = "") -> Iterator[str]:
-    """Yield the folders of this process's control group and its parents below `root`, the innermost first.
+def groups_of(proc: str, sys: str, controller: str = "") -> Iterator[str]:
+    """Yield the folders of this process's control group and its parents, the innermost first.
 
     `controller` selects a hierarchy of version 1; empty: version 2.
     """
+    root = os.path.normpath(f"{sys}/fs/cgroup/{controller}")
     with contextlib.suppress(OSError):
         for line in read_text(f"{proc}/self/cgroup").splitlines():
             _, controllers, path = line.split(":", 2)

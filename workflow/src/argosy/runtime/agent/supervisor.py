@@ -10,6 +10,7 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 import time
 from typing import Sequence
 
@@ -33,7 +34,7 @@ from .processes.output import Console
 from .processes.printed_metrics import counts
 from .processes.program import Program
 from .processes.ranks import Ranks
-from .rendezvous.reserved_ports import ListenerWatch
+from .rendezvous.reserved_ports import watch_listener
 from .settings import AGENT_STORE, MeetingPoint, NodePlace, Settings, SettingsError, read_settings
 from .status import CANCELLED, COMPLETED, FAILED, INTERRUPTED, StatusFile
 from .telemetry.start import telemetry_of
@@ -249,8 +250,11 @@ class Supervisor:
             )
             head = self._settings.head_address
             for port in self._programs_ports if self._settings.node == 0 else ():
-                own = (head, self._settings.head_port)
-                ListenerWatch((head, port), own, self._trouble).start()
+                place, own = (head, port), (head, self._settings.head_port)
+                watch = threading.Thread(
+                    target=watch_listener, args=[place, own, self._trouble], daemon=True
+                )
+                watch.start()
             self._beside.start(meeting, self._channel.store)
             self._ranks.start(
                 meeting,

@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Callable, Collection, Mapping, Sequence
 
 from ...contract import layout
-from ...contract.files import number, try_object
+from ...contract.files import number, read_bytes, try_object
 from ..rendezvous.local_server import KvReplica, serve_ranks
 from ..rendezvous.reserved_ports import listen_alone, reserve_port
 from ..rendezvous.store import Rendezvous
@@ -37,47 +37,21 @@ _PLACE = "/argosy/node{}"
 _INTERVAL = 1.0  # seconds; one agent of the job looks at two files
 
 
-class Watch(threading.Thread):
-    """Watches the warning file and the owner file.
-
-    Args:
-        settings: the node's settings.
-        warned: called once, in this thread, when the job should save its state and end.
-        superseded: called once, with the failure, when another attempt has claimed the run.
-    """
-
-    def __init__(
-        self,
-        settings: Settings,
-        warned: Callable[[], None],
-        superseded: Callable[[Failure], None],
-    ) -> None:
-        super().__init__(name="watch", daemon=True)
-        self._attempt = settings.attempt
-        # The job's script creates the first, an agent that receives SIGTERM the second.
-        self._warnings = (settings.warning, settings.record(layout.WARNED))
-        self._owner = os.path.join(settings.run_dir, layout.OWNER)
-        self._warned: Callable[[], None] | None = warned
-        self._superseded = superseded
-
-    def run(self) -> None:
-        while True:
-            if self._warned and any(map(os.path.exists, self._warnings)):
-                self._warned()
-                self._warned = None
-            owner = self._read_owner()
-            if owner not in (None, self._attempt):
+def watch_files(settings: Settings, coordinator: Coordinator) -> None:
+    """Watch the warning and the owner until another attempt has claimed the run."""
+    # The job's script creates the first, an agent that receives SIGTERM the second.
+    warnings = (settings.warning, settings.record(layout.WARNED))
+    owner_file = os.path.join(settings.run_dir, layout.OWNER)
+    while True:
+        if any(map(os.path.exists, warnings)):
+            coordinator.warn()
+        with contextlib.suppress(OSError):
+            owner = read_bytes(owner_file).decode("utf-8", "replace").strip()
+            if owner not in ("", settings.attempt):
                 cause = f"superseded: the run was started again as {owner}"
-                self._superseded(Failure(0, None, cause, time.time(), OTHER))
+                coordinator.fail(Failure(0, None, cause, time.time(), OTHER))
                 return
-            time.sleep(_INTERVAL)
-
-    def _read_owner(self) -> str | None:
-        try:
-            with open(self._owner, encoding="utf-8") as file:
-                return file.read().strip() or None
-        except OSError:
-            return None
+        time.sleep(_INTERVAL)
 
 
 class Channel:
@@ -191,13 +165,10 @@ class Channel:
             ports=None if settings.needs_store else _numbers(self._reserved),
         )
         self._call_agents = serve_head(settings, self._coordinator, self._say)
-        Watch(settings, self._coordinator.warn, self._coordinator.fail).start()
         Roll(settings, self._coordinator, self._say).start()
+        _start(watch_files, settings, self._coordinator)
         if settings.needs_store:
-            offer = threading.Thread(
-                target=self._offer_store, args=[self._coordinator], daemon=True
-            )
-            offer.start()
+            _start(self._offer_store, self._coordinator)
         return LocalLink(self._coordinator)
 
     def _offer_store(self, coordinator: Coordinator) -> None:
@@ -237,6 +208,10 @@ class Channel:
     def _wake(self) -> None:
         if self._heartbeat:
             self._heartbeat.wake()
+
+
+def _start(work: Callable[..., None], *arguments: object) -> None:
+    threading.Thread(target=work, args=arguments, daemon=True).start()
 
 
 def _numbers(reserved: Mapping[str, socket.socket]) -> Mapping[str, int]:

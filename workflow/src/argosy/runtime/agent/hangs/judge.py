@@ -75,6 +75,10 @@ class HangJudge:
         """Duration of the silence, and the ranks' places; empty if a rank made progress before the end."""
         return self._found and f"silent for {self._quiet:.0f} s; {self._found}"
 
+    @property
+    def _reports(self) -> Sequence[Report]:
+        return [each.report for each in self._nodes if each.report]
+
     def note(self, report: Report, clock: float) -> None:
         node = self._nodes[report.node]
         node.report, node.at = report, clock
@@ -107,13 +111,12 @@ class HangJudge:
         """Return the seconds of silence before an inspection."""
         if self._timeout is not None:
             return self._timeout
-        reports = [each.report for each in self._nodes if each.report]
-        proof = any(each.finished for each in reports) or self._missing()
+        proof = any(each.finished for each in self._reports) or self._missing()
         return CERTAIN if proof else self._unexplained()
 
     def _unexplained(self) -> float:
         """Return the seconds of silence that the job's earlier pace does not explain."""
-        pace = max((each.report.pace or 0.0 for each in self._nodes if each.report), default=0.0)
+        pace = max((each.pace or 0.0 for each in self._reports), default=0.0)
         return max(LEAST, _STEPS * pace, _LONGEST_SILENCES * self._longest)
 
     def _end_look(self, clock: float) -> Failure | None:
@@ -148,8 +151,7 @@ class HangJudge:
 
     def _missing(self) -> set[int]:
         """Return the ranks that Horovod misses."""
-        reports = (each.report for each in self._nodes if each.report)
-        return {rank for report in reports for rank in report.missing}
+        return {rank for report in self._reports for rank in report.missing}
 
     def _is_certain(self, places: Sequence[Place]) -> bool:
         """Return whether ranks wait for an ended rank, or all wait and Horovod misses each of them."""
@@ -169,5 +171,5 @@ class HangJudge:
 
     def _where(self, places: Sequence[Place]) -> str:
         said = sentence(places) or "no rank could be inspected"
-        reports = (each.report for each in self._nodes if each.report)
-        return said + next((f"; Horovod: {each.stall}" for each in reports if each.stall), "")
+        stalls = (f"; Horovod: {each.stall}" for each in self._reports if each.stall)
+        return said + next(stalls, "")

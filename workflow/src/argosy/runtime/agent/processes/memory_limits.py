@@ -7,7 +7,6 @@ killed for it (https://docs.kernel.org/admin-guide/cgroup-v2.html, cgroup-v1/mem
 from __future__ import annotations
 
 import contextlib
-import os
 from dataclasses import dataclass
 
 from ..kernel_files import groups_of, numbers_in, read_text
@@ -42,10 +41,9 @@ def memory_kills(proc: str = "/proc", sys: str = "/sys") -> MemoryKills:
     on_node = 0
     with contextlib.suppress(OSError):
         on_node = numbers_in(f"{proc}/vmstat").get("oom_kill", 0)
-    root = os.path.normpath(f"{sys}/fs/cgroup")
     for read, groups in (
-        (_of_version_2, groups_of(proc, root)),
-        (_of_version_1, groups_of(proc, f"{root}/memory", "memory")),
+        (_of_version_2, groups_of(proc, sys)),
+        (_of_version_1, groups_of(proc, sys, "memory")),
     ):
         killed, visible = 0, False
         for folder in groups:

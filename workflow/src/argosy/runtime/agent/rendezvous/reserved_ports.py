@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
+import time
 from typing import Callable
 
 from ..transport.peers import Endpoint, Owners
@@ -12,8 +12,8 @@ from ..transport.peers import Endpoint, Owners
 PAUSE_S = 0.1
 
 
-class ListenerWatch(threading.Thread):
-    """Checks the owner of the process that listens on a reserved port, until there is one.
+def watch_listener(place: Endpoint, own: Endpoint, trouble: Callable[[str], None]) -> None:
+    """Wait until a process listens on a reserved port, and check its owner.
 
     A reservation does not keep another user of the machine from listening first. Ranks of other nodes
     would connect to that user, so this ends the job.
@@ -23,26 +23,15 @@ class ListenerWatch(threading.Thread):
         own: an address and port on which this agent listens.
         trouble: called with the cause.
     """
-
-    def __init__(self, place: Endpoint, own: Endpoint, trouble: Callable[[str], None]) -> None:
-        super().__init__(name="master port", daemon=True)
-        self._place = place
-        self._own = own
-        self._trouble = trouble
-        self._owners = Owners()
-
-    def run(self) -> None:
-        while (owner := self._listener(self._place)) is None:
-            threading.Event().wait(PAUSE_S)
-        # The kernel reports our own uid as well: below proot, getuid() returns root.
-        if owner not in (os.getuid(), self._listener(self._own)):
-            self._trouble(
-                f"another user of this machine (id {owner}) listens at port {self._place[1]}, which is "
-                "reserved for the program: run it again"
-            )
-
-    def _listener(self, place: Endpoint) -> int | None:
-        return self._owners.owner(place, (place[0], 0))
+    owners = Owners()
+    while (owner := owners.owner(place, (place[0], 0))) is None:
+        time.sleep(PAUSE_S)
+    # The kernel reports our own uid as well: below proot, getuid() returns root.
+    if owner not in (os.getuid(), owners.owner(own, (own[0], 0))):
+        trouble(
+            f"another user of this machine (id {owner}) listens at port {place[1]}, which is "
+            "reserved for the program: run it again"
+        )
 
 
 def reserve_port() -> socket.socket:

@@ -21,17 +21,11 @@ def own_group(proc: str, sys: str) -> str:
 
     Raises UnreadError if there is none, or if it is the root group.
     """
-    root = group_root(sys)
-    if not os.path.exists(f"{root}/cgroup.controllers"):
-        raise UnreadError(f"there are no control groups of version 2 at {root}")
-    for folder in groups_of(proc, root):
+    if not os.path.exists(f"{sys}/fs/cgroup/cgroup.controllers"):
+        raise UnreadError(f"there are no control groups of version 2 at {sys}/fs/cgroup")
+    for folder in groups_of(proc, sys):
         return folder
     raise UnreadError("the agent sees no control group of its own")
-
-
-def group_root(sys: str) -> str:
-    """Return the mount point of control groups."""
-    return os.path.normpath(f"{sys}/fs/cgroup")
 
 
 def _has_limit(folder: str) -> bool:
@@ -106,7 +100,7 @@ class Memory:
     def read(self) -> dict[str, float]:
         """Return the used bytes; a control group's include its file cache, a node's do not."""
         if not self._found:
-            groups = filter(_has_limit, groups_of(self._proc, group_root(self._sys)))
+            groups = filter(_has_limit, groups_of(self._proc, self._sys))
             self._group, self._found = next(groups, None), True
         if self._group is not None:
             return {"memory_used_bytes": int(read_text(f"{self._group}/memory.current"))}
