@@ -33,13 +33,14 @@ def link(source: str, target: str) -> None:
 
 
 def copy(source: str, target: str) -> None:
-    """Copy a file or FIFO with its mode and times."""
-    if stat.S_ISFIFO(os.lstat(source).st_mode):
+    """Copy a file or FIFO with its mode and times; leave out a socket."""
+    status = os.lstat(source)
+    if stat.S_ISFIFO(status.st_mode):
         os.mkfifo(target)
         shutil.copystat(source, target)
-    else:
+    elif not stat.S_ISSOCK(status.st_mode):
         # Holes take space in a copy.
-        check_room(Path(target).parent, os.lstat(source).st_size)
+        check_room(Path(target).parent, status.st_size)
         shutil.copy2(source, target, follow_symlinks=False)
 
 
@@ -123,7 +124,7 @@ class _Laying:
             _remove(f"{target}/{name}")
             there.remove(name)
         with os.scandir(folder) as entries:
-            found = [entry for entry in entries if not _is_whiteout(entry)]
+            found = [entry for entry in entries if _is_shown(entry)]
         for entry in found:
             below = f"{path}/{entry.name}" if path else entry.name
             self._lay_entry(entry, below, f"{target}/{entry.name}", entry.name in there)
@@ -146,10 +147,14 @@ class _Laying:
         self.lay(path, target)
 
 
-def _is_whiteout(entry: os.DirEntry[str]) -> bool:
+def _is_shown(entry: os.DirEntry[str]) -> bool:
+    """Return whether an entry is in the image: no mark of a removed file, and no socket."""
     # stat takes long, and few entries need it.
     known = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
-    return not (known or entry.is_symlink()) and is_whiteout(entry.stat(follow_symlinks=False))
+    if known or entry.is_symlink():
+        return True
+    status = entry.stat(follow_symlinks=False)
+    return not (is_whiteout(status) or stat.S_ISSOCK(status.st_mode))
 
 
 def _is_folder(path: str) -> bool:
