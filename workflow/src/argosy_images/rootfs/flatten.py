@@ -80,7 +80,7 @@ def flatten(layers: Sequence[Layer], root: Path, *, frozen: bool = False) -> Non
     """Merge `layers`, the lowest first, into the new folder `root`.
 
     Args:
-        frozen: make the tree's folders read-only, and its files as `link_frozen`.
+        frozen: make folders read-only, and link files by `link_frozen`.
 
     Raises:
         OSError: if the file system is full or not writable.
@@ -114,15 +114,10 @@ class _Laying:
         self._place = place
         self._mask = mask
 
-    def lay(self, path: str, target: str) -> None:
+    def lay(self, path: str, target: str, *, is_new: bool = False) -> None:
         """Apply the layer's folder `path` to the tree's folder `target`."""
         folder = f"{self._layer.diff}/{path}"
-        os.chmod(target, 0o700)
-        there = set(os.listdir(target))
-        hidden = there if path in self._layer.opaque else self._layer.removed.get(path, ())
-        for name in there.intersection(hidden):
-            _remove(f"{target}/{name}")
-            there.remove(name)
+        there = set[str]() if is_new else self._cleared(path, target)
         with os.scandir(folder) as entries:
             found = [entry for entry in entries if _is_shown(entry)]
         for entry in found:
@@ -134,6 +129,16 @@ class _Laying:
         os.chmod(target, mode & self._mask)
         os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
+    def _cleared(self, path: str, target: str) -> set[str]:
+        """Remove the files that the layer hides from a folder; return the names of the others."""
+        os.chmod(target, 0o700)
+        there = set(os.listdir(target))
+        hidden = there if path in self._layer.opaque else self._layer.removed.get(path, ())
+        for name in there.intersection(hidden):
+            _remove(f"{target}/{name}")
+            there.remove(name)
+        return there
+
     def _lay_entry(self, entry: os.DirEntry[str], path: str, target: str, is_there: bool) -> None:
         is_folder = entry.is_dir(follow_symlinks=False)
         if is_there and not (is_folder and _is_folder(target)):
@@ -144,7 +149,7 @@ class _Laying:
             return
         if not is_there:
             os.mkdir(target, 0o700)
-        self.lay(path, target)
+        self.lay(path, target, is_new=not is_there)
 
 
 def _is_shown(entry: os.DirEntry[str]) -> bool:
