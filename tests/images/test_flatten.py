@@ -1,6 +1,7 @@
 """Layers are merged into one tree as by overlayfs, and written as equivalent tars."""
 
 import os
+import socket
 import stat
 import tarfile
 from collections.abc import Callable
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from argosy_common.disk import remove_tree
+from argosy_images.builder.workspace import CopyingWorkspace
 from argosy_images.rootfs.archive import digest_of_layer, layer_tar
 from argosy_images.rootfs.flatten import copy, flatten, lay_over, link
 from argosy_images.rootfs.layers import Change, Layer, find_below
@@ -61,6 +64,27 @@ def test_modes_times_and_links_are_kept(tmp_path: Path, place: Callable[[str, st
     assert (root / "way-out").readlink() == Path("/etc")
     shared = (root / "bin/tool").samefile(only.diff / "bin/tool")
     assert shared == (place is link)
+
+
+def test_a_socket_that_a_step_leaves_is_no_file_of_the_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as an agent's of gpg, which layers cannot store."""
+    low = layer(tmp_path / "low", {"run/file": "1"})
+    workspace = CopyingWorkspace(tmp_path)
+    for folder in (low.diff / "run", low.diff):
+        monkeypatch.chdir(folder)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind("socket")
+    with workspace.open([low]) as step:
+        assert tree(step.root) == {"run": None, "run/file": "1"}
+        monkeypatch.chdir(step.root)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind("socket")
+        assert not step.save(tmp_path / "changes")
+    flatten([low], tmp_path / "root", frozen=True)
+    assert tree(tmp_path / "root") == {"run": None, "run/file": "1"}
+    remove_tree(tmp_path / "root")
 
 
 def test_what_can_be_seen_through_layers(tmp_path: Path) -> None:

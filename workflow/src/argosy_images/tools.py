@@ -96,34 +96,29 @@ class Tools:
             ArgosyError: if it is damaged, or holds other files.
         """
         with private_folder() as (folder, _):
-            command = [
-                "tar",
-                "--extract",
-                "--force-local",
-                "--no-same-owner",
-                "--file",
-                str(tarball),
-            ]
+            command = ["tar", "--extract", "--force-local", f"--file={tarball}"]
             if problem := _run_quietly([*command, "--directory", str(folder)]):
                 raise ArgosyError(f"{tarball}: {problem}")
-            tools = folder / "udocker_dir"
+            tools, target = folder / "udocker_dir", self.store.udocker
             if not (tools / "lib" / "VERSION").is_file():
                 raise ArgosyError(f"{tarball}: has no udocker_dir/lib/VERSION")
-            for program in (tools / "bin").glob("*"):
-                program.chmod(0o700)
-            self.store.udocker.mkdir(exist_ok=True, mode=0o700)
+            target.mkdir(exist_ok=True, mode=0o700)
             # Last, lib: its VERSION marks complete tools.
             for place in filter(Path.is_dir, (tools / "bin", tools / "doc", tools / "lib")):
-                shutil.copytree(place, self.store.udocker / place.name, dirs_exist_ok=True)
+                shutil.copytree(
+                    place,
+                    target / place.name,
+                    symlinks=True,
+                    copy_function=_copy_program,
+                    dirs_exist_ok=True,
+                )
 
     def _copy_runtime(self, runtime: Path) -> None:
         """Make the host's runc or crun the store's tools, which a bundle contains."""
         for name in ("bin", "lib"):
             (self.store.udocker / name).mkdir(parents=True, exist_ok=True, mode=0o700)
         name = "crun" if runtime.name.startswith("crun") else "runc"
-        program = self.store.udocker / "bin" / f"{name}-{self.machine()}"
-        shutil.copyfile(runtime, program)
-        program.chmod(0o700)
+        _copy_program(runtime, self.store.udocker / "bin" / f"{name}-{self.machine()}")
         (self.store.udocker / "lib" / "VERSION").write_text(
             f"{TARBALL_RELEASE}\n", encoding="ascii"
         )
@@ -242,6 +237,11 @@ def _environment(folders: Sequence[str], libraries: Sequence[Path]) -> dict[str,
 def _blob_of(path: Path) -> str:
     content = path.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+def _copy_program(source: str | Path, target: str | Path) -> None:
+    shutil.copyfile(source, target)
+    Path(target).chmod(0o700)
 
 
 def _fetch_tarball(folder: Path) -> Path:

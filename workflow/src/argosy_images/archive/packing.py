@@ -39,15 +39,6 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Tree:
-    """A frozen tree: its folders (the root first), its files in shares, and its size in bytes."""
-
-    folders: tuple[Folder, ...]
-    shares: tuple[Share, ...]
-    size: int
-
-
-@dataclass(frozen=True)
 class File:
     """A file with all its hard links, which must be unpacked together."""
 
@@ -55,8 +46,11 @@ class File:
     size: int
 
 
-def read_tree(root: Path) -> Tree:
-    """Read a tree and divide its files into shares, the largest first, since they take longest."""
+def read_tree(root: Path) -> tuple[list[Folder], list[Share], int]:
+    """Return the folders of a tree, the shares of its files, and its size in bytes.
+
+    The root is the first folder, and the largest share the first one, since it takes longest.
+    """
     folders: list[Folder] = []
     files: dict[tuple[int, int], File] = {}
     # The walk is sorted, so that the shares are reproducible.
@@ -70,7 +64,7 @@ def read_tree(root: Path) -> Tree:
             files.setdefault(inode, File([], status.st_size)).names.append(path)
     shares = sorted(share_out([*files.values()]), key=lambda share: -share.cost)
     content = sum(-(-file.size // PAGE) * PAGE for file in files.values())
-    return Tree(tuple(folders), tuple(shares), content + PAGE * len(folders))
+    return folders, shares, content + PAGE * len(folders)
 
 
 def share_out(files: Sequence[File]) -> Iterator[Share]:
@@ -143,10 +137,10 @@ def _remove_partials(path: Path) -> None:
 
 
 def _pack(root: Path, image: str, target: Path) -> str:
-    tree = read_tree(root)
+    folders, shares, size = read_tree(root)
     with target.open("wb") as file:
-        frames = [_write_frame(root, share, file) for share in tree.shares]
-        write_index(file, Index(image, tree.size, tree.folders, tuple(frames)))
+        frames = [_write_frame(root, share, file) for share in shares]
+        write_index(file, Index(image, size, tuple(folders), tuple(frames)))
     return ""
 
 

@@ -11,7 +11,6 @@ import re
 import shutil
 import stat
 import subprocess
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,6 +26,7 @@ from argosy_images.engines.models import DEFAULT_PATH
 from argosy_images.interchange.importing import use_file
 from argosy_images.interchange.incoming import IncomingImage, describe
 from argosy_images.interchange.opening import Archive, Folder
+from argosy_images.interchange.streams import Say
 from argosy_images.interchange.unpacking import config_of, unpack_layer
 from argosy_images.namespaces import count_ids, unhindered
 from argosy_images.oci import ImageConfig
@@ -85,8 +85,6 @@ def empty_dev(root: Path) -> None:
         os.utime(root / "dev", (0, 0))
         tree.set_own_times(before)
 
-
-Say = Callable[[str], None]
 
 _TAG = re.compile(r"([a-z]+|[0-9]+)(-slim)?")
 SUITES = {

@@ -270,8 +270,14 @@ def _identity(diff: Path) -> tuple[int, int]:
 
 
 def _snapshot(root: Path) -> dict[str, tuple[int, ...]]:
-    """Return a fingerprint of each path; it includes ctime, since programs can reset mtime."""
-    return {path: _fingerprint(entry.stat(follow_symlinks=False)) for path, entry in walk(root)}
+    """Return a fingerprint of each path; it includes ctime, since programs can reset mtime.
+
+    Sockets are left out: layers cannot store them, and no process would listen on them.
+    """
+    found = ((path, entry.stat(follow_symlinks=False)) for path, entry in walk(root))
+    return {
+        path: _fingerprint(status) for path, status in found if not stat.S_ISSOCK(status.st_mode)
+    }
 
 
 def _fingerprint(status: os.stat_result) -> tuple[int, ...]:

@@ -35,13 +35,14 @@ def link(source: str, target: str) -> None:
 
 
 def copy(source: str, target: str) -> None:
-    """Copy a file or FIFO with its mode and times."""
-    if stat.S_ISFIFO(os.lstat(source).st_mode):
+    """Copy a file or FIFO with its mode and times; leave out a socket."""
+    status = os.lstat(source)
+    if stat.S_ISFIFO(status.st_mode):
         os.mkfifo(target)
         shutil.copystat(source, target)
-    else:
+    elif not stat.S_ISSOCK(status.st_mode):
         # Holes take space in a copy.
-        check_room(Path(target).parent, os.lstat(source).st_size)
+        check_room(Path(target).parent, status.st_size)
         shutil.copy2(source, target, follow_symlinks=False)
 
 
@@ -81,7 +82,7 @@ def flatten(layers: Sequence[Layer], root: Path, *, frozen: bool = False) -> Non
     """Merge `layers`, the lowest first, into the new folder `root`.
 
     Args:
-        frozen: make the tree's folders read-only, and its files as `link_frozen`.
+        frozen: make folders read-only, and link files by `link_frozen`.
 
     Raises:
         OSError: if the file system is full or not writable.
@@ -115,17 +116,12 @@ class _Laying:
         self._place = place
         self._mask = mask
 
-    def lay(self, path: str, target: str) -> None:
+    def lay(self, path: str, target: str, *, is_new: bool = False) -> None:
         """Apply the layer's folder `path` to the tree's folder `target`."""
         folder = f"{self._layer.diff}/{path}"
-        os.chmod(target, 0o700)
-        there = set(os.listdir(target))
-        hidden = there if path in self._layer.opaque else self._layer.removed.get(path, ())
-        for name in there.intersection(hidden):
-            _remove(f"{target}/{name}")
-            there.remove(name)
+        there = set[str]() if is_new else self._cleared(path, target)
         with os.scandir(folder) as entries:
-            found = [entry for entry in entries if not _is_whiteout(entry)]
+            found = [entry for entry in entries if _is_shown(entry)]
         for entry in found:
             below = f"{path}/{entry.name}" if path else entry.name
             self._lay_entry(entry, below, f"{target}/{entry.name}", entry.name in there)
@@ -138,6 +134,16 @@ class _Laying:
         os.chmod(target, mode & self._mask)
         os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
+    def _cleared(self, path: str, target: str) -> set[str]:
+        """Remove the files that the layer hides from a folder; return the names of the others."""
+        os.chmod(target, 0o700)
+        there = set(os.listdir(target))
+        hidden = there if path in self._layer.opaque else self._layer.removed.get(path, ())
+        for name in there.intersection(hidden):
+            _remove(f"{target}/{name}")
+            there.remove(name)
+        return there
+
     def _lay_entry(self, entry: os.DirEntry[str], path: str, target: str, is_there: bool) -> None:
         is_folder = entry.is_dir(follow_symlinks=False)
         if is_there and not (is_folder and _is_folder(target)):
@@ -148,13 +154,17 @@ class _Laying:
             return
         if not is_there:
             os.mkdir(target, 0o700)
-        self.lay(path, target)
+        self.lay(path, target, is_new=not is_there)
 
 
-def _is_whiteout(entry: os.DirEntry[str]) -> bool:
+def _is_shown(entry: os.DirEntry[str]) -> bool:
+    """Return whether an entry is in the image: no mark of a removed file, and no socket."""
     # stat takes long, and few entries need it.
     known = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
-    return not (known or entry.is_symlink()) and is_whiteout(entry.stat(follow_symlinks=False))
+    if known or entry.is_symlink():
+        return True
+    status = entry.stat(follow_symlinks=False)
+    return not (is_whiteout(status) or stat.S_ISSOCK(status.st_mode))
 
 
 def _is_folder(path: str) -> bool:

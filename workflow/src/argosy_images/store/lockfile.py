@@ -1,7 +1,7 @@
 """Read and write image.lock: the digest of an image, and its steps."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -57,7 +57,7 @@ class ImageLock(StrictModel):
         cls,
         name: str,
         config: ImageConfig,
-        steps: Iterable[tuple[str, str | None]],
+        steps: Sequence[tuple[str, str | None]],
         reference: str,
         source: Source,
     ) -> "ImageLock":
@@ -67,21 +67,20 @@ class ImageLock(StrictModel):
             steps: instruction and layer digest of each step, the lowest first.
             reference: the image of FROM, or the imported image.
         """
-        locked = tuple(LockedStep(instruction=text, diff_id=diff_id) for text, diff_id in steps)
-        diff_ids = _diff_ids(locked)
+        diff_ids = [diff_id for _, diff_id in steps if diff_id]
         return cls(
             name=name,
             digest=config.digest(diff_ids),
             architecture=architecture(),
             base=LockedBase(reference=reference, source=source, diff_id=next(iter(diff_ids), "")),
-            steps=locked,
+            steps=tuple(LockedStep(instruction=text, diff_id=diff_id) for text, diff_id in steps),
             config=config,
         )
 
     @property
     def diff_ids(self) -> list[str]:
         """Digests of the image's layers, the lowest first."""
-        return _diff_ids(self.steps)
+        return [step.diff_id for step in self.steps if step.diff_id]
 
     @property
     def oci_bytes(self) -> bytes:
@@ -119,7 +118,3 @@ class ImageLock(StrictModel):
     def write(self, path: Path) -> None:
         """Write this image.lock atomically."""
         write_json(path, self.model_dump(mode="json"))
-
-
-def _diff_ids(steps: Iterable[LockedStep]) -> list[str]:
-    return [step.diff_id for step in steps if step.diff_id]
