@@ -214,8 +214,8 @@ def decide(
 ) -> dict[str, Any]:
     """Return the verdict over all nodes; `now` (unix) replaces missing times.
 
-    `said` is the reason why the `scheduler` ended the job, if it did; `killed` why agents were killed, if logs
-    say so.
+    `said` is the reason why the `scheduler` ended the job, if it did; `killed` why agents were killed, if
+    logs say so.
     """
     failure = findfailure_of(reports, now, killed)
     cancelled = [report.ended or now for report in reports if report.state == "cancelled"]
@@ -233,8 +233,10 @@ def decide(
         cause = "; ".join(filter(None, (said, requeued, _in_vain(reports, said), advice)))
         ended = failure_of(None, f"ended by {scheduler}: {cause}", now)
         state, failure = _ended_from_outside(state, failure, reports, said, ended)
-    begin = min((report.started for report in reports if report.started), default=now)
-    end = max((report.ended or now for report in reports), default=now)
+    # The clocks of nodes may differ, so the first node's counts: it starts the job and ends it.
+    timed = [report for report in reports if report.node == 0 and report.started] or reports
+    begin = min((report.started for report in timed if report.started), default=now)
+    end = max((report.ended or now for report in timed), default=now)
     return {
         "schema_version": layout.SCHEMA_VERSION,
         "run_id": run_id,
