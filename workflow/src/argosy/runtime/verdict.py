@@ -228,7 +228,7 @@ def decide(
     if said and state != "completed":
         silence = next((each.silence for each in reports if each.silence), None)
         advice = (silence or _ADVICE[said]) if said in _ADVICE else None
-        # Slurm requeues a job that a node failed to launch.
+        # A scheduler requeues a job that a node failed to launch.
         requeued = killed if said == "job requeue" else ""
         cause = "; ".join(filter(None, (said, requeued, _in_vain(reports, said), advice)))
         ended = failure_of(None, f"ended by {scheduler}: {cause}", now)
