@@ -139,6 +139,16 @@ def test_cancelled_by_hand(study: ClusterWorkspace) -> None:
     assert (failure["attempt"], failure["state"]) == (f"{job}.0", "cancelled")
 
 
+def test_a_step_that_somebody_cancels(study: ClusterWorkspace) -> None:
+    """The agents are killed at once; the script lives on and its log has Slurm's message."""
+    driver = study.drive()
+    job = study.begun(driver, RUN)
+    study.slurm.run("scancel", f"{job}.0")
+    output = study.end(driver)
+    assert driver.returncode != 0
+    assert f"was killed: Slurm was told to end it (STEP {job}.0 ON node" in output, output
+
+
 def test_killed_by_hand_with_no_time_for_a_last_word(study: ClusterWorkspace) -> None:
     driver = study.drive()
     job = study.begun(driver, RUN)

@@ -14,7 +14,7 @@ from sites import content
 
 from argosy.doctor import login_checks
 from argosy.doctor.examination import Examination
-from argosy.doctor.node_checks import check_nodes
+from argosy.doctor.node_checks import check_nodes, questions_of
 from argosy.doctor.queue_checks import Place
 from argosy.probe.look_jobs import Looked
 from argosy.schedulers import find_batch_system
@@ -64,7 +64,7 @@ def test_a_profile_has_to_choose_the_site(tmp_path: Path, text: str | None) -> N
         (tmp_path / "config.yaml").write_text(text)
     found = login_checks.profile(tmp_path)
     assert found.verdict == "wrong"
-    assert found.remedy == f"write into it: config: [site={tmp_path.name}]"
+    assert found.remedy.endswith(f": config: [site={tmp_path.name}]")
     (tmp_path / "config.yaml").write_text(f"config: [site={tmp_path.name}]\n")
     assert login_checks.profile(tmp_path).verdict == "ok"
 
@@ -75,6 +75,16 @@ def test_a_template_has_to_be_jinja(tmp_path: Path) -> None:
     (tmp_path / "job.sbatch.j2").write_text("{% block %}")
     found = login_checks.template(system, tmp_path)
     assert found.verdict == "wrong" and "job.sbatch.j2" in found.evidence
+
+
+def test_a_store_that_the_first_image_will_make_is_no_fault(tmp_path: Path) -> None:
+    """A new project has none: neither this machine nor nodes can miss it."""
+    found = [*login_checks.folders(tmp_path, Store(tmp_path / "new/.argosy"))]
+    assert [each.verdict for each in found] == ["ok", "ok"]
+    asked = questions_of(SITE, tmp_path, tmp_path / "new/.argosy").paths
+    assert all(Path(path).exists() for path in {*asked} - {str(tmp_path / "results")})
+    [found_store, _] = login_checks.folders(tmp_path, Store(Path("/proc/argosy")))
+    assert found_store.verdict == "wrong" and found_store.remedy.endswith("names the store)")
 
 
 def test_an_image_that_the_store_lacks_is_named(tmp_path: Path) -> None:

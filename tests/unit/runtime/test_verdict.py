@@ -77,15 +77,26 @@ def test_completed(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
         "attempt": "7.0",
         "state": "completed",
         "started": 10.0,
-        "ended": 21.0,
-        "seconds": 11.0,
+        "ended": 20.0,
+        "seconds": 10.0,
         "hosts": ["host0", "host1"],
         "failure": None,
         "spec": None,
     }
     assert json.loads(run.result.read_text()) == verdict
-    assert capsys.readouterr().out == "argosy: run nodes2-ranks1-repeat1 completed after 11.0 s\n"
+    assert capsys.readouterr().out == "argosy: run nodes2-ranks1-repeat1 completed after 10.0 s\n"
     assert not list(run.records.glob(".*"))
+
+
+@pytest.mark.parametrize("ahead", [-240.0, 240.0])
+@pytest.mark.parametrize("ends", ["completed", "failed"])
+def test_a_job_takes_as_long_as_its_first_node(run: Run, ahead: float, ends: str) -> None:
+    """The other node's clock goes four minutes wrong."""
+    run.node(0, "completed", started=1000.0, ended=1010.0)
+    failure = {**CONCRETE, "at": 1010.0 + ahead} if ends == "failed" else None
+    run.node(1, ends, failure, started=1001.0 + ahead, ended=1010.0 + ahead)
+    verdict = run.judge()[1]
+    assert (verdict["state"], verdict["seconds"]) == (ends, 10.0)
 
 
 @pytest.mark.parametrize("state", [None, "running", "cut off", "of another schema"])

@@ -28,7 +28,7 @@ def profile(site_dir: Path) -> Finding:
     try:
         content = read_yaml(path)
     except ArgosyError as problem:
-        return wrong(check, problem.problem, f"write into it: {wanted}")
+        return wrong(check, problem.problem, f"correct it; it needs: {wanted}")
     chosen = content.get("config") if isinstance(content, dict) else None
     words = chosen if isinstance(chosen, list) else [chosen]
     if f"site={site_dir.name}" not in words:
@@ -48,11 +48,17 @@ def template(system: BatchSystem, site_dir: Path) -> Finding:
     return ok("template", "the batch script's template can be read")
 
 
+def nearest(path: Path) -> Path:
+    """Return the path, or its nearest existing parent: the first image makes the store."""
+    return next(each for each in (path, *path.parents) if os.path.lexists(each))
+
+
 def folders(project: Path, store: Store) -> Iterator[Finding]:
     """Check that the store and the project are writable and have free space."""
     for check, path in (("store", store.path), ("project", project)):
+        there = nearest(path)
         try:
-            with tempfile.TemporaryFile(dir=path) as file:
+            with tempfile.TemporaryFile(dir=there) as file:
                 file.write(b"\0" * 65_536)
                 os.fsync(file.fileno())
         except OSError as problem:
@@ -63,7 +69,7 @@ def folders(project: Path, store: Store) -> Iterator[Finding]:
                 + (" (ARGOSY_STORE names the store)" if check == "store" else ""),
             )
             continue
-        size = os.statvfs(path)
+        size = os.statvfs(there)
         room = size.f_bavail * size.f_frsize
         if room < LITTLE_BYTES:
             yield warning(check, f"{path} has {amount(room)} free", "free space there")

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from argosy.doctor.findings import Finding, ok, unknown, warning, wrong
+from argosy.doctor.login_checks import nearest
 from argosy.doctor.queue_checks import Place
 from argosy.probe.choices import Way, ways_of
 from argosy.probe.look_jobs import Looked
@@ -151,7 +152,7 @@ def questions_of(site: Site, project: Path, store: Path) -> Questions:
 def _store_folders(store: Path) -> list[str]:
     """Return the store's existing folders, since nodes may lack any of them or have another disk there."""
     parts = (store / name for name in ("roots", "layers", "udocker"))
-    return [str(each) for each in parts if each.is_dir()] or [str(store)]
+    return [str(each) for each in parts if each.is_dir()] or [str(nearest(store))]
 
 
 def check_nodes(site_file: str, place: Place, looked: Looked, interface: str) -> Iterator[Finding]:

@@ -83,15 +83,20 @@ class Attempt:
     def started(self) -> float | None:
         if self.verdict:
             return self.verdict.started
-        return min((node.started for node in self.nodes), default=None)
+        return min((node.started for node in self._timed), default=None)
 
     @property
     def ended(self) -> float | None:
-        """End in Unix seconds; None if a node has not recorded its end."""
+        """End in Unix seconds; None if it is not recorded."""
         if self.verdict:
             return self.verdict.ended
-        ends = [node.ended for node in self.nodes if node.ended is not None]
-        return max(ends) if ends and len(ends) == len(self.nodes) else None
+        ends = [node.ended for node in self._timed if node.ended is not None]
+        return max(ends) if ends and len(ends) == len(self._timed) else None
+
+    @property
+    def _timed(self) -> Sequence[NodeStatus]:
+        """The first node, since the clocks of nodes may differ; all nodes if it has no status."""
+        return [node for node in self.nodes if node.node == 0] or self.nodes
 
     @property
     def seconds(self) -> float | None:

@@ -229,13 +229,15 @@ def decide(
     if said and state != "completed":
         silence = next((each.silence for each in reports if each.silence), None)
         advice = (silence or _ADVICE[said]) if said in _ADVICE else None
-        # Slurm requeues a job that a node failed to launch.
+        # A scheduler requeues a job that a node failed to launch.
         requeued = killed if said == "job requeue" else ""
         cause = "; ".join(filter(None, (said, requeued, _in_vain(reports, said), advice)))
         ended = failure_of(None, f"ended by {scheduler}: {cause}", now)
         state, failure = _ended_from_outside(state, failure, reports, said, ended)
-    begin = min((report.started for report in reports if report.started), default=now)
-    end = max((report.ended or now for report in reports), default=now)
+    # The clocks of nodes may differ, so the first node's counts: it starts the job and ends it.
+    timed = [report for report in reports if report.node == 0 and report.started] or reports
+    begin = min((report.started for report in timed if report.started), default=now)
+    end = max((report.ended or now for report in timed), default=now)
     return {
         "schema_version": layout.SCHEMA_VERSION,
         "run_id": run_id,

@@ -148,8 +148,7 @@ class Start:
             if said and int(said[1]) in missing:
                 node, cause = int(said[1]), said[3]
                 if cause.startswith("exit code "):
-                    telling = self._telling(node)
-                    cause = telling or f"{cause}; no cause was reported"
+                    cause = self._telling(node) or f"{cause}; {self._last_line(node)}"
                 return self._failure(node, said[2], cause)
         return None
 
@@ -170,6 +169,11 @@ class Start:
             if found := telling_line(self._lines(name), self._words):
                 return found
         return ""
+
+    def _last_line(self, node: int) -> str:
+        """Quote the last line of the node's log."""
+        lines = [line for line in self._lines(layout.node_log(node)) if line]
+        return f"it printed last: {lines[-1]}" if lines else "no cause was reported"
 
     def _lines(self, name: str) -> list[str]:
         try:
