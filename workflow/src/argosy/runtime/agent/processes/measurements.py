@@ -54,7 +54,7 @@ _NOTHING_DONE = (
 )
 _NO_NUMBER = (
     "the program ended well, but {count} of the {matches} matches of the experiment's 'throughput' "
-    "{pattern} contain no readable number, so the run has no throughput. Not a number: "
+    "{pattern} had no readable number, so the run has no throughput. Not a number: "
     "{found}; put the whole number, and nothing else, into its group"
 )
 _CUT = (
