@@ -9,7 +9,7 @@ from pathlib import Path
 from argosy.jobs.driver import JobError, ToldErrors
 from argosy.monitor.jobs import NewestJob, newest_job
 from argosy.monitor.run_state import RunState, RunView
-from argosy.monitor.sites import CLOCKS_S, planned_runs, run_folders
+from argosy.monitor.sites import CLOCKS_S, PLANNED, planned_runs, run_folders
 from argosy.monitor.study import Study
 from argosy.run_folder.failures import log_of
 from argosy.run_folder.folder import RunFolder
@@ -65,7 +65,9 @@ def print_failures(site: Path, told: ToldErrors | None = None) -> None:
         told: errors of the Snakemake that ends; None: use only the runs' folders.
     """
     lines = [*_describe_rules(told.errors if told else ())]
-    if failed := failed_runs(site, planned_runs(site), told):
+    # Without the list, this Snakemake has planned no run.
+    has_planned = told is None or (site / PLANNED).is_file()
+    if failed := failed_runs(site, planned_runs(site) if has_planned else (), told):
         lines += describe(failed, site / "report.html")
     if lines:
         print("\n".join(map(plain, lines)), file=sys.stderr)

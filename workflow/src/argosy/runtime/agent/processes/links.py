@@ -141,7 +141,9 @@ class LinkWatch(threading.Thread):
             rank: {each for pid in started for each in with_children(pid)}
             for rank, started in self._ranks.items()
         }
-        self._note_memory(members)
+        # Full scans tell a program from the words that start it, which may share memory.
+        starting = self._program.number if self._program else None
+        self._note_memory({k: v for k, v in members.items() if k != starting})
         try:
             sockets = sockets_of({pid for found in members.values() for pid in found})
         except PermissionError:
