@@ -77,7 +77,7 @@ def test_the_time_limit_warns_in_time(workspace: ClusterWorkspace) -> None:
     """A minute is the shortest limit. Slurm checks every 30 s, and warns up to 30 s early."""
     workspace.count([2], steps=420, checkpoints={"warning": "20s"}, resources={"time": "1m"})
     driver = workspace.drive()
-    output = workspace.end(driver, 400)
+    output = workspace.end(driver, 350)
     assert driver.returncode == 0, output
     states = [*attempts(workspace).values()]
     assert states[-1] == "completed"
