@@ -52,11 +52,17 @@ def test_a_no_and_a_missing_command(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         call("sbatchx")
 
 
-def test_an_outer_job_does_not_leak_into_what_is_submitted(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("program", ["sbatch", "squeue"])
+def test_an_outer_job_does_not_leak_into_what_is_submitted(
+    monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
     for name in ("SLURM_JOB_ID", "SBATCH_ACCOUNT", "SRUN_CPUS_PER_TASK", "SLURM_CPUS_PER_TASK"):
         monkeypatch.setenv(name, "7")
     monkeypatch.setenv("SLURM_CONF", "/etc/slurm/other.conf")
-    left = commands.environment()
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    left = commands.environment(program)
+    # Jobs inherit the environment of sbatch.
+    assert left["LC_ALL"] == ("de_DE.UTF-8" if program == "sbatch" else "C")
     assert left["SLURM_CONF"] == "/etc/slurm/other.conf"
     assert not {"SLURM_JOB_ID", "SBATCH_ACCOUNT", "SRUN_CPUS_PER_TASK"} & set(left)
 
