@@ -252,9 +252,11 @@ def largest_loss(experiment: ExperimentSummary) -> Loss | None:
 def loss_sentence(experiment: ExperimentSummary, base: PointSummary, loss: Loss) -> str:
     what = loss.what[0].upper() + loss.what[1:]
     smaller = _smaller_batch(experiment, base, loss.point) if loss.name == "computation" else ""
+    several = len(loss.point.factors) - 1
+    adjusted = f", adjusted for {several} factors" if several > 1 else ""
     return (
         f"{what} is the main loss with {size(experiment, loss.point)}: an efficiency factor of "
-        f"{mean_text(loss.factor)} ({interval(loss.factor)}).{smaller}"
+        f"{mean_text(loss.factor)} ({interval(loss.factor)}{adjusted}).{smaller}"
     )
 
 
