@@ -313,7 +313,7 @@ def _name_of(image: str) -> str:
     path = os.path.relpath(image or ".")
     name = path.removeprefix("containers/").removeprefix("resources/images/")
     if "/" in name or name in (".", ".."):
-        # Files of another folder would be written there.
+        # Otherwise image.lock would be written beside an image of another folder.
         raise ArgosyError(
             f"{image!r}: names no image of this project", choices(image_names(Path()), name)
         )

@@ -70,7 +70,7 @@ def planned_runs(site: Path) -> list[Path]:
 
 
 def not_planned(count: int) -> str:
-    """Describe this many runs that are left out since the study does not plan them."""
+    """Return the words for a number of runs that the study does not plan."""
     return f"left out: {plural(count, 'earlier run')} of this site that the study does not plan"
 
 

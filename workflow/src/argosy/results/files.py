@@ -1,4 +1,4 @@
-"""The files of a run's measurement: steps, other records, printed numbers and telemetry."""
+"""Files of a run's measurement: steps, other records, printed numbers and telemetry."""
 
 import math
 import os
@@ -67,7 +67,7 @@ def measured_files(run: MeasuredRun, name: re.Pattern[str]) -> Iterator[RecordFi
 
 
 def with_clock(file: File, unix: Any, monotonic: Any) -> File:
-    """Return the file with its offset, from both times of its start; None if they are no numbers."""
+    """Return the file with the offset of its clock; without one if a time of its start is no number."""
     try:
         offset_s = float(unix) - float(monotonic) - file.started
     except (TypeError, ValueError, OverflowError):

@@ -167,7 +167,7 @@ class RunSummary:
     started_unix_s: float | None
     seconds: float | None
     hosts: list[str | None]
-    """Host of each node; None: unknown, as of a node that did not start."""
+    """Host of each node; None if it is unknown, for example if the node did not start."""
     image_digest: str | None
     failure: str | None
     unreadable_records: int

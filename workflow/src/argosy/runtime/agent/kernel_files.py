@@ -1,4 +1,4 @@
-"""Readers of the kernel's small files: texts, named numbers, processes' status, and control groups.
+"""Readers of /proc and /sys: texts, named numbers, status of processes, and control groups.
 
 https://docs.kernel.org/filesystems/proc.html
 https://docs.kernel.org/admin-guide/cgroup-v2.html, https://docs.kernel.org/admin-guide/cgroup-v1/

@@ -138,7 +138,7 @@ def _root(function: Callable[[Vector, Rows], Vector], low: Vector, high: Vector)
 
     The function takes values for some draws, and their places.
     """
-    # A slow import that reports without a prediction avoid.
+    # A slow import, which only predictions need.
     from scipy.optimize.elementwise import find_root
 
     rows = np.arange(low.size)

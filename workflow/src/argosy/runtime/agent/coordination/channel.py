@@ -191,7 +191,7 @@ class Channel:
             place = [settings.address, *(each.getsockname()[1] for each in self._rank_ports)]
             rendezvous.put(_PLACE.format(settings.node), json.dumps(place).encode())
         if settings.needs_pmi:
-            # It loads asyncio, which takes long: runs without MPI do without.
+            # Only runs with MPI pay for the slow import of asyncio.
             from ..rendezvous.pmi import PmiServer
 
             self._pmi = PmiServer(settings, rendezvous, self._say, self._put)

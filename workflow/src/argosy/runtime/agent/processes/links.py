@@ -141,7 +141,7 @@ class LinkWatch(threading.Thread):
             rank: {each for pid in started for each in with_children(pid)}
             for rank, started in self._ranks.items()
         }
-        # Full scans tell a program from the words that start it, which may share memory.
+        # Only full scans separate a program from its `start` words, which may share memory.
         starting = self._program.number if self._program else None
         self._note_memory({k: v for k, v in members.items() if k != starting})
         try:

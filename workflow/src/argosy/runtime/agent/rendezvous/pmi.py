@@ -38,7 +38,7 @@ _UNFINISHED = "it ended with exit code 0 without MPI_Finalize, so other ranks ma
 
 @dataclass
 class _Client:
-    """A connection, of a rank once it has said which; `spawns`: it sends a request for more ranks."""
+    """A connection to the server; `rank` is None before its init. `spawns`: it requests more ranks."""
 
     rank: int | None = None
     spawns: bool = False
@@ -212,7 +212,7 @@ class PmiServer(threading.Thread):
         return (f"cmd={command.partition('_')[0]}_result rc=-1 msg=not_supported",)
 
     async def _meet(self) -> None:
-        """Wait for all ranks of this node, and then for all nodes."""
+        """Wait in a barrier for all ranks of this node, then for all nodes."""
         here = asyncio.get_running_loop().create_future()
         self._waiting.append(here)
         if len(self._waiting) < len(self._own):

@@ -1,4 +1,4 @@
-"""Telemetry of AMD GPUs: the job's devices, and the files that their driver has of them.
+"""Telemetry of AMD GPUs: the job's devices, and their driver's files.
 
 The job's GPUs are those of the kernel's compute list (KFD) that the agent can open, selected by
 ROCR_VISIBLE_DEVICES as in ROCm: by their index in that list, or by their unique id.
