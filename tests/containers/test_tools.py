@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -133,6 +134,27 @@ def test_a_package_is_unpacked_into_the_store_without_root(
     assert done.returncode == 0
 
 
+def test_a_program_is_found_when_its_package_is_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path / "store")
+    later = programs_but("proot", tmp_path / "later")
+    interrupted = programs_but("dpkg-deb", tmp_path / "interrupted")
+    (interrupted / "proot").unlink(missing_ok=True)
+    unpacks = f'{shutil.which("dpkg-deb")} "$@" && [[ "$*" != *proot* ]]\n'
+    (interrupted / "dpkg-deb").write_text(f"#!/bin/bash\n{unpacks}")
+    (interrupted / "dpkg-deb").chmod(0o755)
+    command = [*AS_ROOT] if os.geteuid() == 0 else []
+    command += [sys.executable, "-c", UNPACK, str(store.path)]
+    monkeypatch.setenv("PATH", str(interrupted))
+    failed = subprocess.run(command, capture_output=True, text=True)
+    assert "proot is missing and cannot be installed from here" in failed.stderr
+    # Neither now nor by others, which look without a lock.
+    assert not [*store.path.rglob("proot")]
+    monkeypatch.setenv("PATH", str(later))
+    assert subprocess.run(command, capture_output=True).returncode == 0
+
+
 def test_why_a_package_cannot_be_had_is_said_in_apt_s_own_words(tmp_path: Path) -> None:
     command = [sys.executable, "-c", UNPACK.replace("proot", "no-such-tool"), tmp_path / "store"]
     done = subprocess.run([*AS_ROOT, *command], capture_output=True, text=True)
@@ -144,7 +166,7 @@ def test_why_a_package_cannot_be_had_is_said_in_apt_s_own_words(tmp_path: Path) 
 
 def test_programs_and_libraries_of_packages_are_found_in_and_outside_of_usr(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
-    unpacked = store.tools / "unpacked"
+    unpacked = store.tools / "packages" / "a-package"
     for name in ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "sbin", "usr/bin"):
         (unpacked / name).mkdir(parents=True)
     program = unpacked / "sbin" / "a-program-of-no-machine"

@@ -44,7 +44,7 @@ def test_what_is_imported_later_is_found_too(tmp_path: Path) -> None:
 
 def test_libraries_of_the_store_are_searched_only_where_runc_s_own_is_there(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    folder = tmp_path / "tools/unpacked/usr/lib/x86_64-linux-gnu"
+    folder = tmp_path / "tools/packages/proot/usr/lib/x86_64-linux-gnu"
     folder.mkdir(parents=True)
     (folder / "libtalloc.so.2").touch()
     assert "LD_LIBRARY_PATH" not in tools.Tools(store).runtime_environment()

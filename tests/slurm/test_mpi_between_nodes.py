@@ -36,7 +36,9 @@ ON_THE_HOST = {
     "runtime": "native",
     "environment": {**ZEROS, "MPI4PY_LIBMPI": "{site.mpi_library}"},
 }
-BY_PMIX: dict[str, Any] = {"launcher": "srun", "image": "openmpi"}
+# Over TCP, Open MPI's own transport crashes in ranks to which others send before they have left MPI_Init.
+UCX = {"OMPI_MCA_pml": "ucx", "OMPI_MCA_pml_ucx_tls": "any", "OMPI_MCA_pml_ucx_devices": "any"}
+BY_PMIX: dict[str, Any] = {"launcher": "srun", "image": "openmpi", "environment": UCX}
 STARTS = pytest.mark.parametrize(
     "start",
     [BY_AGENTS, BY_SLURM, ON_THE_HOST, BY_PMIX],
@@ -160,8 +162,9 @@ def test_what_slurm_starts_and_does_not_meet_is_told(
     said = (folder / "ranks/rank-1.log").read_text().split()
     assert said[2:] == [str(os.getuid()), "CapEff:", "0" * 16]
     (found,) = study.failures()
-    # This MPI_Abort lets its rank go on.
-    assert found["cause"] == "the scheduler ended tasks of MPI, as after MPI_Abort", output
+    # This MPI_Abort lets its rank go on, which may end before the scheduler ends it.
+    ended = ["the scheduler ended tasks of MPI, as after MPI_Abort", "exit code 5"]
+    assert found["cause"] in ended, output
 
 
 def test_a_type_that_slurm_does_not_know_is_refused(project_with_mpi: ClusterWorkspace) -> None:

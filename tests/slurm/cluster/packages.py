@@ -38,13 +38,14 @@ def fetch() -> str:
     with FileLock(_FOLDER / "lock"):
         if _unpacked().is_dir():
             return ""
-        # Of a start that was interrupted.
-        shutil.rmtree(_FOLDER / "unpacked", ignore_errors=True)
+        # Of an interrupted start.
+        shutil.rmtree(_FOLDER / "packages", ignore_errors=True)
         print(f"Slurm: unpacking Debian's packages into {_FOLDER}", flush=True)
         problem = unpack_packages(_FOLDER, *_names())
         if not problem:
-            _install(_FOLDER / "unpacked")
-            (_FOLDER / "unpacked").rename(_unpacked())
+            [unpacked] = (_FOLDER / "packages").iterdir()
+            _install(unpacked)
+            unpacked.rename(_unpacked())
         return problem and f"Debian packages are missing ({' '.join(_names())}): {problem}"
 
 

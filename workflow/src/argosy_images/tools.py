@@ -103,15 +103,18 @@ class Tools:
             if not (tools / "lib" / "VERSION").is_file():
                 raise ArgosyError(f"{tarball}: has no udocker_dir/lib/VERSION")
             target.mkdir(exist_ok=True, mode=0o700)
-            # Last, lib: its VERSION marks complete tools.
+            version = Path("lib/VERSION")
             for place in filter(Path.is_dir, (tools / "bin", tools / "doc", tools / "lib")):
                 shutil.copytree(
                     place,
                     target / place.name,
                     symlinks=True,
+                    ignore=shutil.ignore_patterns(version.name),
                     copy_function=_copy_program,
                     dirs_exist_ok=True,
                 )
+            # It marks complete tools.
+            _copy_program(tools / version, target / version)
 
     def _copy_runtime(self, runtime: Path) -> None:
         """Make the host's runc or crun the store's tools, which a bundle contains."""
@@ -187,10 +190,8 @@ class Tools:
 
     def environment(self) -> dict[str, str]:
         """Return the environment for unpacked programs: PATH, libraries and Perl modules."""
-        unpacked = self.store.tools / "unpacked"
         folders = [*map(str, self._unpacked_folders()), os.environ.get("PATH", ""), *SYSTEM_FOLDERS]
-        perl = [*unpacked.glob("usr/share/perl*/*"), *unpacked.glob("usr/share/perl5")]
-        perl += unpacked.glob("usr/lib/*-linux-gnu/perl*/*")
+        perl = self._unpacked("usr/share/perl*/*", "usr/share/perl5", "usr/lib/*-linux-gnu/perl*/*")
         found = {"PERL5LIB": os.pathsep.join(map(str, perl))} if perl else {}
         return _environment(folders, self.libraries()) | found
 
@@ -206,13 +207,18 @@ class Tools:
 
     def libraries(self) -> list[Path]:
         """Return the library folders of unpacked packages."""
-        unpacked = self.store.tools / "unpacked"
         # Before Debian 13, some libraries are outside of /usr.
-        return [*unpacked.glob("usr/lib/*-linux-gnu"), *unpacked.glob("lib/*-linux-gnu")]
+        return self._unpacked("usr/lib/*-linux-gnu", "lib/*-linux-gnu")
 
     def _unpacked_folders(self) -> list[Path]:
+        return self._unpacked("usr/sbin", "usr/bin", "sbin", "bin")
+
+    def _unpacked(self, *patterns: str) -> list[Path]:
+        """Return matching folders of all unpacked packages."""
         return [
-            self.store.tools / "unpacked" / name for name in ("usr/sbin", "usr/bin", "sbin", "bin")
+            path
+            for pattern in patterns
+            for path in sorted(self.store.tools.glob(f"packages/*/{pattern}"))
         ]
 
     def _fetch_package(self, package: str, say: Say) -> str:
@@ -240,8 +246,11 @@ def _blob_of(path: Path) -> str:
 
 
 def _copy_program(source: str | Path, target: str | Path) -> None:
-    shutil.copyfile(source, target)
-    Path(target).chmod(0o700)
+    """Copy a file as an executable, also over a program that runs."""
+    partial = f"{target}.partial"
+    shutil.copyfile(source, partial)
+    Path(partial).chmod(0o700)
+    Path(partial).replace(target)
 
 
 def _fetch_tarball(folder: Path) -> Path:
@@ -281,37 +290,48 @@ def _may_install() -> bool:
 
 
 def unpack_packages(folder: Path, *packages: str) -> str:
-    """Download packages with their missing dependencies, and unpack them.
+    """Download packages with their missing dependencies, and unpack them; one caller at a time.
 
     Args:
-        folder: for the files, in `unpacked/`, and for package lists if the system has none.
+        folder: for the files, in `packages/` and the first package's name, complete as soon as it exists;
+            also for package lists if the system has none.
 
     Returns:
         The error, or an empty string.
     """
     if not shutil.which("apt-get"):
         return "there is no apt-get"
-    archives = folder / "archives"
-    (archives / "partial").mkdir(parents=True, exist_ok=True)
+    target, partial = folder / "packages" / packages[0], folder / "unpacking"
+    if target.is_dir():
+        return ""
+    # Of an interrupted call.
+    shutil.rmtree(partial, ignore_errors=True)
+    root, archives = partial / "root", partial / "archives"
+    for needed in (target.parent, root, archives / "partial"):
+        needed.mkdir(parents=True, exist_ok=True)
+    problem = _download(folder, archives, packages)
+    for archive in sorted(archives.glob("*.deb")):
+        problem = problem or _run_quietly(["dpkg-deb", "--extract", str(archive), str(root)])
+    if not problem:
+        root.rename(target)
+    shutil.rmtree(partial, ignore_errors=True)
+    return problem
+
+
+def _download(folder: Path, archives: Path, packages: Sequence[str]) -> str:
+    """Download packages to `archives`; return the error, or an empty string."""
     private = ["-o", "Debug::NoLocking=1", "-o", f"Dir::Cache::archives={archives}"]
     # As root of a namespace, apt would switch to its own user, which the namespace lacks.
     private += ["-o", "APT::Sandbox::User=root"]
     # --reinstall, since the programs were not found although the package may be installed.
     wanted = [*private, "--download-only", "--reinstall", "install", *packages]
-    if _apt(wanted):
-        # The machine's package lists are missing or outdated: download own ones.
-        lists = folder / "lists"
-        (lists / "partial").mkdir(parents=True, exist_ok=True)
-        own_lists = [*private, "-o", f"Dir::State::lists={lists}"]
-        if problem := _apt([*own_lists, "update"]) or _apt([*own_lists, *wanted]):
-            return problem
-    target = folder / "unpacked"
-    target.mkdir(exist_ok=True)
-    for archive in sorted(archives.glob("*.deb")):
-        if problem := _run_quietly(["dpkg-deb", "--extract", str(archive), str(target)]):
-            return problem
-        archive.unlink()
-    return ""
+    if not _apt(wanted):
+        return ""
+    # The machine's package lists are missing or outdated: download own ones.
+    lists = folder / "lists"
+    (lists / "partial").mkdir(parents=True, exist_ok=True)
+    own_lists = [*private, "-o", f"Dir::State::lists={lists}"]
+    return _apt([*own_lists, "update"]) or _apt([*own_lists, *wanted])
 
 
 def _apt(arguments: Sequence[str]) -> str:
