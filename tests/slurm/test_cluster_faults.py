@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from cluster_workspace import ClusterWorkspace, edit_site
+from workspace import BIN
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
 RUN = "nodes2-ranks1-repeat1"
@@ -125,6 +126,27 @@ def test_requeued_by_hand(study: ClusterWorkspace) -> None:
     assert study.result(RUN)["attempt"] == f"{job}.1"
     [failure] = study.failures()
     assert "job requeue" in failure["cause"]
+
+
+def test_suspended_by_hand(study: ClusterWorkspace) -> None:
+    """For longer than an agent counts as lost; the run goes on after it."""
+    driver = study.drive("--argosy-poll-seconds", "1")
+    job = study.begun(driver, RUN)
+    study.slurm.run("scontrol", "suspend", job)
+    try:
+        time.sleep(8)
+        done = study.steps_done(RUN)
+        _, told = study.run(BIN / "argosy", "status")
+        assert "its job is suspended" in told
+        time.sleep(2)
+        assert study.steps_done(RUN) == done
+    finally:
+        study.slurm.run("scontrol", "resume", job)
+    output = study.end(driver)
+    assert driver.returncode == 0, output
+    assert "jobs: 1 suspended" in output
+    whole(study)
+    assert study.result(RUN)["attempt"] == f"{job}.0"
 
 
 def test_cancelled_by_hand(study: ClusterWorkspace) -> None:

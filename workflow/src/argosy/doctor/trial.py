@@ -17,7 +17,7 @@ from argosy.jobs.planning import Project, Target, plan_runs, write_runs
 from argosy.jobs.verdicts import read_ending
 from argosy.probe.look_jobs import LONGEST_SILENCE_S
 from argosy.run_folder.folder import RunFolder
-from argosy.schedulers.base import Scheduler, SchedulerError, State, Status, speaking
+from argosy.schedulers.base import Scheduler, SchedulerError, Status, speaking
 from argosy.schedulers.batch_system import BatchSystem
 from argosy.study.runs import Run
 from argosy.study.sizes import Checkpoints, Resources
@@ -139,7 +139,7 @@ class Trial:
             if not status.state.active:
                 return status
             waited_s = now - began - min(silent_s, LONGEST_SILENCE_S)
-            if status.state not in (State.RUNNING, State.ENDING) and waited_s > self.wait_s:
+            if not status.state.has_started and waited_s > self.wait_s:
                 scheduler.cancel()
                 return None
             if now - spoke > WORD_S:

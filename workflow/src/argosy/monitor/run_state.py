@@ -64,6 +64,7 @@ OF_QUEUE = {
     State.PENDING: RunState.PENDING,
     State.REQUEUED: RunState.REQUEUED,
     State.RUNNING: RunState.RUNNING,
+    State.SUSPENDED: RunState.RUNNING,
     State.ENDING: RunState.RUNNING,
     State.CANCELLED: RunState.CANCELLED,
 }
@@ -105,7 +106,7 @@ def look_at(path: Path, cluster: ClusterState) -> RunView:
     verdict = (None if active else run.result) or run.verdict(job.attempt)
     if verdict and not (active and verdict.restart):
         view = _with_verdict(run, spec, verdict, cluster.answer is not None)
-        note = "; ".join(filter(None, (view.note, _cleanup_note(job))))
+        note = "; ".join(filter(None, (view.note, _note_of(job))))
         return replace(view, ended=not active, note=note)
     if job.waits:
         return _waiting(run, job, cluster)
@@ -183,12 +184,14 @@ def _running(run: RunFolder, spec: RunSpec, job: NewestJob, cluster: ClusterStat
         job=name,
         nodes=(job.listed and not job.shared and job.listed.nodes)
         or fold([node.host for node in nodes]),
-        used_s=used, left_s=left, progress=progress, note=_cleanup_note(job),
+        used_s=used, left_s=left, progress=progress, note=_note_of(job),
     )  # fmt: skip
 
 
-def _cleanup_note(job: NewestJob) -> str:
-    """Return a note while the site cleans up after the job, else an empty string."""
+def _note_of(job: NewestJob) -> str:
+    """Return a note about a job that has started and does not run, else an empty string."""
+    if job.listed and job.listed.state is State.SUSPENDED:
+        return "its job is suspended"
     is_ending = job.listed is not None and job.listed.state is State.ENDING and not job.shared
     return "its job is ending: the site cleans up after it" if is_ending else ""
 

@@ -49,6 +49,7 @@ class State(Enum):
     PENDING = "pending"
     REQUEUED = "requeued"
     RUNNING = "running"
+    SUSPENDED = "suspended"
     ENDING = "ending"
     """The script has ended and the site cleans up; the scheduler may still requeue the job."""
     COMPLETED = "completed"
@@ -63,11 +64,17 @@ class State(Enum):
 
     @property
     def active(self) -> bool:
-        """Whether the job is waiting, running or ending."""
+        """Whether the job has not ended."""
         return self in ACTIVE
 
+    @property
+    def has_started(self) -> bool:
+        """Whether the script has started and the job has not ended."""
+        return self in STARTED
 
-ACTIVE = (State.RUNNING, State.ENDING, State.PENDING, State.REQUEUED, State.WAITING)
+
+STARTED = (State.RUNNING, State.SUSPENDED, State.ENDING)
+ACTIVE = (*STARTED, State.PENDING, State.REQUEUED, State.WAITING)
 """States of jobs that have not ended, in the order of messages."""
 
 

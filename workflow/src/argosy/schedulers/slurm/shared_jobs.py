@@ -195,7 +195,7 @@ def status_of_run(run_dir: Path, job: Listed) -> Status | None:
     come_to = verdict.state if verdict else None
     if come_to == "completed":
         return Status(State.COMPLETED, job.job_id, job.restarts, nodes=job.nodes)
-    if job.state not in (State.RUNNING, State.ENDING):
+    if not job.state.has_started:
         return None
     if newest != f"{job.job_id}.{job.restarts}":
         turn = f"earlier runs of job {job.job_id}"

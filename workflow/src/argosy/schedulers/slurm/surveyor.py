@@ -140,7 +140,7 @@ class SlurmSurveyor:
         # Slurm soon drops ended jobs; a completing job has done its work.
         if job is None or not job.state.active or job.state is State.ENDING:
             return Status(State.GONE, job_id)
-        if job.state is State.RUNNING:
+        if job.state.has_started:
             return Status(State.RUNNING, job_id)
         reason = explain(job.reason, alone=job.alone)
         words = reason.meaning or job.reason or "just submitted"
