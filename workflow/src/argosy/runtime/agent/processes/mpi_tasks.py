@@ -1,4 +1,4 @@
-"""The tasks that the scheduler starts for a node's ranks: they hand on what MPI needs (mpi_task.py)."""
+"""MPI tasks of the scheduler: each hands its variables and open files to its node's agent (mpi_task.py)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..coordination.failure import EXIT, Failure
 from ..settings import Settings
 from .launch import StartError
 
-# Seconds in which they have to start, in which one says what it has, and in which the scheduler ends them
+# Seconds for all tasks to start, for one task to send its content, and for the scheduler to end the tasks
 # after MPI_Abort.
 _START_TIME, _PATIENCE, _SETTLING = 60.0, 1.0, 1.0
 _LONGEST = 1 << 20
@@ -29,22 +29,22 @@ _SAID = re.compile(r"^\S+: error: +(.+)", re.M)
 
 @dataclass(frozen=True)
 class MpiTask:
-    """A task: what it has to hand on, and the connection that keeps it."""
+    """A task: its variables and open files, and the connection that keeps it running."""
 
     connection: socket.socket
     variables: Mapping[str, str]
     descriptors: Sequence[int]
-    """Open in this process too; variables name them by their numbers here."""
+    """Copies in this process; the variables contain their numbers."""
 
     @property
     def ports(self) -> set[int]:
-        """Of the node's PMIx server, to which the rank connects."""
+        """Ports of the node's PMIx server, to which the rank connects."""
         named = (value for name, value in self.variables.items() if name.startswith(_SERVER))
         return {int(port) for value in named for port in _PORT.findall(value)}
 
     @property
     def has_ended(self) -> bool:
-        """Whether the scheduler has ended it."""
+        """Whether the scheduler has ended the task."""
         try:
             return not self.connection.recv(1)
         except BlockingIOError:
@@ -53,13 +53,13 @@ class MpiTask:
             return True
 
     def release(self) -> None:
-        """Close what the rank has by now."""
+        """Close the copies of open files, which the rank has inherited."""
         for each in self.descriptors:
             os.close(each)
 
 
 class MpiTasks:
-    """The tasks of this node, by their rank's number on it; none where the run does without."""
+    """The tasks of this node by local rank; none if the run uses no MPI of the scheduler."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -70,7 +70,7 @@ class MpiTasks:
         self._tasks: dict[int, MpiTask] = {}
 
     def are_there(self) -> bool:
-        """Return whether each rank has one; to be called again and again. Raises StartError or OSError."""
+        """Return whether each rank has a task; call this repeatedly. Raises StartError or OSError."""
         if len(self._tasks) == len(self._ranks):
             return True
         if self._listener is None:
@@ -92,23 +92,23 @@ class MpiTasks:
         return False
 
     def of(self, local_rank: int) -> MpiTask | None:
-        """Return the task of a rank; None where the run does without."""
+        """Return the task of a rank; None if the run uses no MPI of the scheduler."""
         return self._tasks.get(local_rank)
 
     @property
     def ports(self) -> set[int]:
-        """Of the scheduler, to which ranks connect that have not met yet."""
+        """Ports of the scheduler, to which ranks connect before they meet."""
         return {port for task in self._tasks.values() for port in task.ports}
 
     def settles(self, ended: float) -> bool:
-        """Return whether tasks may still end because of ranks, the last of which has `ended` (unix).
+        """Return whether the scheduler may still end tasks, if the last rank `ended` at this unix time.
 
-        After MPI_Abort the scheduler ends them all, and a rank may go on until then.
+        After MPI_Abort the scheduler ends all tasks, and a rank may run until then.
         """
         return bool(self._tasks) and time.time() < ended + _SETTLING
 
     def failure(self) -> Failure | None:
-        """Return what is wrong where a task has ended: they last as long as this process."""
+        """Return the failure of a task that ended: tasks run as long as this process."""
         if any(task.has_ended for task in self._tasks.values()):
             cause = "the scheduler ended tasks of MPI, as after MPI_Abort"
             return Failure(self._settings.node, None, cause, time.time(), EXIT)
@@ -147,7 +147,7 @@ class MpiTasks:
         self._tasks[local_rank] = MpiTask(connection, variables, list(received))
 
     def _said(self) -> str:
-        """Return what the job's log names as an error, which is said on the host; or else where it is."""
+        """Return the last error in the job's log, which the host writes; without one, the log's path."""
         path = os.path.join(layout.LOGS, self._settings.attempt, layout.JOB_LOG)
         said = []
         with contextlib.suppress(OSError):
