@@ -214,11 +214,12 @@ class Tools:
         return self._unpacked("usr/sbin", "usr/bin", "sbin", "bin")
 
     def _unpacked(self, *patterns: str) -> list[Path]:
-        """Return matching folders of all unpacked packages."""
+        """Return matching folders of all unpacked packages; earlier versions had one folder for all."""
         return [
             path
             for pattern in patterns
-            for path in sorted(self.store.tools.glob(f"packages/*/{pattern}"))
+            for top in ("packages/*", "unpacked")
+            for path in sorted(self.store.tools.glob(f"{top}/{pattern}"))
         ]
 
     def _fetch_package(self, package: str, say: Say) -> str:
