@@ -218,6 +218,21 @@ def test_a_new_job_is_not_attached_to_one_that_ends(tools: Path, run_dir: Path) 
     assert not (tools / "cancelled").exists()
 
 
+def test_a_job_that_no_driver_noted_is_taken_over_and_noted(tools: Path, run_dir: Path) -> None:
+    """Its driver died before the note. A second job with the same script would measure the run twice."""
+    other = row(run_dir, "89", "PENDING", "mine")
+    jobs = (row(run_dir, "90", "RUNNING"), row(run_dir, "91", "PENDING"))
+    answering(tools, "squeue", queue(other, *jobs))
+    stand_in(tools, "scontrol", f'cp {shlex.quote(str(run_dir / "job.sbatch"))} "$4"')
+    sbatch(tools, "echo 101")
+    scheduler = SlurmScheduler(poll_s=0)
+    scheduler.submit([run_dir])
+    assert scheduler.poll()[run_dir].state is State.RUNNING
+    assert job_ids(run_dir) == ["90"]
+    assert (tools / "cancelled").read_text() == "91\n"
+    assert not (tools / "submitted").exists()
+
+
 LIMIT = (
     "echo 'sbatch: error: AssocMaxSubmitJobLimit' >&2; echo 'sbatch: error: Batch job submission failed: "
     "Job violates accounting/QOS policy (job submit limit, user'\\''s size and/or time limits)' >&2; exit 1"

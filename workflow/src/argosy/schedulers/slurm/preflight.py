@@ -32,7 +32,8 @@ from argosy.schedulers.slurm.refusals import (
     refusal,
     wait_for,
 )
-from argosy.schedulers.slurm.shared_jobs import split_shared, write_script
+from argosy.schedulers.slurm.run_jobs import jobs_of
+from argosy.schedulers.slurm.shared_script import write_script
 from argosy.schedulers.slurm.submission import CONFIG, check_script, check_variables
 from argosy_common.errors import ArgosyError
 from argosy_common.units import duration
@@ -131,8 +132,11 @@ def _check_cluster(options: ScriptOptions, here: str) -> None:
 
 def _job_folders(run_dirs: Iterable[Path]) -> list[Path]:
     """Return the folders of the jobs' scripts, and write the scripts of shared jobs."""
-    alone, shared = split_shared(run_dirs)
-    return [*alone, *(write_script(folder, runs).parent for folder, runs in shared.items())]
+    found = jobs_of(run_dirs)
+    for folder, runs in found.items():
+        if runs != [folder]:
+            write_script(folder, runs)
+    return [*found]
 
 
 def _shape(options: ScriptOptions) -> tuple[tuple[str, str | None], ...]:
