@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from argosy.schedulers.base import State, Status
+from argosy.schedulers.slurm.answers import hostnames
 from argosy.schedulers.slurm.bad_nodes import BadNodes, excluded
-from argosy.schedulers.slurm.partitions import Node, hostnames
+from argosy.schedulers.slurm.commands import Patience
+from argosy.schedulers.slurm.partitions import Node
 
 
 class Study:
@@ -16,7 +18,7 @@ class Study:
     def __init__(self, site: Path) -> None:
         self._site = site
         self._count = 0
-        self.bad = BadNodes()
+        self.bad = BadNodes(Patience())
 
     def ends(self, nodes: str, cause: str = "", node: int = 0, state: str = "failed") -> None:
         """Let a run end on these nodes: by a failure of one of them, or well."""
@@ -130,7 +132,7 @@ def test_never_so_many_are_excluded_that_the_job_cannot_start(
         ("n[08-10,12]", ["n08", "n09", "n10", "n12"]),
         ("a,b[1-2]c,d", ["a", "b1c", "b2c", "d"]),
         ("r[1-2]n[3-4]", ["r1n3", "r1n4", "r2n3", "r2n4"]),
-        ("(null)", ["(null)"]),
+        ("(null)", []),
     ],
 )
 def test_lists_of_nodes_are_read_as_slurm_writes_them(text: str, expected: list[str]) -> None:

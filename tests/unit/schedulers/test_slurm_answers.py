@@ -81,7 +81,7 @@ def test_chatter_before_between_and_after(name: str) -> None:
     ("nodes", "count"),
     [
         *(("n1", 1), ("n1,m2", 2), ("n[1-2]", 2), ("n[1,3]", 2), ("n[08-12,20]-ib,login1", 7)),
-        *(("rack[1-2]n[1-4]", 0), ("(null)", 0), ("n[1-2]x3", 2), ("a[1-3],b[7],c.site.org", 5)),
+        *(("rack[1-2]n[1-4]", 8), ("(null)", 0), ("n[1-2]x3", 2), ("a[1-3],b[7],c.site.org", 5)),
     ],
 )
 def test_nodes_that_the_test_names_are_counted(nodes: str, count: int) -> None:

@@ -154,6 +154,19 @@ def test_nodes_of_a_partition_that_differ_are_one_kind_of_what_the_least_has() -
     )
 
 
+@pytest.mark.parametrize(
+    ("state", "usable"),
+    [
+        *(("IDLE", 1), ("MIXED+PLANNED", 1), ("IDLE+CLOUD+POWERED_DOWN", 1)),
+        *(("DOWN*", 0), ("IDLE+DRAIN", 0), ("ALLOCATED+MAINT", 0), ("IDLE+RESERVED", 0)),
+        ("DOWN+CLOUD+POWERED_DOWN", 0),
+    ],
+)
+def test_nodes_that_start_for_a_job_take_jobs_now(state: str, usable: int) -> None:
+    [kind] = kinds(node("25.05", state=state))["gpu"]
+    assert kind.usable == usable
+
+
 def test_the_same_nodes_in_two_partitions_are_one_kind() -> None:
     found = kinds(
         node("25.05", partitions="gpu,debug"), node("25.05", name="g2", partitions="gpu,debug")

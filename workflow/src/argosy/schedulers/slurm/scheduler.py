@@ -11,7 +11,7 @@ from pathlib import Path
 from argosy.run_folder.folder import RunFolder
 from argosy.schedulers.base import Listed, State, Status, job_name
 from argosy.schedulers.missing_images import missing_image
-from argosy.schedulers.slurm.bad_nodes import Avoidance
+from argosy.schedulers.slurm.bad_nodes import BadNodes
 from argosy.schedulers.slurm.commands import (
     LateError,
     NoAnswerError,
@@ -68,7 +68,7 @@ class SlurmScheduler:
         self._suspected: dict[Path, Status] = {}
         self._lost = LostJobs()
         self._seen: set[str] = set()
-        self._avoidance = Avoidance(self._patience)
+        self._bad_nodes = BadNodes(self._patience)
         self._silent_since: float | None = None
         self._took: deque[float] = deque(maxlen=ANSWERS)
         self.pause_s = poll_s
@@ -167,7 +167,7 @@ class SlurmScheduler:
                 else:
                     rest.append(run_dir)
             if rest:
-                submit_it = partial(submit_job, folder, rest, self._avoidance.excluded)
+                submit_it = partial(submit_job, folder, rest, self._bad_nodes.excluded)
                 status = self._lost.guarded(folder, rest, listed, submit_it)
                 for run_dir in rest:
                     self._take_over(run_dir, status)
@@ -242,10 +242,10 @@ class SlurmScheduler:
             self._last[run] = status
             if not status.state.active:
                 if self.avoids_bad_nodes:
-                    self._avoidance.note(run, replace(status, nodes=nodes))
+                    self._bad_nodes.note(run, replace(status, nodes=nodes))
                 for known in (self._last, self._suspected):
                     known.pop(run, None)
-        self._avoidance.act(
+        self._bad_nodes.act(
             {
                 status.job_id: script_folder(run)
                 for run, status in self._last.items()
