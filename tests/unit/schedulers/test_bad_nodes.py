@@ -132,6 +132,7 @@ def test_never_so_many_are_excluded_that_the_job_cannot_start(
         ("n[08-10,12]", ["n08", "n09", "n10", "n12"]),
         ("a,b[1-2]c,d", ["a", "b1c", "b2c", "d"]),
         ("r[1-2]n[3-4]", ["r1n3", "r1n4", "r2n3", "r2n4"]),
+        ("n[1-2]-ib,c.site.org", ["n1-ib", "n2-ib", "c.site.org"]),
         ("(null)", []),
     ],
 )
