@@ -76,7 +76,13 @@ class BadNodes:
             pending: the folders of the jobs' scripts, by job id.
         """
         found = self.found()
-        if found == self._avoided:
+        if found.keys() == self._avoided.keys():
+            return
+        try:
+            self._nodes = read_nodes(self._patience.ask(*NODE_QUESTION))
+        except SlurmError as problem:
+            names = ", ".join(sorted(found.keys() ^ self._avoided.keys()))
+            _warn(f"{names}: sinfo fails, so jobs avoid the same nodes as before ({problem})")
             return
         for node in sorted(found.keys() - self._avoided.keys()):
             _warn(
@@ -89,7 +95,6 @@ class BadNodes:
             )
         self._avoided = found
         try:
-            self._nodes = read_nodes(self._patience.ask(*NODE_QUESTION))
             for job_id, folder in pending.items():
                 nodes = excluded(folder, found, self._nodes)
                 call("scontrol", "update", f"jobid={job_id}", f"excnodelist={nodes}")
