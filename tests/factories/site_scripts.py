@@ -18,7 +18,7 @@ from argosy.jobs import planning
 from argosy.jobs.building import Build, write_script
 from argosy.jobs.planning import Project, Target, plan_runs, write_runs
 from argosy.schedulers import slurm
-from argosy.schedulers.slurm.shared_jobs import script_text
+from argosy.schedulers.slurm.shared_script import script_text
 from argosy.site.models import read_site
 from argosy.study.runs import Run
 from argosy.study.sizes import Checkpoints, Resources

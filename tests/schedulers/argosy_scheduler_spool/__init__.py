@@ -9,7 +9,7 @@ from pathlib import Path
 from argosy.run_folder.job_file import add_job, newest_job, script_digest
 from argosy.run_folder.models import Job
 from argosy.schedulers.base import State, Status
-from argosy.schedulers.job_request import JobRequest, as_text
+from argosy.schedulers.job_request import JobRequest
 from argosy.schedulers.local import check_scripts, explain, list_jobs, make_surveyor
 
 __all__ = ["check_scripts", "explain", "list_jobs", "make_surveyor"]
@@ -56,9 +56,8 @@ def make_scheduler(poll_s: float) -> Spool:
 
 
 def script_options(job: JobRequest) -> Mapping[str, str | None]:
-    return as_text(
-        job.with_options_of_site({"slots": job.fields["cpus"], "time": job.fields["minutes"]})
-    )
+    fields = job.fields
+    return job.with_options_of_site({"slots": f"{fields['cpus']}", "time": f"{fields['minutes']}"})
 
 
 def directive(name: str, value: str | None) -> str:

@@ -11,7 +11,8 @@ import yaml
 from argosy.jobs.planning import Project, Target, plan_runs, write_runs
 from argosy.run_folder.folder import allocation_folder
 from argosy.schedulers.slurm.options import ScriptOptions
-from argosy.schedulers.slurm.shared_jobs import runs_of, script_text, split_shared, write_script
+from argosy.schedulers.slurm.run_jobs import jobs_of
+from argosy.schedulers.slurm.shared_script import runs_of, script_text, write_script
 from argosy.study.config import parse_config
 from argosy.study.runs import Run, expand
 from argosy_common.errors import ArgosyError
@@ -45,8 +46,7 @@ def planned(project: Project, asked: list[Run], site: str = "testbed") -> list[P
 
 
 def test_runs_of_a_repeat_share_with_what_they_are_compared_with(project: Project) -> None:
-    alone, shared = split_shared(planned(project, runs()))
-    assert alone == []
+    shared = jobs_of(planned(project, runs()))
     site = project.path / "results" / "testbed"
     assert sorted(shared) == [site / f"study/allocation-repeat{each}" for each in (1, 2)]
     for repeat, folder in enumerate(sorted(shared), start=1):
@@ -59,7 +59,7 @@ def test_runs_of_a_repeat_share_with_what_they_are_compared_with(project: Projec
 
 
 def test_the_job_has_the_nodes_of_its_largest_run_and_the_time_of_all(project: Project) -> None:
-    _, shared = split_shared(planned(project, runs()))
+    shared = jobs_of(planned(project, runs()))
     folder, members = min(shared.items())
     before = {member: (member / "job.sbatch").read_text() for member in members}
     write_script(folder, members)
@@ -114,13 +114,13 @@ def test_a_site_whose_jobs_hold_one_run_says_so(project: Project) -> None:
 
 def test_on_this_machine_runs_are_on_the_same_node_anyway(project: Project) -> None:
     folders = planned(project, runs(), "local")
-    assert split_shared(folders) == (folders, {})
+    assert jobs_of(folders) == {folder: [folder] for folder in folders}
     assert "allocation" not in json.loads((folders[0] / "run.json").read_text())
 
 
 def test_what_does_not_ask_for_it_is_as_it_was(project: Project) -> None:
     folders = planned(project, runs(resources={"time": "10m"}))
-    assert split_shared(folders) == (folders, {})
+    assert jobs_of(folders) == {folder: [folder] for folder in folders}
     said = json.loads((folders[0] / "provenance.json").read_text())
     assert "same_allocation" not in said["experiment"]["resources"]
     assert "ARGOSY_ALLOCATION" not in (folders[0] / "job.sbatch").read_text()
@@ -155,7 +155,7 @@ def test_a_time_limit_is_read_as_slurm_reads_it(
     project: Project, written: str, of_all: str
 ) -> None:
     """A site's own template may write the limit in another of sbatch's forms."""
-    _, shared = split_shared(planned(project, runs(scale={"nodes": (1, 2, 4), "repeats": 1})))
+    shared = jobs_of(planned(project, runs(scale={"nodes": (1, 2, 4), "repeats": 1})))
     folder, members = min(shared.items())
     del members[3:]
     for member in members:

@@ -4,10 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
+from slurm_answers import answering, stand_in, table
 
 from argosy.schedulers.base import State, Status
-from argosy.schedulers.slurm.bad_nodes import BadNodes, excluded
-from argosy.schedulers.slurm.partitions import Node, hostnames
+from argosy.schedulers.slurm.answers import hostnames
+from argosy.schedulers.slurm.bad_nodes import LEAST_FAILURES, BadNodes, excluded
+from argosy.schedulers.slurm.commands import Patience
+from argosy.schedulers.slurm.partitions import NODE_FIELDS, Node
 
 
 class Study:
@@ -16,7 +19,7 @@ class Study:
     def __init__(self, site: Path) -> None:
         self._site = site
         self._count = 0
-        self.bad = BadNodes()
+        self.bad = BadNodes(Patience())
 
     def ends(self, nodes: str, cause: str = "", node: int = 0, state: str = "failed") -> None:
         """Let a run end on these nodes: by a failure of one of them, or well."""
@@ -97,6 +100,31 @@ def test_ends_that_are_no_failures_do_not_count(study: Study, state: str) -> Non
     assert study.avoided == set()
 
 
+def test_a_node_is_avoided_as_soon_as_slurm_lists_its_nodes(
+    study: Study,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = tmp_path / "results/bed/x/run"
+    folder.mkdir(parents=True)
+    (folder / "job.sbatch").write_text("#!/bin/bash\n")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    stand_in(tmp_path / "bin", "sinfo", "echo 'sinfo: error: Invalid user' >&2; exit 1")
+    for _ in range(LEAST_FAILURES):
+        study.ends("n1", "exit code 1")
+    study.bad.act({})
+    assert study.bad.excluded(folder) == ""
+    assert "jobs avoid the same nodes as before (Invalid user)" in capsys.readouterr().err
+    rows = [
+        ("cpu", "cpu*", name, "4", "1000", "(null)", "", "idle", "none") for name in ("n1", "n2")
+    ]
+    answering(tmp_path / "bin", "sinfo", table(NODE_FIELDS, rows))
+    study.bad.act({})
+    assert study.bad.excluded(folder) == "n1"
+    assert capsys.readouterr().err.startswith("n1: several runs failed on this node")
+
+
 def nodes(*names: str, state: str = "idle") -> list[Node]:
     return [Node("cpu", True, name, 4, 1000, {}, frozenset(), state, "") for name in names]
 
@@ -130,7 +158,8 @@ def test_never_so_many_are_excluded_that_the_job_cannot_start(
         ("n[08-10,12]", ["n08", "n09", "n10", "n12"]),
         ("a,b[1-2]c,d", ["a", "b1c", "b2c", "d"]),
         ("r[1-2]n[3-4]", ["r1n3", "r1n4", "r2n3", "r2n4"]),
-        ("(null)", ["(null)"]),
+        ("n[1-2]-ib,c.site.org", ["n1-ib", "n2-ib", "c.site.org"]),
+        ("(null)", []),
     ],
 )
 def test_lists_of_nodes_are_read_as_slurm_writes_them(text: str, expected: list[str]) -> None:

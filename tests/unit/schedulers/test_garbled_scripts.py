@@ -41,47 +41,12 @@ torchrun --nnodes=$SLURM_NNODES --nproc_per_node 4 vae.py --epochs $((2*3))
 """
 PIECES = (
     *"\n\t\0\x85\ufeff\u202e\ud7ff#\\$=,{}*/~.['\"`;&|()<>!",
-    *(
-        "\\\n",
-        "${",
-        "${A",
-        "${A:-${B}}",
-        "$(",
-        "$((",
-        "<<E\n",
-        "<<-'E'\n",
-        "&&",
-        "||",
-        ";;",
-        "2>&1",
-    ),
-    *(
-        "#SBATCH ",
-        "--",
-        "-N",
-        "--nodes=",
-        "--time=",
-        "--mem=",
-        "--gres=gpu:",
-        "--array=1-9%2",
-        "srun ",
-    ),
-    *(
-        "if ",
-        "then\n",
-        "fi\n",
-        "do\n",
-        "done\n",
-        "case ",
-        "esac\n",
-        "f() {",
-        "}\n",
-        "eval ",
-        "bash -c ",
-    ),
-    *("export ", "cd ", "source ", "module load ", "env ", "torchrun ", "mpirun -np ", "python3 "),
-    *("--image ", "../", "/", "9" * 400, "9" * 5000, "a" * 300, "1-", "::", ESCAPE, "A_TOKEN=x "),
-)
+    "\\\n", "${", "${A", "${A:-${B}}", "$(", "$((", "<<E\n", "<<-'E'\n", "&&", "||", ";;", "2>&1",
+    "#SBATCH ", "--", "-N", "--nodes=", "--time=", "--mem=", "--gres=gpu:", "--array=1-9%2", "srun ", "if ",
+    "then\n", "fi\n", "do\n", "done\n", "case ", "esac\n", "f() {", "}\n", "eval ", "bash -c ", "export ",
+    "cd ", "source ", "module load ", "env ", "torchrun ", "mpirun -np ", "python3 ", "--image ", "../",
+    "/", "9" * 400, "9" * 5000, "a" * 300, "1-", "::", ESCAPE, "A_TOKEN=x ",
+)  # fmt: skip
 
 
 @pytest.mark.thorough

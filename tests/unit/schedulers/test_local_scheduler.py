@@ -21,7 +21,7 @@ from argosy.schedulers.base import State, Status
 from argosy.schedulers.local import scheduler as local
 from argosy.schedulers.local import time_limit
 from argosy.schedulers.local.scheduler import LocalScheduler
-from argosy.schedulers.local.time_limit import TimeLimit
+from argosy.schedulers.local.time_limit import limits_of
 from argosy_common.errors import ArgosyError
 
 VERDICT = Path(argosy.runtime.__file__).parent / "verdict.py"
@@ -192,8 +192,8 @@ def test_a_job_s_limit_is_of_the_run_that_it_claimed(tmp_path: Path) -> None:
     attempt = run_dir / "attempts/7.0"
     attempt.mkdir(parents=True)
     (attempt / "claim.json").write_text(json.dumps(claim))
-    assert TimeLimit.of_run(run_dir, "7.0") == TimeLimit(5, None)
-    assert TimeLimit.of_run(run_dir, "8.0") == TimeLimit(600, None)
+    assert limits_of(run_dir, "7.0") == (5, None)
+    assert limits_of(run_dir, "8.0") == (600, None)
 
 
 # As a real script does: it has claimed the run, hears of the end, and has the verdict written.

@@ -3,12 +3,11 @@
 `recorded/record.sh` says how the answers were recorded.
 """
 
-import os
-import shutil
 from math import inf
 from pathlib import Path
 
 import pytest
+from slurm_answers import answering
 
 from argosy.schedulers.base import State
 from argosy.schedulers.slurm import partitions
@@ -29,11 +28,8 @@ def answers(request: pytest.FixtureRequest) -> Path:
 
 def answered(answers: Path, program: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the program print what was recorded, whatever it is asked."""
-    shutil.copy(answers / f"{program}.txt", folder / "answer")
-    stand_in = folder / program
-    stand_in.write_text(f"#!/bin/sh\ncat {folder}/answer\n")
-    stand_in.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    answering(folder, program, (answers / f"{program}.txt").read_text())
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
 
 
 def test_jobs(answers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,18 +77,6 @@ def test_chatter_before_between_and_after(name: str) -> None:
         assert read(ends.join(lines) + ends) == expected, lines
 
 
-@pytest.mark.parametrize(
-    ("nodes", "count"),
-    [
-        *(("n1", 1), ("n1,m2", 2), ("n[1-2]", 2), ("n[1,3]", 2), ("n[08-12,20]-ib,login1", 7)),
-        *(("rack[1-2]n[1-4]", 0), ("(null)", 0), ("n[1-2]x3", 2), ("a[1-3],b[7],c.site.org", 5)),
-    ],
-)
-def test_nodes_that_the_test_names_are_counted(nodes: str, count: int) -> None:
-    said = f"sbatch: Job 3 to start at 1795836145 using 8 processors on nodes {nodes} in partition high\n"
-    assert read_start(said) == (count, "high")
-
-
 @pytest.mark.parametrize("name", ["squeue", "sinfo", "sacct", "partitions", "nodes"])
 def test_a_greeting_without_a_line_break(name: str) -> None:
     answer, read = ANSWERS[name]

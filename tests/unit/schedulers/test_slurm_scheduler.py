@@ -3,14 +3,16 @@
 import json
 import shlex
 import time
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
 import pytest
 from slurm_answers import answering, queue, stand_in, table
 
-from argosy.schedulers.base import State
+from argosy.schedulers.base import Listed, State
 from argosy.schedulers.slurm import commands
+from argosy.schedulers.slurm.run_jobs import status_of
 from argosy.schedulers.slurm.scheduler import PARALLEL_SUBMISSIONS, SlurmScheduler
 
 NAME = "argosy-digits-nodes1-ranks1-repeat1"
@@ -216,6 +218,35 @@ def test_a_new_job_is_not_attached_to_one_that_ends(tools: Path, run_dir: Path) 
     SlurmScheduler(poll_s=0).submit([run_dir])
     assert job_ids(run_dir) == ["101"]
     assert not (tools / "cancelled").exists()
+
+
+def test_a_job_that_no_driver_noted_is_taken_over_and_noted(tools: Path, run_dir: Path) -> None:
+    """Its driver died before the note. A second job with the same script would measure the run twice."""
+    other = row(run_dir, "89", "PENDING", "mine")
+    jobs = (row(run_dir, "90", "RUNNING"), row(run_dir, "91", "PENDING"))
+    answering(tools, "squeue", queue(other, *jobs))
+    stand_in(tools, "scontrol", f'cp {shlex.quote(str(run_dir / "job.sbatch"))} "$4"')
+    sbatch(tools, "echo 101")
+    scheduler = SlurmScheduler(poll_s=0)
+    scheduler.submit([run_dir])
+    assert scheduler.poll()[run_dir].state is State.RUNNING
+    assert job_ids(run_dir) == ["90"]
+    assert (tools / "cancelled").read_text() == "91\n"
+    assert not (tools / "submitted").exists()
+
+
+def test_a_run_of_a_shared_job_has_its_own_status(run_dir: Path) -> None:
+    job = Listed("101", State.RUNNING, "", 0, "n1", "argosy-digits-allocation-repeat1", run_dir)
+    assert status_of(run_dir, job).reason == "earlier runs of job 101"
+    # It has begun again within the job.
+    (run_dir / "attempts/101.0-1").mkdir(parents=True)
+    assert status_of(run_dir, job).state is State.RUNNING
+    conclude(run_dir, "101.0-2", "failed")
+    assert status_of(run_dir, job).state is State.FAILED
+    requeued = replace(job, state=State.REQUEUED, restarts=1)
+    assert status_of(run_dir, requeued).state is State.REQUEUED
+    conclude(run_dir, "101.0-3", "completed")
+    assert status_of(run_dir, requeued).state is State.COMPLETED
 
 
 LIMIT = (

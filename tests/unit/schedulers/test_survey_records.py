@@ -1,6 +1,6 @@
-"""What Slurm 20.11 to 25.05 say of nodes and partitions is read alike.
+"""What Slurm says of nodes and partitions of large sites, in its oldest and newest form, is read alike.
 
-The lines are written after the versions' manuals and release notes: which keys came and went.
+test_recorded_answers.py has what each version answered on a small cluster.
 """
 
 from dataclasses import replace
@@ -32,28 +32,6 @@ NODE = {
         "CapWatts=n/a CurrentWatts=0 AveWatts=0 ExtSensorsJoules=n/s ExtSensorsWatts=0 ExtSensorsTemp=n/s "
         "Comment=(null)"
     ),
-    "21.08": (
-        "NodeName={name} Arch=x86_64 CoresPerSocket=64  CPUAlloc=0 CPUTot=256 CPULoad=0.01 "
-        "AvailableFeatures=milan ActiveFeatures=milan Gres={gres} NodeAddr={name} NodeHostName={name} "
-        "Version=21.08.8 OS=Linux 4.18.0-372.el8.x86_64 #1 SMP Mon May 30 10:40:03 EDT 2022  "
-        "RealMemory=515000 AllocMem=0 FreeMem=500000 Sockets=2 Boards=1 CoreSpecCount=8 "
-        "CPUSpecList=0-7,128-135 MemSpecLimit=3000 State={state} ThreadsPerCore=2 TmpDisk=0 Weight=1 "
-        "Owner=N/A MCS_label=N/A Partitions={partitions}  BootTime=None SlurmdStartTime=None "
-        "LastBusyTime=2026-01-01T00:00:00 CfgTRES=cpu=256,mem=515000M,billing=256,gres/gpu=4 AllocTRES= "
-        "CapWatts=n/a CurrentWatts=0 AveWatts=0 ExtSensorsJoules=n/s ExtSensorsWatts=0 ExtSensorsTemp=n/s"
-    ),
-    "23.02": (
-        "NodeName={name} Arch=x86_64 CoresPerSocket=64  CPUAlloc=0 CPUEfctv=240 CPUTot=256 CPULoad=0.01 "
-        "AvailableFeatures=milan ActiveFeatures=milan Gres={gres} NodeAddr={name} NodeHostName={name} "
-        "Version=23.02.7 OS=Linux 5.14.0-284.el9.x86_64 #1 SMP PREEMPT_DYNAMIC  "
-        "RealMemory=515000 AllocMem=0 FreeMem=500000 Sockets=2 Boards=1 CoreSpecCount=8 "
-        "CPUSpecList=0-7,128-135 MemSpecLimit=3000 State={state} ThreadsPerCore=2 TmpDisk=0 Weight=1 "
-        "Owner=N/A MCS_label=N/A Partitions={partitions}  BootTime=2026-01-01T00:00:00 "
-        "SlurmdStartTime=2026-01-01T00:00:00 LastBusyTime=2026-01-01T00:00:00 ResumeAfterTime=None "
-        "CfgTRES=cpu=240,mem=512000M,billing=240,gres/gpu=4,gres/gpu:a100=4 AllocTRES= "
-        "CapWatts=n/a CurrentWatts=0 AveWatts=0 ExtSensorsJoules=n/a ExtSensorsWatts=0 ExtSensorsTemp=n/a "
-        "Extra=rack=7 Arch=none"
-    ),
     "25.05": (
         "NodeName={name} Arch=x86_64 CoresPerSocket=64 CPUAlloc=0 CPUEfctv=240 CPUTot=256 CPULoad=0.01 "
         "AvailableFeatures=milan ActiveFeatures=milan Gres={gres} NodeAddr={name} NodeHostName={name} "
@@ -63,7 +41,8 @@ NODE = {
         "Owner=N/A MCS_label=N/A Partitions={partitions} BootTime=2026-01-01T00:00:00 "
         "SlurmdStartTime=2026-01-01T00:00:00 LastBusyTime=2026-01-01T00:00:00 ResumeAfterTime=None "
         "CfgTRES=cpu=240,mem=512000M,billing=240,gres/gpu=4 AllocTRES= "
-        "CurrentWatts=0 AveWatts=0 Topology=default:s1 Reason=fans Partitions=none [root@2026-01-01]"
+        "CurrentWatts=0 AveWatts=0 Topology=default:s1 Extra=rack=7 Arch=none "
+        "Reason=fans Partitions=none [root@2026-01-01]"
     ),
 }
 VERSIONS = [*NODE]
@@ -142,16 +121,29 @@ def test_gpus_as_sites_spell_them(
 
 
 def test_nodes_of_a_partition_that_differ_are_one_kind_of_what_the_least_has() -> None:
-    large = node("23.02", name="g2", state="IDLE+DRAIN", partitions="gpu,big").replace(
+    large = node("25.05", name="g2", state="IDLE+DRAIN", partitions="gpu,big").replace(
         "RealMemory=515000", "RealMemory=1031000"
     )
-    found = kinds(node("23.02", name="g1", partitions="gpu"), large)
+    found = kinds(node("25.05", name="g1", partitions="gpu"), large)
     [both], [alone] = found["gpu"], found["big"]
     assert (both.name, both.memory, both.nodes, both.usable) == ("a100", 512_000, ("g1", "g2"), 1)
     assert (alone.name, alone.memory) == ("a100-big", 1_028_000)
     assert both.origin == (
         "scontrol show node: 2 nodes, the smallest values, of which 1 accept no jobs now"
     )
+
+
+@pytest.mark.parametrize(
+    ("state", "usable"),
+    [
+        *(("IDLE", 1), ("MIXED+PLANNED", 1), ("IDLE+CLOUD+POWERED_DOWN", 1)),
+        *(("DOWN*", 0), ("IDLE+DRAIN", 0), ("ALLOCATED+MAINT", 0), ("IDLE+RESERVED", 0)),
+        ("DOWN+CLOUD+POWERED_DOWN", 0),
+    ],
+)
+def test_nodes_that_start_for_a_job_take_jobs_now(state: str, usable: int) -> None:
+    [kind] = kinds(node("25.05", state=state))["gpu"]
+    assert kind.usable == usable
 
 
 def test_the_same_nodes_in_two_partitions_are_one_kind() -> None:

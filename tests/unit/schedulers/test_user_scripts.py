@@ -167,25 +167,14 @@ def test_a_launch_line_becomes_a_command(project: Path, line: str, command: str)
 @pytest.mark.parametrize(
     "text",
     [
-        *(
-            "",
-            "#SBATCH -N 2\n",
-            "srun hostname\n",
-            "echo python train.py\n",
-            "python -c 'import torch'\n",
-        ),
-        *(
-            "for i in 1 2; do\n  srun python vae.py\ndone\n",
-            "python -m venv env\n",
-            "a='\n",
-            "\x01\n",
-        ),
-        "cat <<END\npython vae.py\nEND\n",
+        *("", "#SBATCH -N 2", "srun hostname", "echo python train.py", "python -c 'import torch'"),
+        *("python -m venv env", "a='", "\x01", "cat <<END\npython vae.py\nEND"),
+        "for i in 1 2; do\n  srun python vae.py\ndone",
     ],
 )
 def test_a_script_without_a_launch_line_is_refused(project: Path, text: str) -> None:
     with pytest.raises(ArgosyError, match="no line starts a program"):
-        converted(project, text)
+        converted(project, f"{text}\n")
 
 
 def test_a_file_with_nul_bytes_is_no_script(project: Path) -> None:
@@ -334,14 +323,7 @@ def test_the_name_of_the_site_is_checked(project: Path, site: str) -> None:
 
 @pytest.mark.parametrize(
     ("time", "seconds"),
-    [
-        ("30", "30m"),
-        ("0:30", "1m"),
-        ("1:2:3", "1h2m3s"),
-        ("2-3", "2d3h"),
-        ("1-0:30", "1d30m"),
-        ("0", None),
-    ],
+    [("30", "30m"), ("0:30", "1m"), ("1-0:30", "1d30m"), ("0", None), ("UNLIMITED", None)],
 )
 def test_times_are_slurms(project: Path, time: str, seconds: str | None) -> None:
     found = experiment(project, f"#SBATCH -t {time}", "python vae.py")

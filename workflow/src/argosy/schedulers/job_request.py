@@ -53,9 +53,7 @@ class JobRequest:
         hardware = self.placement.hardware
         return (hardware and hardware.account) or self.site.account
 
-    def with_options_of_site(
-        self, own: Mapping[str, str | int | None]
-    ) -> dict[str, str | int | None]:
+    def with_options_of_site(self, own: Mapping[str, str | None]) -> dict[str, str | None]:
         """Merge the site's options into Argosy's own: they add, replace or remove options."""
         options = {
             name: value for name, value in own.items() if name not in self.site.unsupported_options
@@ -90,12 +88,7 @@ class JobRequest:
         return levels
 
 
-def as_text(options: Mapping[str, str | int | None]) -> dict[str, str | None]:
-    """Convert the options' values to text."""
-    return {name: None if value is None else str(value) for name, value in options.items()}
-
-
-def _apply(options: dict[str, str | int | None], level: Options, fields: Mapping[str, int]) -> None:
+def _apply(options: dict[str, str | None], level: Options, fields: Mapping[str, int]) -> None:
     for name, value in level.items():
         if value is None:
             options.pop(name, None)

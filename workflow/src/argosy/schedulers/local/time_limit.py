@@ -5,7 +5,6 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -21,25 +20,18 @@ MARK = "time-limit"
 """An attempt's file that tells verdict.py that the time limit ended it."""
 
 
-@dataclass(frozen=True)
-class TimeLimit:
-    """A run's time limit, and the time of its warning before the limit, in seconds; None: no warning."""
+def limits_of(run_dir: Path, attempt: str) -> tuple[float | None, float | None]:
+    """Return the time limit of a run, and its warning before the limit, in seconds; None without one.
 
-    seconds: float
-    warning: float | None
-
-    @classmethod
-    def of_run(cls, run_dir: Path, attempt: str) -> "TimeLimit | None":
-        """Return the limit in the attempt's claim, else in run.json; None without a limit."""
-        run = RunFolder(run_dir)
+    An attempt's claim comes before run.json, which may have changed since.
+    """
+    run = RunFolder(run_dir)
+    try:
         claim = run.claim(attempt)
-        try:
-            spec = claim.run if claim and claim.run else run.spec
-        except RunFolderError:
-            return None
-        if spec.time_limit_s is None:
-            return None
-        return cls(spec.time_limit_s, spec.checkpoints.warning_s if spec.checkpoints else None)
+        spec = claim.run if claim and claim.run else run.spec
+    except RunFolderError:
+        return None, None
+    return spec.time_limit_s, spec.checkpoints.warning_s if spec.checkpoints else None
 
 
 class Enforcer:
@@ -62,7 +54,7 @@ class Enforcer:
         script: psutil.Process,
         family: Callable[[], list[psutil.Process]],
     ) -> None:
-        self._limit = TimeLimit.of_run(run_dir, f"{job_id}.0")
+        self._limit_s, self._warning_s = limits_of(run_dir, f"{job_id}.0")
         self._run_dir, self._job_id = run_dir, job_id
         self._pid = script.pid
         self._started = seconds_from_boot(script)
@@ -77,9 +69,9 @@ class Enforcer:
 
     def enforce(self) -> None:
         """Send the warning, SIGTERM or SIGKILL if it is due; the job's script must be alive."""
-        if self._limit is None:
+        if self._limit_s is None:
             return
-        left = self._started + self._limit.seconds - time.clock_gettime(time.CLOCK_BOOTTIME)
+        left = self._started + self._limit_s - time.clock_gettime(time.CLOCK_BOOTTIME)
         if self._ended_at is not None:
             self._kill_in_time(self._ended_at)
         elif left <= 0:
@@ -90,7 +82,7 @@ class Enforcer:
             if attempt_dir.is_dir():
                 write_text(attempt_dir / MARK, "the time limit was reached\n")
             self._signal(signal.SIGTERM)
-        elif self._limit.warning and left <= self._limit.warning and not self._warned:
+        elif self._warning_s and left <= self._warning_s and not self._warned:
             self._warned = True
             self._signal(signal.SIGUSR1)
 

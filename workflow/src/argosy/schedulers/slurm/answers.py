@@ -19,12 +19,11 @@ _JOB_ID = re.compile(r"[1-9]\d*(?:[_+]\d+)?")
 _TO_START = re.compile(
     r"Job \d+ to start at \S+ using \d+ processors on nodes (\S+)(?: in partition (\S+))?"
 )
-_GROUP = re.compile(r"\[(\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)\]")
-_NODES = re.compile(
-    r"[\w.-]+(?:GROUP[\w.-]*)?(?:,[\w.-]+(?:GROUP[\w.-]*)?)*".replace("GROUP", _GROUP.pattern)
-)
 _KEY = re.compile(r"(?:^|\s)([A-Z][A-Za-z_]*)=")
 _SETTING = re.compile(r"(\w+) *= (.*)", re.DOTALL)
+_LISTED = re.compile(r"(?:[^,\[\]]|\[[^\]]*\])+")
+_RANGES = re.compile(r"([^\[]*)\[([^\]]*)\](.*)")
+_MOST_NODES = 100_000
 _COLUMN = 26
 """Column of values in the output of `scontrol show config`."""
 
@@ -138,20 +137,28 @@ def read_start(text: str) -> tuple[int, str] | None:
     0 nodes: unknown. The partition is empty if this version of Slurm does not name it.
     """
     found = _TO_START.search(text)
-    return (_count_nodes(found[1]), found[2] or "") if found else None
+    return (len(hostnames(found[1])), found[2] or "") if found else None
 
 
-def _count_nodes(text: str) -> int:
-    """Count the nodes of a list such as `n[1-3,7],login1`; 0 for lists in another syntax."""
-    if not _NODES.fullmatch(text):
-        return 0
-    groups = _GROUP.findall(text)
-    spans = [span.split("-") for group in groups for span in group.split(",")]
-    alone = [name for name in _GROUP.sub("[]", text).split(",") if "[]" not in name]
-    return len(alone) + sum(int(span[-1]) - int(span[0]) + 1 for span in spans)
+def hostnames(text: str) -> list[str]:
+    """Return the host names of a Slurm node list such as `n[01-03,7],m1`, in order; none for `(null)`."""
+    return [name for each in _LISTED.findall(text) if each != "(null)" for name in _expanded(each)]
 
 
-_SPAN = re.compile(r"(?:(\d+)-)?(\d+(?::\d+){0,2})")
+def _expanded(text: str) -> list[str]:
+    found = _RANGES.fullmatch(text)
+    if not found:
+        return [text]
+    names = []
+    for part in found[2].split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit() and (last or first).isdigit():
+            numbers = range(int(first), int(last or first) + 1)
+            names += [f"{found[1]}{number:0{len(first)}}" for number in numbers[:_MOST_NODES]]
+    return [name for each in names for name in _expanded(each + found[3])]
+
+
+_SPAN = re.compile(r"(?:(\d{1,9})-)?(\d{1,9}(?::\d{1,9}){0,2})")
 _WITH_DAYS = (3600, 60, 1)
 _WITHOUT = {1: (60,), 2: (60, 1), 3: (3600, 60, 1)}
 

@@ -12,13 +12,12 @@ from pathlib import Path
 
 from argosy.run_folder.folder import RunFolder
 from argosy.schedulers.base import State, Status
-from argosy.schedulers.slurm.answers import columns
+from argosy.schedulers.slurm.answers import hostnames
 from argosy.schedulers.slurm.commands import Patience, SlurmError, call
 from argosy.schedulers.slurm.options import ScriptOptions
 from argosy.schedulers.slurm.partitions import (
-    NODE_FIELDS,
+    NODE_QUESTION,
     Node,
-    hostnames,
     in_partition,
     read_nodes,
 )
@@ -29,11 +28,14 @@ _CHANGING = re.compile(r"0x[0-9a-f]+|/\S+|\d{4,}")
 
 
 class BadNodes:
-    """Counts failures of this driver's runs by kind and node."""
+    """Counts failures of this driver's runs by kind and node, and excludes bad nodes from its jobs."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: Patience) -> None:
+        self._patience = patience
         self._failures: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._healthy: set[str] = set()
+        self._avoided: dict[str, str] = {}
+        self._nodes: list[Node] = []
 
     def note(self, run_dir: Path, status: Status) -> None:
         """Record a run whose job has ended."""
@@ -67,28 +69,20 @@ class BadNodes:
                 found.update(dict.fromkeys(failures, kind))
         return found
 
-
-class Avoidance:
-    """Excludes bad nodes from this driver's jobs, and reports it."""
-
-    def __init__(self, patience: Patience) -> None:
-        self._patience = patience
-        self._seen = BadNodes()
-        self._avoided: dict[str, str] = {}
-        self._nodes: list[Node] = []
-
-    def note(self, run_dir: Path, status: Status) -> None:
-        """Record a run whose job has ended."""
-        self._seen.note(run_dir, status)
-
     def act(self, pending: Mapping[str, Path]) -> None:
         """Exclude the bad nodes found so far from pending jobs.
 
         Args:
             pending: the folders of the jobs' scripts, by job id.
         """
-        found = self._seen.found()
-        if found == self._avoided:
+        found = self.found()
+        if found.keys() == self._avoided.keys():
+            return
+        try:
+            self._nodes = read_nodes(self._patience.ask(*NODE_QUESTION))
+        except SlurmError as problem:
+            names = ", ".join(sorted(found.keys() ^ self._avoided.keys()))
+            _warn(f"{names}: sinfo fails, so jobs avoid the same nodes as before ({problem})")
             return
         for node in sorted(found.keys() - self._avoided.keys()):
             _warn(
@@ -101,8 +95,6 @@ class Avoidance:
             )
         self._avoided = found
         try:
-            layout = f"--format={columns(NODE_FIELDS)}"
-            self._nodes = read_nodes(self._patience.ask("sinfo", "-N", layout))
             for job_id, folder in pending.items():
                 nodes = excluded(folder, found, self._nodes)
                 call("scontrol", "update", f"jobid={job_id}", f"excnodelist={nodes}")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from argosy.run_folder.folder import SCRIPT
 from argosy.schedulers.base import job_name
-from argosy.schedulers.job_request import JobRequest, as_text
+from argosy.schedulers.job_request import JobRequest
 from argosy.schedulers.slurm.answers import span_seconds
 from argosy.schedulers.slurm.given import GPU_OPTIONS, MEMORY_OPTIONS, asked_as, read_options
 from argosy.site.models import Site, read_site
@@ -20,6 +20,15 @@ from argosy_common.reading import read_object, read_text, site_of
 
 LOOPBACK = "lo"
 
+SIZES = {
+    "nodes": "{nodes}",
+    "ntasks-per-node": "1",
+    "cpus-per-task": "{cpus}",
+    "mem": "{memory}M",
+    "time": "{minutes}",
+}
+"""Argosy's own options for the size of a job, with fields as in a site's options."""
+
 OF_A_PLACE = ("account", "partition", "qos", "constraint", "gres", "gpus", "gpus-per-node")
 """Options that many sites demand of every job."""
 
@@ -27,10 +36,10 @@ OF_A_PLACE = ("account", "partition", "qos", "constraint", "gres", "gpus", "gpus
 def script_options(job: JobRequest) -> dict[str, str | None]:
     """Return the options of sbatch by their long names; see `BatchSystem`."""
     job.check_folder()
-    folder, fields = str(job.folder), job.fields
+    folder = str(job.folder)
     if "\\" in folder:
         raise ArgosyError(f"{folder}: move the project: Slurm interprets backslashes in paths")
-    options: dict[str, str | int | None] = {
+    options: dict[str, str | None] = {
         "job-name": job_name(job.folder),
         "chdir": folder,
         # sbatch expands % and reads %% as a literal %.
@@ -39,11 +48,7 @@ def script_options(job: JobRequest) -> dict[str, str | None]:
         "open-mode": "append",
         "requeue": None,
         "account": job.account,
-        "nodes": job.request.nodes,
-        "ntasks-per-node": 1,
-        "cpus-per-task": fields["cpus"],
-        "mem": f"{job.request.memory}M",
-        "time": fields["minutes"],
+        **{name: size.format_map(job.fields) for name, size in SIZES.items()},
     }
     if not job.account:
         del options["account"]
@@ -54,12 +59,10 @@ def script_options(job: JobRequest) -> dict[str, str | None]:
         options["signal"] = f"B:USR1@{job.warning}"
     options = _with_one_memory(job, job.with_options_of_site(options))
     _check_complete(job, options)
-    return as_text(options)
+    return options
 
 
-def _with_one_memory(
-    job: JobRequest, options: Mapping[str, str | int | None]
-) -> dict[str, str | int | None]:
+def _with_one_memory(job: JobRequest, options: Mapping[str, str | None]) -> dict[str, str | None]:
     """Keep a single memory option: the innermost level's, else Argosy's `mem`."""
     given = (name for level in job.levels[::-1] for name in MEMORY_OPTIONS if name in level)
     chosen = next((name for name in given if name in options), "mem")
@@ -75,7 +78,7 @@ def directive(name: str, value: str | None) -> str:
     return f"#SBATCH --{name}" if value is None else f"#SBATCH --{name}={shlex.quote(value)}"
 
 
-def _check_complete(job: JobRequest, options: Mapping[str, str | int | None]) -> None:
+def _check_complete(job: JobRequest, options: Mapping[str, str | None]) -> None:
     site, placement = job.site, job.placement
     missing = []
     if site.account_required and not options.get("account"):
@@ -88,7 +91,7 @@ def _check_complete(job: JobRequest, options: Mapping[str, str | int | None]) ->
             "interface: unknown; write the network interface over which the nodes reach each other; "
             f"`{_look_at_nodes(job, options)}` lists them with their addresses"
         )
-    several = str(options.get("nodes", 1)) != "1"
+    several = options.get("nodes", "1") != "1"
     if site.interface == LOOPBACK and several:
         missing.append(
             f"interface: {LOOPBACK} is local to each node and reaches no other; "
@@ -98,23 +101,14 @@ def _check_complete(job: JobRequest, options: Mapping[str, str | int | None]) ->
         raise ArgosyError("; ".join(missing))
 
 
-def _look_at_nodes(job: JobRequest, options: Mapping[str, str | int | None]) -> str:
+def _look_at_nodes(job: JobRequest, options: Mapping[str, str | None]) -> str:
     """Return a command that lists the interfaces of two nodes, with the site's required options."""
-    asked = {name: options[name] for name in OF_A_PLACE if options.get(name) is not None}
+    asked = {name: value for name in OF_A_PLACE if (value := options.get(name))}
     if job.site.account_required:
         asked = {"account": "PROJECT", **asked}
-    words = [f"--{name}={shlex.quote(str(value))}" for name, value in asked.items()]
+    words = [f"--{name}={shlex.quote(value)}" for name, value in asked.items()]
     return " ".join(["srun", *words, "--nodes=2", "--time=5", "ip -o addr"])
 
-
-EXPERIMENT_KEYS = {
-    "nodes": "scale.nodes",
-    "cpus-per-task": "resources.cpus_per_rank",
-    "mem": "resources.memory_per_rank",
-    "time": "resources.time",
-    "signal": "checkpoints.warning",
-}
-"""The experiment's key behind each option that Argosy writes."""
 
 OF_ALL_RANKS = ("resources.cpus_per_rank", "resources.memory_per_rank", "resources.gpus_per_rank")
 """Keys whose values are multiplied by the ranks per node."""
@@ -131,7 +125,7 @@ FIELD_KEYS = {
     "memory_per_gpu": "resources.memory_per_rank",
     "minutes": "resources.time",
 }
-"""The experiment's key behind each field in braces of a site's option."""
+"""The experiment's key behind each field in braces of an option."""
 
 BUILD_KEYS = {"time": "queues", "nodes": "queues", "cpus-per-task": "hardware", "mem": "hardware"}
 """Keys of a site's file that limit a build job, which has no experiment."""
@@ -283,14 +277,14 @@ class ScriptOptions:
         """Return the experiment's keys that determine an option's value."""
         if self._experiment is None:
             return []
-        texts = [str(options[option]) for _, options in self._levels() if options.get(option)]
-        if texts:
-            fields = [name for _, name, _, _ in string.Formatter().parse(texts[0]) if name]
-            keys = [FIELD_KEYS[name] for name in fields if name in FIELD_KEYS]
-        else:
-            keys = [EXPERIMENT_KEYS[option]] if option in EXPERIMENT_KEYS else []
-            if self.values and option in GPU_OPTIONS and not self.named("gres"):
-                keys = ["resources.gpus_per_rank"]
+        of_site = [str(options[option]) for _, options in self._levels() if options.get(option)]
+        text = next(iter(of_site), SIZES.get(option, ""))
+        fields = [name for _, name, _, _ in string.Formatter().parse(text) if name]
+        keys = [FIELD_KEYS[name] for name in fields if name in FIELD_KEYS]
+        if option == "signal" and not text:
+            keys = ["checkpoints.warning"]
+        if option in GPU_OPTIONS and not text and self.values and not self.named("gres"):
+            keys = ["resources.gpus_per_rank"]
         if self._run.get("ranks_per_node", 1) != 1 and set(keys) & set(OF_ALL_RANKS):
             keys.append("scale.ranks_per_node")
         return list(dict.fromkeys(keys))

@@ -1,11 +1,16 @@
 """Reads limits, sizes and availability of Slurm's partitions and nodes."""
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from argosy.schedulers.slurm.answers import UnreadableError, read_records, read_table, span_seconds
+from argosy.schedulers.slurm.answers import (
+    UnreadableError,
+    columns,
+    read_records,
+    read_table,
+    span_seconds,
+)
 from argosy.schedulers.slurm.given import offered_gres
 
 PARTITION_QUESTION = ("scontrol", "show", "partition", "-o")
@@ -69,14 +74,12 @@ def _most(text: str) -> float:
 NODE_FIELDS = ("%R", "%P", "%n", "%c", "%m", "%G", "%f", "%t", "%E")
 """Fields of sinfo: partition, partition with a mark if default, node, CPUs, MiB, gres, features, state,
 reason."""
+NODE_QUESTION = ("sinfo", "-N", f"--format={columns(NODE_FIELDS)}")
 
 AWAY = ("down", "drain", "drng", "fail", "failg", "inval", "maint", "resv", "unk")
 """Compact states of sinfo(1) in which a node accepts no new jobs for now."""
 
 _MARKS = "*~#!%$@^-+"
-_LISTED = re.compile(r"(?:[^,\[\]]|\[[^\]]*\])+")
-_RANGES = re.compile(r"([^\[]*)\[([^\]]*)\](.*)")
-_MOST_NODES = 100_000
 
 
 @dataclass(frozen=True)
@@ -110,24 +113,6 @@ def read_nodes(text: str) -> list[Node]:
         UnreadableError: if the output has no answer.
     """
     return [_node(row) for row in read_table(text, len(NODE_FIELDS)) if (row[3] + row[4]).isdigit()]
-
-
-def hostnames(text: str) -> list[str]:
-    """Return the host names of a Slurm node list such as `n[01-03,7],m1`, in order."""
-    return [name for each in _LISTED.findall(text) for name in _expanded(each)]
-
-
-def _expanded(text: str) -> list[str]:
-    found = _RANGES.fullmatch(text)
-    if not found:
-        return [text]
-    names = []
-    for part in found[2].split(","):
-        first, _, last = part.partition("-")
-        if first.isdigit() and (last or first).isdigit():
-            numbers = range(int(first), int(last or first) + 1)
-            names += [f"{found[1]}{number:0{len(first)}}" for number in numbers[:_MOST_NODES]]
-    return [name for each in names for name in _expanded(each + found[3])]
 
 
 def in_partition(named: str | None, nodes: list[Node]) -> list[Node]:

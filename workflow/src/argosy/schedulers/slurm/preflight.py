@@ -10,12 +10,12 @@ from typing import TypeVar
 
 from argosy.schedulers.base import Accepted, NotAnsweredError, Say, speaking
 from argosy.schedulers.missing_images import check_images
-from argosy.schedulers.slurm.answers import columns, read_config, read_records, read_start
+from argosy.schedulers.slurm.answers import read_config, read_records, read_start
 from argosy.schedulers.slurm.commands import MissingError, NoAnswerError, Patience, SlurmError
 from argosy.schedulers.slurm.given import mebibytes
 from argosy.schedulers.slurm.options import ScriptOptions
 from argosy.schedulers.slurm.partitions import (
-    NODE_FIELDS,
+    NODE_QUESTION,
     PARTITION_QUESTION,
     Partition,
     partition_of,
@@ -32,7 +32,8 @@ from argosy.schedulers.slurm.refusals import (
     refusal,
     wait_for,
 )
-from argosy.schedulers.slurm.shared_jobs import split_shared, write_script
+from argosy.schedulers.slurm.run_jobs import jobs_of
+from argosy.schedulers.slurm.shared_script import write_script
 from argosy.schedulers.slurm.submission import CONFIG, check_script, check_variables
 from argosy_common.errors import ArgosyError
 from argosy_common.units import duration
@@ -105,17 +106,14 @@ def check_scripts(scripts: Iterable[Path], say: Say) -> list[Accepted]:
     for folder in _job_folders(folders):
         options = ScriptOptions(folder)
         shapes.setdefault(_shape(options), options)
-    questions = _Questions(say)
     if not shapes:
         return []
     first = next(iter(shapes.values()))
-    config = questions.put(first, *CONFIG, read=read_config)
+    questions = _Questions(first, say)
+    config = questions.put(*CONFIG, read=read_config)
     _check_cluster(first, config.get("ClusterName", ""))
-    known = questions.put(
-        first,
-        *PARTITION_QUESTION,
-        read=partial(read_partitions, of_all=config.get("MaxMemPerCPU", "")),
-    )
+    read = partial(read_partitions, of_all=config.get("MaxMemPerCPU", ""))
+    known = questions.put(*PARTITION_QUESTION, read=read)
     return [_check(options, known, questions) for options in shapes.values()]
 
 
@@ -131,8 +129,11 @@ def _check_cluster(options: ScriptOptions, here: str) -> None:
 
 def _job_folders(run_dirs: Iterable[Path]) -> list[Path]:
     """Return the folders of the jobs' scripts, and write the scripts of shared jobs."""
-    alone, shared = split_shared(run_dirs)
-    return [*alone, *(write_script(folder, runs).parent for folder, runs in shared.items())]
+    found = jobs_of(run_dirs)
+    for folder, runs in found.items():
+        if runs != [folder]:
+            write_script(folder, runs)
+    return [*found]
 
 
 def _shape(options: ScriptOptions) -> tuple[tuple[str, str | None], ...]:
@@ -140,19 +141,14 @@ def _shape(options: ScriptOptions) -> tuple[tuple[str, str | None], ...]:
 
 
 class _Questions:
-    """Repeats queries of Slurm until an answer arrives."""
+    """Repeats queries of Slurm until an answer arrives; messages name the site of `options`."""
 
-    def __init__(self, say: Say) -> None:
+    def __init__(self, options: ScriptOptions, say: Say) -> None:
+        self._options = options
         self._say = say
         self._patience = Patience()
 
-    def put(
-        self,
-        options: ScriptOptions,
-        *command: str,
-        read: Callable[[str], T],
-        with_errors: bool = False,
-    ) -> T:
+    def put(self, *command: str, read: Callable[[str], T], with_errors: bool = False) -> T:
         """Run a command and parse its answer with `read`.
 
         Raises:
@@ -166,12 +162,12 @@ class _Questions:
                     return read(self._patience.ask(*command, with_errors=with_errors))
             except MissingError as problem:
                 raise ArgosyError(
-                    f"{options.site_file}: scheduler: is slurm, but {problem}",
+                    f"{self._options.site_file}: scheduler: is slurm, but {problem}",
                     "run on a login node of the cluster, or choose the site `local`",
                 ) from None
             except NoAnswerError as problem:
                 if NO_MUNGE.search(str(problem)):
-                    raise ArgosyError(explain(options.run_dir, str(problem))) from None
+                    raise ArgosyError(explain(self._options.run_dir, str(problem))) from None
                 silent = time.monotonic() - began
                 if silent > LONGEST_SILENCE_S:
                     raise NotAnsweredError(
@@ -197,9 +193,7 @@ def _check(options: ScriptOptions, known: list[Partition], questions: _Questions
     if partition:
         _check_limits(options, partition)
     try:
-        answer = questions.put(
-            options, "sbatch", "--test-only", str(script), read=str, with_errors=True
-        )
+        answer = questions.put("sbatch", "--test-only", str(script), read=str, with_errors=True)
     except SlurmError as problem:
         return Accepted(script, _why_it_waits(options, str(problem), questions))
     _check_start(options, answer)
@@ -235,7 +229,7 @@ def _wait_for_reservation(options: ScriptOptions, said: str, questions: _Questio
     if not name or not NOT_YET.search(said):
         return ""
     try:
-        text = questions.put(options, "scontrol", "show", "reservation", "-o", name, read=str)
+        text = questions.put("scontrol", "show", "reservation", "-o", name, read=str)
     except SlurmError:
         return ""
     start = next((each.get("StartTime", "") for each in read_records(text, "ReservationName")), "")
@@ -251,10 +245,7 @@ def _wait_for_nodes(options: ScriptOptions, said: str, questions: _Questions) ->
     Raises:
         ArgosyError: if unavailable nodes are not the reason.
     """
-    layout = f"--format={columns(NODE_FIELDS)}"
-    found = find_shortage(
-        options.values, questions.put(options, "sinfo", "-N", layout, read=read_nodes)
-    )
+    found = find_shortage(options.values, questions.put(*NODE_QUESTION, read=read_nodes))
     if isinstance(found, Wait):
         return f"{found.words}; {options.keys('partition')} chooses the partition"
     if isinstance(found, Shortage):

@@ -6,9 +6,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
 
-from argosy.schedulers.base import Listed, job_name
+from argosy.schedulers.base import Listed, Status, job_name
 from argosy.schedulers.slurm.answers import read_config, read_submitted
 from argosy.schedulers.slurm.commands import NoAnswerError, Patience, SlurmError, call, shown
 from argosy.schedulers.slurm.options import ScriptOptions
@@ -84,8 +83,6 @@ def check_cluster(job_id: str, cluster: str) -> None:
     )
 
 
-T = TypeVar("T")
-
 LOOKS = 1
 """Number of polls after an unanswered submission in which its job may still be missing."""
 
@@ -156,8 +153,9 @@ def script_of(job_id: str, folder: Path, patience: Patience) -> str:
 
 @dataclass(frozen=True)
 class _Lost:
-    """A submission without an answer: the queue before it, and the problem."""
+    """A submission without an answer: its runs, the queue before it, and the problem."""
 
+    run_dirs: list[Path]
     before: frozenset[str]
     problem: NoAnswerError
     looks: int = 0
@@ -172,17 +170,29 @@ class LostJobs:
     def __bool__(self) -> bool:
         return bool(self._lost)
 
-    def guarded(self, folder: Path, listed: Iterable[Listed], submit_it: Callable[[], T]) -> T:
-        """Submit the script of `folder`; `listed` is the queue before it. Raises as `submit`."""
+    def guarded(
+        self,
+        folder: Path,
+        run_dirs: list[Path],
+        listed: Iterable[Listed],
+        submit_it: Callable[[], Status],
+    ) -> Status:
+        """Submit the script of `folder` for these runs; raises as `submit`.
+
+        Args:
+            listed: the queue before the submission.
+        """
         try:
             return submit_it()
         except NoAnswerError as problem:
             before = frozenset(job.job_id for job in listed)
-            self._lost[folder] = _Lost(before, problem)
+            self._lost[folder] = _Lost(run_dirs, before, problem)
             raise
 
-    def find(self, folder: Path, listed: Iterable[Listed]) -> Listed | None:
-        """Return the job of an unanswered submission, even if it has ended; None without one.
+    def find(self, folder: Path, listed: Iterable[Listed]) -> dict[Path, Listed]:
+        """Return the job of an unanswered submission for each of its runs, even if it has ended.
+
+        Empty without one.
 
         Raises:
             NoAnswerError: if the job may still appear.
@@ -190,7 +200,7 @@ class LostJobs:
         """
         lost = self._lost.get(folder)
         if lost is None:
-            return None
+            return {}
         found = find_new(folder, job_name(folder), lost.before, listed)
         if found is None and lost.looks < LOOKS:
             self._lost[folder] = replace(lost, looks=lost.looks + 1)
@@ -198,7 +208,7 @@ class LostJobs:
         del self._lost[folder]
         if found is None and isinstance(lost.problem, LostError):
             raise SlurmError(f"{lost.problem}; no job of {folder} appeared in the queue")
-        return found
+        return dict.fromkeys(lost.run_dirs, found) if found else {}
 
     def all_of(self, listed: Collection[Listed]) -> list[str]:
         """Return the ids of all jobs of unanswered submissions."""

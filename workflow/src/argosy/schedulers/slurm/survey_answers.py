@@ -204,6 +204,7 @@ def in_order(queues: Iterable[QueueFacts], default: str | None) -> list[QueueFac
 
 ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 NODE_ORIGIN = "scontrol show node"
+_AWAY = ("DOWN", "DRAIN", "FAIL", "MAINT", "RESERVED")
 
 
 @dataclass(frozen=True)
@@ -223,7 +224,9 @@ class Node:
     @property
     def is_away(self) -> bool:
         """Whether the node accepts no jobs now."""
-        return any(word in self.state for word in ("DOWN", "DRAIN", "FAIL", "MAINT", "RESERVED"))
+        # Nodes in POWERED_DOWN start for a job.
+        words = re.findall("[A-Z_]+", self.state)
+        return any(word.startswith(_AWAY) for word in words)
 
 
 def read_nodes(text: str) -> list[Node]:

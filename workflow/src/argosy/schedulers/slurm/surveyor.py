@@ -276,26 +276,23 @@ class _Tests:
         ways: dict[str | None, str | None] = {None: default, **{each: each for each in accounts}}
         if given:
             ways = {given: given}
-        refused_by_rule = {
-            paying: {each.name: self._refused_by_rule(each, effective) for each in queues}
-            for paying, effective in ways.items()
-        }
+
+        def count_refusals(account: str | None) -> int:
+            return sum(bool(self._refused_by_rule(each, ways[account])) for each in queues)
+
         # Prefer the account that most partitions accept, and no account over others.
-        ordered = sorted(
-            refused_by_rule, key=lambda each: sum(map(bool, refused_by_rule[each].values()))
-        )
-        for account in ordered:
+        for account in sorted(ways, key=count_refusals):
             refusals = {
-                each.name: refused_by_rule[account][each.name]
+                each.name: self._refused_by_rule(each, ways[account])
                 or self._refused_by_test(each, account)
                 for each in queues
             }
             if not all(refusals.values()):
-                return (
-                    self._queues_that_take(queues, refusals, account),
-                    account,
-                    account is not None,
+                found = (
+                    self._as_usable(each, refusals[each.name], account, ways[account])
+                    for each in queues
                 )
+                return [each for each in found if each], account, account is not None
         self.notes += [f"partition {name}: {said}" for name, said in refusals.items()]
         self.all_refused = True
         self._questions.unknown.append(
@@ -308,27 +305,18 @@ class _Tests:
         """Return why a queue's rules refuse an account; empty if they accept it."""
         return refused_account(self._partitions[queue.name], account) if account else ""
 
-    def _queues_that_take(
-        self, queues: Sequence[QueueFacts], refusals: Mapping[str, str], account: str | None
-    ) -> list[QueueFacts]:
-        found = []
-        for queue in queues:
-            refused = refusals[queue.name]
-            with_gpus = [self.kinds[name] for name in queue.kinds if self.kinds[name].gpus]
-            by_rule = self._refused_by_rule(queue, account)
-            if not refused:
-                found.append(queue)
-            elif (
-                not by_rule
-                and with_gpus
-                and not self._refused_by_test(queue, account, with_gpus[0])
-            ):
-                found.append(replace(queue, gpus_only=True))
-            else:
-                self.notes.append(
-                    f"partition {queue.name} is left out, since it accepts none: {refused}"
-                )
-        return found
+    def _as_usable(
+        self, queue: QueueFacts, refused: str, account: str | None, paying: str | None
+    ) -> QueueFacts | None:
+        """Return a queue, for jobs with GPUs only if it refuses others; None if it accepts no job."""
+        if not refused:
+            return queue
+        with_gpus = [self.kinds[name] for name in queue.kinds if self.kinds[name].gpus]
+        by_rule = self._refused_by_rule(queue, paying)
+        if with_gpus and not (by_rule or self._refused_by_test(queue, account, with_gpus[0])):
+            return replace(queue, gpus_only=True)
+        self.notes.append(f"partition {queue.name} is left out, since it accepts none: {refused}")
+        return None
 
     def _refused_by_test(
         self, queue: QueueFacts, account: str | None, kind: NodeKind | None = None

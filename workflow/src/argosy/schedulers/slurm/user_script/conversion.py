@@ -53,9 +53,7 @@ def convert(
     has_setup = any(sets_up(each, script) for each in script.statements)
     is_native = has_setup and not image and not job.has_container
     environment = Environment(script, project, secret, is_native)
-    container = Container(job, environment)
-    program = _read_statements(job, environment, container)
-    experiment = Experiment(job, environment, container, program).keys(image)
+    program, experiment = _read_statements(job, environment, image)
     files = SiteFiles(site, job, environment).files(path.name)
     notes = (sorted(found, key=_number) for found in (script.taken, script.left))
     return Converted(program.name, experiment, files, *notes)
@@ -76,17 +74,17 @@ def convert_launch(
     if not job or not (job.launch.starters or job.launch.environment):
         return None
     environment = Environment(job.script, project, secret, is_native=False)
-    container = Container(job, environment)
-    program = _read_statements(job, environment, container)
-    keys = Experiment(job, environment, container, program).keys(image)
+    program, keys = _read_statements(job, environment, image)
     resources = {**first_experiment(program, None)["resources"], **keys["resources"]}
     experiment = {**keys, "resources": resources}
     return Converted(program.name, experiment, {}, job.script.taken, job.script.left)
 
 
-def _read_statements(job: Job, environment: Environment, container: Container) -> Program:
-    """Read all commands in order; return the program."""
-    program = None
+def _read_statements(
+    job: Job, environment: Environment, image: str | None
+) -> tuple[Program, dict[str, Any]]:
+    """Read all commands in order; return the program, and the keys of its experiment."""
+    container, program = Container(job, environment), None
     for each in job.script.statements:
         if each is job.statement:
             for name, value in job.launch.environment.items():
@@ -103,7 +101,7 @@ def _read_statements(job: Job, environment: Environment, container: Container) -
         else:
             environment.read(each)
     assert program is not None
-    return program
+    return program, Experiment(job, environment, container, program).keys(image)
 
 
 def _number(note: Note) -> int:

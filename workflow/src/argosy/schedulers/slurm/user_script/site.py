@@ -9,10 +9,11 @@ from typing import Any
 
 import yaml
 
+from argosy.schedulers.slurm.given import GPU_OPTIONS, MEMORY_OPTIONS
 from argosy.schedulers.slurm.user_script.environment import Environment
 from argosy.schedulers.slurm.user_script.job import Job
 from argosy.schedulers.slurm.user_script.options import IMAGES, MOUNTS, Directive
-from argosy.schedulers.slurm.user_script.sizes import GPU_OPTIONS, MEMORY_OPTIONS, escaped
+from argosy.schedulers.slurm.user_script.sizes import escaped
 from argosy.shipped.new_project import site_profile
 from argosy.site.models import Site
 from argosy.site.values import option_name, option_value

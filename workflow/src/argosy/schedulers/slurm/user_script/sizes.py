@@ -6,17 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from argosy.schedulers.slurm.answers import span_seconds
+from argosy.schedulers.slurm.given import GPU_OPTIONS, MEMORY_OPTIONS
 from argosy.schedulers.slurm.user_script.launch import Launch
 from argosy.schedulers.slurm.user_script.lines import is_open
 from argosy.schedulers.slurm.user_script.options import Directive
 from argosy_common.units import duration, mebibytes
 
-GPU_OPTIONS = ("gres", "gpus-per-node", "gpus", "gpus-per-task")
-MEMORY_OPTIONS = ("mem", "mem-per-cpu", "mem-per-gpu")
 _LEAST_TIME_S = 60
 _MOST_MEBIBYTES = 999_999_999
 _GPUS = r"(?:(?P<type>[A-Za-z][\w.-]*):)?(?P<count>[0-9]{1,4})"
-_TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 
 
 @dataclass(frozen=True)
@@ -61,12 +60,12 @@ def sizes_of(options: Mapping[str, Directive], launch: Launch) -> Sizes:
     gpus_per_rank = max(gpus // ranks, min(1, gpus))
     factors = {"mem": 1 / ranks, "mem-per-cpu": cpus, "mem-per-gpu": gpus_per_rank}
     memory, memory_option = _memory(either, factors)
-    seconds = _seconds(either.get("time", ""))
+    seconds = int(span_seconds(either.get("time", "")) or 0)
     resources = {
         "cpus_per_rank": cpus,
         "gpus_per_rank": gpus_per_rank,
         "memory_per_rank": memory,
-        "time": duration(seconds) if seconds else None,
+        "time": duration(max(_LEAST_TIME_S, seconds)) if seconds else None,
     }
     given = {key: value for key, value in resources.items() if value}
     return Sizes(nodes, ranks, gpus, given, gpu_option, memory_option)
@@ -116,18 +115,6 @@ def _memory(
             return text, {} if is_whole else {name: option}
     # Without an option Argosy would request memory; `mem=0` requests the whole node's.
     return "", {"mem": "0" if options.get("mem", "1").strip("KMGTkmgtB") == "0" else None}
-
-
-def _seconds(time: str) -> int:
-    """Convert a time limit to seconds; 0 without one."""
-    found = _TIME.fullmatch(time)
-    if not found:
-        return 0
-    days, *parts = (int(each or 0) for each in found.groups())
-    # Without days and with at most one colon, Slurm reads minutes first.
-    units = (3600, 60, 1) if found[1] or found[4] else (60, 1, 0)
-    seconds = days * 86400 + sum(part * unit for part, unit in zip(parts, units, strict=True))
-    return max(_LEAST_TIME_S, seconds) if seconds else 0
 
 
 def _most(nodes: str) -> int:
