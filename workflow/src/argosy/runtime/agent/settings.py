@@ -14,8 +14,9 @@ from functools import cached_property
 from typing import AbstractSet, Collection, Mapping, Pattern, Sequence
 
 from ..contract import layout
+from ..contract.attempt import Attempt
 from ..contract.placeholders import FIELDS, PORT, fields_in
-from ..contract.run import RunSpec, read_run
+from ..contract.run import RunSpec
 from ..contract.throughput import GROUPS, NUMBER, Throughput, throughput_of
 
 _REQUIRED = (
@@ -367,7 +368,7 @@ def _address(name: str, text: str) -> str:
 def _read_run(run_dir: str, attempt: str) -> RunSpec:
     path = os.path.join(run_dir, layout.RUN)
     try:
-        return read_run(run_dir, attempt)
+        return Attempt(run_dir, attempt).run()
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from None
     except ValueError as error:

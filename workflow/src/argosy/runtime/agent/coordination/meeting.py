@@ -33,7 +33,8 @@ def listed(settings: Settings) -> set[str]:
 
 def not_started(settings: Settings) -> Failure | None:
     """Return the failure of a node that watch_start.py has reported."""
-    return failure_of(try_object(os.path.join(settings.attempt_dir, layout.NOT_STARTED)))
+    said = try_object(os.path.join(settings.attempt_dir, layout.NOT_STARTED))
+    return Failure.read({"kind": OTHER, **said})
 
 
 def status_of(settings: Settings, node: int) -> Mapping[str, Any]:
@@ -41,21 +42,13 @@ def status_of(settings: Settings, node: int) -> Mapping[str, Any]:
     return try_object(settings.record(layout.node_status(node)))
 
 
-def failure_of(record: Mapping[str, Any]) -> Failure | None:
-    """Parse a failure from a JSON object; None if it has none."""
-    try:
-        return Failure.from_message({"rank": None, "kind": OTHER, **record})
-    except (KeyError, TypeError, ValueError):
-        return None
-
-
 def ended_early(node: int, status: Mapping[str, Any]) -> Failure | None:
     """Return the failure of an ended node that never reached the head, or was the head; else None."""
     if status.get("state") not in (FAILED, CANCELLED):
         return None
-    known = status.get("failure")
-    found = failure_of(known) if isinstance(known, dict) else None
-    return found or Failure(node, None, f"its agent ended: {status['state']}", time.time(), OTHER)
+    return Failure.read(status.get("failure")) or Failure(
+        node, None, f"its agent ended: {status['state']}", time.time(), OTHER
+    )
 
 
 REACH_TIME = 20.0
