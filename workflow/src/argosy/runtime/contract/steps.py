@@ -121,8 +121,8 @@ def header_of(begin: bytes) -> Optional[Header]:
     return Header(rank, node, unix, monotonic)
 
 
-def read_steps(file: int) -> Iterator[Optional[Step]]:
-    """Yield the steps of an open file, and None for each damaged or truncated row.
+def read_steps(file: int, first: int = 0) -> Iterator[Optional[Step]]:
+    """Yield the steps of an open file from row `first` on, and None for each damaged or truncated row.
 
     Rows written meanwhile may be missing. Raises NoStepsError, OSError.
     """
@@ -131,7 +131,7 @@ def read_steps(file: int) -> Iterator[Optional[Step]]:
         if begin:
             yield None
         return
-    place = ROW_BYTES
+    place = (1 + first) * ROW_BYTES
     while True:
         block = os.pread(file, _BLOCK_ROWS * ROW_BYTES, place)
         whole = len(block) - len(block) % ROW_BYTES
@@ -149,17 +149,12 @@ def last_steps(file: int, most: int) -> List[Step]:
 
     Returns an empty list for other files. Raises OSError.
     """
+    rows = os.fstat(file).st_size // ROW_BYTES - 1
     try:
-        if header_of(os.pread(file, ROW_BYTES, 0)) is None:
-            return []
+        steps = [step for step in read_steps(file, max(0, rows - most)) if step is not None]
     except NoStepsError:
         return []
-    rows = os.fstat(file).st_size // ROW_BYTES - 1
-    first = max(0, rows - most)
-    block = os.pread(file, (rows - first) * ROW_BYTES, (1 + first) * ROW_BYTES)
-    whole = len(block) - len(block) % ROW_BYTES
-    found = (_step_of(block[at - ROW_BYTES : at]) for at in range(whole, 0, -ROW_BYTES))
-    return [step for step in found if step is not None]
+    return steps[::-1]
 
 
 def _step_of(row: bytes) -> Optional[Step]:

@@ -8,11 +8,11 @@ import os
 import re
 import time
 from contextlib import suppress
-from dataclasses import replace
 from typing import Match, Sequence
 
 from ...contract import layout
-from ...contract.files import open_regular, read_log, try_object, write_all
+from ...contract.attempt import Attempt
+from ...contract.files import open_regular, read_log, write_all
 from ...contract.steps import NoStepsError, read_steps
 from ...contract.throughput import ALL, FIRST, LAST, TIMES, Throughput
 from ..coordination.failure import Failure
@@ -261,22 +261,21 @@ def _before(settings: Settings, rank: int) -> bool:
 
     If an attempt was interrupted after its last step, the next one has nothing to measure.
     """
-    attempt, seen = settings.resume.partition("/")[0], set()
-    while attempt and attempt not in seen:
-        seen.add(attempt)
-        earlier = replace(settings, attempt=attempt)
-        printed, steps = (
-            earlier.record(layout.printed(rank)),
-            earlier.record(layout.rank_steps(rank)),
-        )
-        if _holds(printed, "printed") or _holds_steps(steps):
+    name, seen = settings.resume.partition("/")[0], set()
+    while name and name not in seen:
+        seen.add(name)
+        earlier = Attempt(settings.run_dir, name)
+        printed, steps = layout.printed(rank), layout.rank_steps(rank)
+        if _holds(os.path.join(earlier.records, printed), "printed") or _holds_steps(
+            os.path.join(earlier.records, steps)
+        ):
             return True
-        attempt = _continued(os.path.join(earlier.attempt_dir, layout.CLAIM))
+        name = _continued(earlier)
     return False
 
 
-def _continued(claim: str) -> str:
+def _continued(attempt: Attempt) -> str:
     """Return the attempt that a claimed attempt continues; empty for none."""
-    continues = try_object(claim).get("continues")
-    attempt = continues.get("attempt") if isinstance(continues, dict) else None
-    return attempt if isinstance(attempt, str) and os.path.basename(attempt) == attempt else ""
+    continues = attempt.read(layout.CLAIM).get("continues")
+    name = continues.get("attempt") if isinstance(continues, dict) else None
+    return name if isinstance(name, str) and os.path.basename(name) == name else ""
