@@ -194,10 +194,10 @@ def decide(
     attempt: str,
     reports: Sequence[NodeReport],
     now: float,
-    said: str | None = None,
+    said: str | None,
     *,
-    scheduler: str = log_words.NoWords.NAME,
-    killed: str = "",
+    scheduler: str,
+    killed: str,
 ) -> dict[str, Any]:
     """Return the verdict over all nodes; `now` (unix) replaces missing times.
 
@@ -247,7 +247,7 @@ def _in_vain(reports: Sequence[NodeReport], said: str) -> str:
     return f"no process of {ranks} handles the warning: the program has to handle SIGUSR1"
 
 
-def _root_cause(reports: Sequence[NodeReport], now: float, killed: str = "") -> Failure | None:
+def _root_cause(reports: Sequence[NodeReport], now: float, killed: str) -> Failure | None:
     """Return a node's own failure, else a lost node, else the first report of silence."""
     for report in reports:
         if report.state == "failed" and report.concrete():
