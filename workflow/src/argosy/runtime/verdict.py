@@ -104,7 +104,7 @@ def verdict_of(
     words, claim = log_words.load(), attempt.read(layout.CLAIM)
     # The scheduler's log covers all restarts of the job.
     begin = files.whole(claim.get("log_begin"), _MOST_BYTES) or 0
-    log = read_log(attempt.scheduler_log, begin)
+    log = files.read_log(attempt.scheduler_log, begin)
     has_limit = os.path.lexists(attempt.file(layout.TIME_LIMIT))
     said = reason or words.why_ended(log) or ("time limit" if has_limit else None)
     if said == NODE_FAILURE and run.least_nodes and not reason:
@@ -126,7 +126,7 @@ def verdict_of(
         scheduler=words.NAME,
         killed=""
         if is_ours
-        else words.why_killed(log + read_log(os.path.join(attempt.logs, layout.JOB_LOG))),
+        else words.why_killed(log + files.read_log(os.path.join(attempt.logs, layout.JOB_LOG))),
     )
     verdict["spec"] = claim.get("spec")
     if "programs" in claim:
@@ -153,14 +153,6 @@ def hide_project(run_dir: str, run: RunSpec) -> None:
     with contextlib.suppress(OSError):
         if shown:
             working_folder.hide(os.path.join(run_dir, layout.OUTPUT), shown, run.outputs or ())
-
-
-def read_log(path: str, first: int = 0) -> str:
-    """Return the text of a log from the byte `first` on; empty without a log."""
-    try:
-        return files.read_log(path, first)
-    except OSError:
-        return ""
 
 
 def known_since(reports: Sequence[NodeReport]) -> float:

@@ -167,10 +167,7 @@ class Start:
         return f"it printed last: {lines[-1]}" if lines else "no cause was reported"
 
     def _lines(self, name: str) -> list[str]:
-        try:
-            text = files.read_log(os.path.join(self._attempt.logs, name))
-        except OSError:
-            return []
+        text = files.read_log(os.path.join(self._attempt.logs, name))
         return [plain(line) for line in re.split(r"[\r\n]+", text)]
 
     def _failure(self, node: int, host: str | None, cause: str) -> dict[str, Any]:

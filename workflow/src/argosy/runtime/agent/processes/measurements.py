@@ -6,7 +6,6 @@ import math
 import os
 import re
 import time
-from contextlib import suppress
 from typing import Match, Sequence
 
 from ...contract import layout
@@ -193,12 +192,11 @@ class PrintedThroughput:
         others = [rank for rank in (last, *range(min(last, _MOST_OTHERS))) if rank != self._rank]
         for rank in others if self._printed.rank != ALL else ():
             path = os.path.join(self._settings.logs, layout.rank_log(rank))
-            with suppress(OSError):
-                texts = texts_with(self._needed, read_log(path).encode().splitlines(keepends=True))
-                if any(map(self._matches_in, texts)):
-                    word = {last: LAST, 0: FIRST}.get(rank, rank)
-                    key = "format" if self._printed.format else "pattern"
-                    return _OTHER_RANK.format(rank=rank, key=key, word=word)
+            texts = texts_with(self._needed, read_log(path).encode().splitlines(keepends=True))
+            if any(map(self._matches_in, texts)):
+                word = {last: LAST, 0: FIRST}.get(rank, rank)
+                key = "format" if self._printed.format else "pattern"
+                return _OTHER_RANK.format(rank=rank, key=key, word=word)
         return ""
 
     def _matches_in(self, line: str) -> bool:
