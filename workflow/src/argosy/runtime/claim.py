@@ -60,55 +60,10 @@ def main(arguments: Sequence[str]) -> int:
     program = Program.of(run, workloads)
     given = {**content, "nodes": int(nodes[0])} if nodes else content
     attempt = Attempt(run_dir, name)
-    status = claim(attempt, {"spec": spec, "run": given}, plan, program)
-    return status or show_project(run_dir, run, program.project or workloads)
-
-
-def show_project(run_dir: str, run: RunSpec, project: str) -> int:
-    """Prepare the program's working directory; return 2 if that fails."""
-    output, outputs = os.path.join(run_dir, layout.OUTPUT), run.outputs or ()
     try:
-        # Absolute outputs are mounted from these folders.
-        for path in outputs:
-            if path.startswith("/"):
-                working_folder.make_folder(output, path)
-        if shown := run.shown_project(project):
-            for said in working_folder.show(output, project, shown, outputs):
-                printing.complain(f"argosy: {said}")
-    except OSError as error:
-        printing.complain(f"argosy: {error.filename}: {error.strerror}")
-        return 2
-    return 0
-
-
-def claim(attempt: Attempt, asked: Mapping[str, Any], plan: str | None, program: Program) -> int:
-    """Claim the run for the attempt, and print the checkpoint to resume from.
-
-    Args:
-        attempt: the attempt.
-        asked: keys of claim.json about the run.
-        plan: the digest of run.json; None for a run without checkpoints.
-        program: the run's program.
-    """
-    run_dir = attempt.run_dir
-    try:
-        make_folders(attempt)
-        files.write_text(os.path.join(run_dir, layout.OWNER), attempt.name + "\n")
-        found = newest_checkpoint(run_dir, plan) if plan else None
-        claimed = {
-            "schema_version": layout.SCHEMA_VERSION,
-            "unix": time.time(),
-            "continues": found and {key: found[1][key] for key in ("attempt", "step", "unix")},
-            **asked,
-            **describe_experiment(run_dir),
-            "log_begin": log_size(attempt.scheduler_log),
-            "utc_offset_s": system_offset(),
-            "programs": program.digests(),
-        }
-        tell_changes(run_dir, found, claimed["programs"])
-        files.write_text(attempt.file(layout.CLAIM), json.dumps(claimed) + "\n")
-        if found and not printing.say(found[0]):
-            return 2
+        is_told = claim(attempt, {"spec": spec, "run": given}, plan, program)
+        if is_told:
+            show_project(run_dir, run, program.project or workloads)
     except FileExistsError:
         printing.complain(
             f"argosy: {attempt.folder} exists: this attempt has claimed the run before"
@@ -117,16 +72,55 @@ def claim(attempt: Attempt, asked: Mapping[str, Any], plan: str | None, program:
     except OSError as error:
         printing.complain(f"argosy: {error.filename}: {error.strerror}")
         return 2
-    return 0
+    return 0 if is_told else 2
 
 
-def make_folders(attempt: Attempt) -> None:
-    """Create the attempt's folders, which are mount points of containers.
+def show_project(run_dir: str, run: RunSpec, project: str) -> None:
+    """Prepare the program's working directory. Raises OSError."""
+    output, outputs = os.path.join(run_dir, layout.OUTPUT), run.outputs or ()
+    # Absolute outputs are mounted from these folders.
+    for path in outputs:
+        if path.startswith("/"):
+            working_folder.make_folder(output, path)
+    if shown := run.shown_project(project):
+        for said in working_folder.show(output, project, shown, outputs):
+            printing.complain(f"argosy: {said}")
+
+
+def claim(attempt: Attempt, asked: Mapping[str, Any], plan: str | None, program: Program) -> bool:
+    """Claim the run, and print the checkpoint to resume from; return False if it cannot be printed.
+
+    Args:
+        attempt: the attempt.
+        asked: keys of claim.json about the run.
+        plan: the digest of run.json; None for a run without checkpoints.
+        program: the run's program.
 
     Raises:
         FileExistsError: the attempt has claimed the run before.
         OSError: the run's folder is not writable.
     """
+    run_dir = attempt.run_dir
+    make_folders(attempt)
+    files.write_text(os.path.join(run_dir, layout.OWNER), attempt.name + "\n")
+    found = newest_checkpoint(run_dir, plan) if plan else None
+    claimed = {
+        "schema_version": layout.SCHEMA_VERSION,
+        "unix": time.time(),
+        "continues": found and {key: found[1][key] for key in ("attempt", "step", "unix")},
+        **asked,
+        **describe_experiment(run_dir),
+        "log_begin": log_size(attempt.scheduler_log),
+        "utc_offset_s": system_offset(),
+        "programs": program.digests(),
+    }
+    tell_changes(run_dir, found, claimed["programs"])
+    files.write_text(attempt.file(layout.CLAIM), json.dumps(claimed) + "\n")
+    return found is None or printing.say(found[0])
+
+
+def make_folders(attempt: Attempt) -> None:
+    """Create the attempt's folders, which are mount points of containers. Raises as `claim`."""
     checkpoints = os.path.join(attempt.run_dir, layout.CHECKPOINTS, attempt.name)
     ranks = os.path.join(attempt.logs, layout.RANK_LOGS)
     for new in (attempt.folder, attempt.records, checkpoints, ranks):
