@@ -14,8 +14,8 @@ from agent_job import ADDRESS, PYTHON, Job, another_user
 
 from argosy.jobs.launchers import shipped
 from argosy.runtime.agent.rendezvous.reserved_ports import listen_alone
+from argosy.runtime.contract.attempt import Attempt
 from argosy.runtime.contract.placeholders import as_format
-from argosy.runtime.contract.run import read_run
 from argosy.runtime.meetings import groups_of_ranks
 from argosy_images.store.store import Store
 
@@ -96,7 +96,7 @@ def end(job: Job) -> None:
 
 
 def groups(job: Job) -> int | None:
-    return groups_of_ranks(read_run(str(job.folder), job.attempt), str(job.records))
+    return groups_of_ranks(Attempt(str(job.folder), job.attempt).run(), str(job.records))
 
 
 def test_another_user_cannot_take_the_port_while_somebody_listens_there() -> None:

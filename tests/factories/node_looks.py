@@ -24,7 +24,6 @@ def look(**more: Any) -> NodeLook:
         "fabrics": (),
         "outside": {},
         "pythons": ("python3=3.9.18",),
-        "unix": 1.8e9,
         "interfaces": (),
         "scratch": (),
     }

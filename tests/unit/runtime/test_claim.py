@@ -10,7 +10,7 @@ import pytest
 from run_files import run_content
 
 from argosy.runtime.claim import main, system_offset
-from argosy.runtime.contract.run import read_run
+from argosy.runtime.contract.attempt import Attempt
 
 SPEC = "0123abcd"
 
@@ -196,5 +196,5 @@ def test_a_restart_has_the_nodes_that_are_left(run_dir: Path) -> None:
     assert main([str(run_dir), "7.0-1", SPEC, str(run_dir), "3"]) == 0
     claimed = json.loads((run_dir / "attempts/7.0-1/claim.json").read_text())
     assert claimed["run"]["nodes"] == 3
-    assert read_run(str(run_dir), "7.0-1").nodes == 3
-    assert read_run(str(run_dir), "7.0").nodes == 4
+    assert Attempt(str(run_dir), "7.0-1").run().nodes == 3
+    assert Attempt(str(run_dir), "7.0").run().nodes == 4

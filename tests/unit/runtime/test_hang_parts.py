@@ -4,7 +4,7 @@ import os
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -45,7 +45,7 @@ def test_messages_carry_it() -> None:
     assert Report.decode(report.encode()) == report
     assert Order.decode(Order(start=True, look=4).encode()) == Order(start=True, look=4)
     failure = Failure(None, None, "hang", 1.0)
-    assert Failure.from_message(asdict(failure)) == failure
+    assert Failure.read(failure.record()) == failure
     assert str(failure) == "hang"
 
 

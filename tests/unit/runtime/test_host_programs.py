@@ -77,7 +77,7 @@ def run_dir(tmp_path: Path) -> Iterator[Path]:
         "spec": "spec",
         "seconds": 1.0,
         "ended": 2.0,
-        "failure": {"node": 0, "rank": 0, "cause": "interrupted → goes on"},
+        "failure": {"node": 0, "rank": 0, "cause": "interrupted → goes on", "at": 2.0},
     }
     (attempt / "verdict.json").write_text(json.dumps(verdict))
     yield folder

@@ -13,6 +13,7 @@ import pytest
 from run_files import run_content
 
 from argosy.runtime import watch_end
+from argosy.runtime.contract.attempt import Attempt
 
 VANISHED = {
     "node": 1,
@@ -49,7 +50,7 @@ class Job:
     def watch(self, launcher: subprocess.Popen[bytes]) -> float:
         """Watch until the launcher has ended; return the seconds."""
         began = time.monotonic()
-        watch_end.watch_end(str(self.folder), "7.0", 3, [launcher.pid])
+        watch_end.watch_end(Attempt(str(self.folder), "7.0"), 3, [launcher.pid])
         return time.monotonic() - began
 
 

@@ -153,7 +153,6 @@ class NodeLook(Part):
     fabrics: tuple[str, ...]
     outside: Mapping[str, str]
     pythons: tuple[str, ...]
-    unix: float
     meeting: Meeting = Meeting()
 
 

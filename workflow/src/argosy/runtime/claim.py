@@ -29,6 +29,7 @@ if not __package__:  # started by its path
 
 from . import printing, working_folder
 from .contract import files, layout
+from .contract.attempt import Attempt
 from .contract.run import RunSpec, run_of
 from .program_files import Program, changed
 
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     if len(arguments) not in (4, 5):
         printing.complain("usage: claim.py RUN_DIR ATTEMPT SPEC WORKLOADS [NODES]")
         return 2
-    run_dir, attempt, spec, workloads, *nodes = arguments
+    run_dir, name, spec, workloads, *nodes = arguments
     path = os.path.join(run_dir, layout.RUN)
     try:
         data = files.read_bytes(path)
@@ -58,80 +59,74 @@ def main(arguments: Sequence[str]) -> int:
     plan = hashlib.sha256(data).hexdigest() if run.checkpoints else None
     program = Program.of(run, workloads)
     given = {**content, "nodes": int(nodes[0])} if nodes else content
-    status = claim(run_dir, attempt, {"spec": spec, "run": given}, plan, program)
-    return status or show_project(run_dir, run, program.project or workloads)
-
-
-def show_project(run_dir: str, run: RunSpec, project: str) -> int:
-    """Prepare the program's working directory; return 2 if that fails."""
-    output, outputs = os.path.join(run_dir, layout.OUTPUT), run.outputs or ()
+    attempt = Attempt(run_dir, name)
     try:
-        # Absolute outputs are mounted from these folders.
-        for path in outputs:
-            if path.startswith("/"):
-                working_folder.make_folder(output, path)
-        if shown := run.shown_project(project):
-            for said in working_folder.show(output, project, shown, outputs):
-                printing.complain(f"argosy: {said}")
+        is_told = claim(attempt, {"spec": spec, "run": given}, plan, program)
+        if is_told:
+            show_project(run_dir, run, program.project or workloads)
+    except FileExistsError:
+        printing.complain(
+            f"argosy: {attempt.folder} exists: this attempt has claimed the run before"
+        )
+        return 2
     except OSError as error:
         printing.complain(f"argosy: {error.filename}: {error.strerror}")
         return 2
-    return 0
+    return 0 if is_told else 2
 
 
-def claim(
-    run_dir: str, attempt: str, asked: Mapping[str, Any], plan: str | None, program: Program
-) -> int:
-    """Claim the run for the attempt, and print the checkpoint to resume from.
+def show_project(run_dir: str, run: RunSpec, project: str) -> None:
+    """Prepare the program's working directory. Raises OSError."""
+    output, outputs = os.path.join(run_dir, layout.OUTPUT), run.outputs or ()
+    # Absolute outputs are mounted from these folders.
+    for path in outputs:
+        if path.startswith("/"):
+            working_folder.make_folder(output, path)
+    if shown := run.shown_project(project):
+        for said in working_folder.show(output, project, shown, outputs):
+            printing.complain(f"argosy: {said}")
+
+
+def claim(attempt: Attempt, asked: Mapping[str, Any], plan: str | None, program: Program) -> bool:
+    """Claim the run, and print the checkpoint to resume from; return False if it cannot be printed.
 
     Args:
-        run_dir: the folder of the run.
-        attempt: the attempt's name.
+        attempt: the attempt.
         asked: keys of claim.json about the run.
         plan: the digest of run.json; None for a run without checkpoints.
         program: the run's program.
-    """
-    attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, attempt)
-    try:
-        make_folders(run_dir, attempt)
-        files.write_text(os.path.join(run_dir, layout.OWNER), attempt + "\n")
-        found = newest_checkpoint(run_dir, plan) if plan else None
-        claimed = {
-            "schema_version": layout.SCHEMA_VERSION,
-            "unix": time.time(),
-            "continues": found and {key: found[1][key] for key in ("attempt", "step", "unix")},
-            **asked,
-            **describe_experiment(run_dir),
-            "log_begin": log_size(run_dir, attempt),
-            "utc_offset_s": system_offset(),
-            "programs": program.digests(),
-        }
-        tell_changes(run_dir, found, claimed["programs"])
-        files.write_text(os.path.join(attempt_dir, layout.CLAIM), json.dumps(claimed) + "\n")
-        if found and not printing.say(found[0]):
-            return 2
-    except FileExistsError:
-        printing.complain(f"argosy: {attempt_dir} exists: this attempt has claimed the run before")
-        return 2
-    except OSError as error:
-        printing.complain(f"argosy: {error.filename}: {error.strerror}")
-        return 2
-    return 0
-
-
-def make_folders(run_dir: str, attempt: str) -> None:
-    """Create the attempt's folders, which are mount points of containers.
 
     Raises:
         FileExistsError: the attempt has claimed the run before.
         OSError: the run's folder is not writable.
     """
-    for kind in (layout.ATTEMPTS, layout.RECORDS, layout.CHECKPOINTS):
-        os.makedirs(os.path.join(run_dir, kind), files.FOLDER_MODE, exist_ok=True)
-        os.mkdir(os.path.join(run_dir, kind, attempt), files.FOLDER_MODE)
-    os.makedirs(os.path.join(run_dir, layout.LOGS, attempt), files.FOLDER_MODE, exist_ok=True)
-    os.mkdir(os.path.join(run_dir, layout.LOGS, attempt, layout.RANK_LOGS), files.FOLDER_MODE)
-    os.makedirs(os.path.join(run_dir, layout.OUTPUT), files.FOLDER_MODE, exist_ok=True)
+    run_dir = attempt.run_dir
+    make_folders(attempt)
+    files.write_text(os.path.join(run_dir, layout.OWNER), attempt.name + "\n")
+    found = newest_checkpoint(run_dir, plan) if plan else None
+    claimed = {
+        "schema_version": layout.SCHEMA_VERSION,
+        "unix": time.time(),
+        "continues": found and {key: found[1][key] for key in ("attempt", "step", "unix")},
+        **asked,
+        **describe_experiment(run_dir),
+        "log_begin": log_size(attempt.scheduler_log),
+        "utc_offset_s": system_offset(),
+        "programs": program.digests(),
+    }
+    tell_changes(run_dir, found, claimed["programs"])
+    files.write_text(attempt.file(layout.CLAIM), json.dumps(claimed) + "\n")
+    return found is None or printing.say(found[0])
+
+
+def make_folders(attempt: Attempt) -> None:
+    """Create the attempt's folders, which are mount points of containers. Raises as `claim`."""
+    checkpoints = os.path.join(attempt.run_dir, layout.CHECKPOINTS, attempt.name)
+    ranks = os.path.join(attempt.logs, layout.RANK_LOGS)
+    for new in (attempt.folder, attempt.records, checkpoints, ranks):
+        os.makedirs(os.path.dirname(new), files.FOLDER_MODE, exist_ok=True)
+        os.mkdir(new, files.FOLDER_MODE)
+    os.makedirs(os.path.join(attempt.run_dir, layout.OUTPUT), files.FOLDER_MODE, exist_ok=True)
 
 
 def describe_experiment(run_dir: str) -> dict[str, Any]:
@@ -140,11 +135,10 @@ def describe_experiment(run_dir: str) -> dict[str, Any]:
     return {"experiment": experiment} if isinstance(experiment, dict) else {}
 
 
-def log_size(run_dir: str, attempt: str) -> int:
+def log_size(path: str) -> int:
     """Return the current size of the job's log, which has earlier attempts of a requeued job."""
-    log = os.path.join(run_dir, layout.LOGS, layout.scheduler_log(layout.job_of(attempt)))
     try:
-        return os.stat(log).st_size
+        return os.stat(path).st_size
     except OSError:
         return 0
 
@@ -166,8 +160,8 @@ def tell_changes(
     """Report files of the program that have changed since the checkpoint."""
     if found is None:
         return
-    attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, found[0].split(os.sep)[0])
-    before = files.try_object(os.path.join(attempt_dir, layout.CLAIM)).get("programs")
+    saved_by = Attempt(run_dir, found[0].split(os.sep)[0])
+    before = saved_by.read(layout.CLAIM).get("programs")
     for name in changed(before, programs) if isinstance(before, dict) else ():
         told = f"argosy: {files.text(name)} has changed since the checkpoint was saved"
         printing.complain(told)

@@ -7,11 +7,9 @@ loopback address is refused.
 
 from __future__ import annotations
 
-import fcntl
 import ipaddress
 import os
 import socket
-import struct
 import sys
 from typing import Sequence
 
@@ -21,8 +19,7 @@ if not __package__:  # started by its path
     __package__ = started_by_path.PACKAGE
 
 from . import printing
-
-_SIOCGIFADDR = 0x8915  # netdevice(7)
+from .node_look import address_of
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -47,16 +44,13 @@ def site_file() -> str:
 
 def address_of_interface(name: str) -> str:
     """Return the IPv4 address of an interface. Raises LookupError."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        request = struct.pack("256s", name.encode()[:15])
-        try:
-            answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)
-        except OSError:
-            raise LookupError(
-                f"the site's `interface` is {name}, but node {socket.gethostname()} has no such "
-                f"interface with an address; it has {', '.join(interfaces())}"
-            ) from None
-    return socket.inet_ntoa(answer[20:24])
+    address = address_of(name)
+    if address is None:
+        raise LookupError(
+            f"the site's `interface` is {name}, but node {socket.gethostname()} has no such "
+            f"interface with an address; it has {', '.join(interfaces())}"
+        )
+    return address
 
 
 def interfaces() -> list[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Iterator, Mapping, TypeVar
 
+from .agent.coordination.failure import Failure
 from .contract import files, layout
+from .contract.attempt import Attempt
 
 _Value = TypeVar("_Value")
 STATES = ("completed", "failed", "interrupted", "cancelled")
@@ -28,7 +29,7 @@ class NodeReport:
     host: str | None = None
     started: float | None = None
     ended: float | None = None
-    failure: Mapping[str, Any] | None = None
+    failure: Failure | None = None
     log: str | None = None
     """Its log, relative to the run's folder."""
     silent: bool = False
@@ -50,22 +51,17 @@ class NodeReport:
 
     def concrete(self) -> bool:
         """Return whether the node has a failure other than another node's silence."""
-        return self.failure is not None and not str(self.failure.get("cause")).startswith(
-            _ONLY_MISSED
-        )
+        return self.failure is not None and not self.failure.cause.startswith(_ONLY_MISSED)
 
 
-def read_reports(run_dir: str, attempt: str, nodes: int) -> list[NodeReport]:
+def read_reports(attempt: Attempt, nodes: int) -> list[NodeReport]:
     """Return the reports of all nodes."""
-    # Listing a folder refreshes NFS's cache.
-    with contextlib.suppress(OSError):
-        os.listdir(os.path.join(run_dir, layout.RECORDS, attempt))
-    attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, attempt)
-    not_started = files.try_object(os.path.join(attempt_dir, layout.NOT_STARTED))
-    silent = files.try_object(os.path.join(attempt_dir, layout.LOST)).get("nodes")
+    attempt.list_records()
+    not_started = attempt.read(layout.NOT_STARTED)
+    silent = attempt.read(layout.LOST).get("nodes")
     return [
         replace(
-            read_report(run_dir, attempt, node, not_started, nodes),
+            read_report(attempt, node, not_started, nodes),
             silent=isinstance(silent, list) and node in silent,
         )
         for node in range(nodes)
@@ -73,15 +69,11 @@ def read_reports(run_dir: str, attempt: str, nodes: int) -> list[NodeReport]:
 
 
 def read_report(
-    run_dir: str, attempt: str, node: int, not_started: Mapping[str, Any], nodes: int
+    attempt: Attempt, node: int, not_started: Mapping[str, Any], nodes: int
 ) -> NodeReport:
     """Return the report of one node; values of a wrong type count as missing."""
-    log = find_log(run_dir, attempt, node)
-    try:
-        status = files.read_object(
-            os.path.join(run_dir, layout.RECORDS, attempt, layout.node_status(node))
-        )
-    except (OSError, ValueError):
+    log, status = find_log(attempt, node), attempt.status(node)
+    if not status:
         return _never_begun(not_started, node, log)
     state, host = status.get("state"), files.text(status.get("host"), 255)
     started = files.number(status.get("started"))
@@ -93,7 +85,7 @@ def read_report(
         host=host,
         started=started,
         ended=files.number(status.get("ended")),
-        failure=_checked_failure(status.get("failure"), nodes),
+        failure=Failure.read(status.get("failure"), nodes),
         log=log,
         unheard=_unheard(status),
         unproven=_of_ranks(status, "unproven_s", files.number),
@@ -140,36 +132,19 @@ def _ranks(status: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]
             yield rank, said
 
 
-def _checked_failure(said: object, nodes: int) -> Mapping[str, Any] | None:
-    """Return the failure in a status; None if it is invalid."""
-    if not isinstance(said, dict):
-        return None
-    cause, at = files.text(said.get("cause")), files.number(said.get("at"))
-    if cause is None or at is None:
-        return None
-    return {
-        **failure_of(files.whole(said.get("node"), nodes), cause, at, files.text(said.get("kind"))),
-        "rank": files.whole(said.get("rank"), layout.MOST_RANKS),
-    }
-
-
 def _never_begun(said: Mapping[str, Any], node: int, log: str | None) -> NodeReport:
     """Return the report of a node without a status; watch_start.py records the first failed start."""
-    cause, at = files.text(said.get("cause")), files.number(said.get("at"))
-    if said.get("node") != node or cause is None or at is None:
+    failure = Failure.read(said)
+    if failure is None or failure.node != node:
         return NodeReport(node, "lost", log=log)
-    host = files.text(said.get("host"), 255)
-    return NodeReport(node, "failed", host, failure=failure_of(node, cause, at))
+    return NodeReport(node, "failed", files.text(said.get("host"), 255), failure=failure)
 
 
-def find_log(run_dir: str, attempt: str, node: int) -> str | None:
-    """Return the most specific existing log of a node; None without one."""
-    names = (
-        f"{layout.LOGS}/{attempt}/{layout.node_log(node)}",
-        f"{layout.LOGS}/{attempt}/{layout.JOB_LOG}",
-        f"{layout.LOGS}/{layout.scheduler_log(layout.job_of(attempt))}",
-    )
-    return next((name for name in names if _has_content(os.path.join(run_dir, name))), None)
+def find_log(attempt: Attempt, node: int) -> str | None:
+    """Return the most specific existing log of a node, relative to the run's folder; None without one."""
+    own = (os.path.join(attempt.logs, name) for name in (layout.node_log(node), layout.JOB_LOG))
+    found = next(filter(_has_content, (*own, attempt.scheduler_log)), None)
+    return found and os.path.relpath(found, attempt.run_dir)
 
 
 def _has_content(path: str) -> bool:
@@ -177,11 +152,3 @@ def _has_content(path: str) -> bool:
         return os.lstat(path).st_size > 0
     except OSError:
         return False
-
-
-def failure_of(
-    node: int | None, cause: str, at: float, kind: str | None = None
-) -> Mapping[str, Any]:
-    """Return a failure of a node or of the job, at a unix time."""
-    known = {"kind": kind} if kind else {}
-    return {"node": node, "rank": None, "cause": cause, "at": at, **known}

@@ -22,8 +22,8 @@ if not __package__:  # started by its path
     __package__ = started_by_path.PACKAGE
 
 from . import printing
-from .contract import files, layout
-from .contract.run import read_run
+from .contract import layout
+from .contract.attempt import Attempt
 
 MOST_FILES = 100_000
 LONGEST = 60.0
@@ -36,9 +36,10 @@ def main(arguments: Sequence[str]) -> int:
     if len(arguments) < 2 or len(arguments) % 3 != 2:
         printing.complain("usage: record_data.py RUN_DIR ATTEMPT [TARGET MODE PATH]...")
         return 2
-    run_dir, attempt, *data_of_job = arguments
+    run_dir, name, *data_of_job = arguments
     try:
-        run = read_run(run_dir, attempt)
+        attempt = Attempt(run_dir, name)
+        run = attempt.run()
         asked, data = run.data or {}, {}
         for place in range(0, len(data_of_job), 3):
             target, mode, path = data_of_job[place : place + 3]
@@ -46,8 +47,7 @@ def main(arguments: Sequence[str]) -> int:
                 digest = target in asked and asked[target].digest
                 places = None if run.is_native else Places(target, data_of_job[::3])
                 data[target] = describe(path, digest, is_copied=mode == "s", places=places)
-        content = {"schema_version": layout.SCHEMA_VERSION, "data": data}
-        files.write_json(os.path.join(run_dir, layout.ATTEMPTS, attempt, layout.DATA), content)
+        attempt.write(layout.DATA, {"data": data})
     except (OSError, ValueError) as error:
         printing.complain(f"argosy: the data of this run cannot be recorded: {error}")
         return 2

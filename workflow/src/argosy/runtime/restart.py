@@ -8,16 +8,17 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass
-from typing import Any, Mapping, Sequence
+from typing import Any, Sequence
 
+from .agent.coordination.failure import ABORT, EXIT, LOST, SIGNAL, VANISHED, Failure
 from .claim import newest_checkpoint
 from .contract import files, layout
+from .contract.attempt import Attempt
 from .contract.run import RunSpec
 from .node_reports import NodeReport
 
-OF_A_LOSS = ("signal", "abort", "exit", "lost", "vanished")
+OF_A_LOSS = (SIGNAL, ABORT, EXIT, LOST, VANISHED)
 """Kinds of failures that a restart may fix: not hangs, full disks and commands that cannot start."""
-_OF_THE_PROGRAM = ("abort", "exit")
 
 
 @dataclass(frozen=True)
@@ -36,41 +37,39 @@ class Restart:
         """Return the restart's entry in the verdict."""
         return {"attempt": self.attempt, "nodes": [*self.nodes], "step": self.step}
 
-    def write(self, attempt_dir: str) -> None:
+    def write(self, path: str) -> None:
         """Write a line for the script: attempt, number of nodes, and the nodes. Raises OSError."""
         words = [self.attempt, str(len(self.nodes)), *map(str, self.nodes)]
-        files.write_text(os.path.join(attempt_dir, layout.RESTART), " ".join(words) + "\n")
+        files.write_text(path, " ".join(words) + "\n")
 
 
 def restart_of(
-    run_dir: str,
-    run: RunSpec,
-    attempt: str,
-    failure: Mapping[str, Any] | None,
-    reports: Sequence[NodeReport],
+    attempt: Attempt, run: RunSpec, failure: Failure | None, reports: Sequence[NodeReport]
 ) -> Restart | str:
     """Return the restart after a failed attempt, or the reason for none; "" if none can fix it."""
-    if not run.restarts or failure is None or failure.get("kind") not in OF_A_LOSS:
+    if not run.restarts or failure is None or failure.kind not in OF_A_LOSS:
         return ""
-    attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, attempt)
-    plan = hashlib.sha256(files.read_bytes(os.path.join(run_dir, layout.RUN))).hexdigest()
-    found = newest_checkpoint(run_dir, plan)
+    plan = hashlib.sha256(files.read_bytes(os.path.join(attempt.run_dir, layout.RUN))).hexdigest()
+    found = newest_checkpoint(attempt.run_dir, plan)
     step = int(found[1]["step"]) if found else 0
     nodes, least = _nodes_left(run, reports), run.least_nodes or run.nodes
     refusals = (
         (any(each.has_killed for each in reports), "memory ran out, and would again"),
-        (os.path.lexists(os.path.join(attempt_dir, layout.WARNING)), "the job will end soon"),
-        (layout.restarts_of(attempt) >= run.restarts, f"its restarts ({run.restarts}) are used up"),
+        (os.path.lexists(attempt.file(layout.WARNING)), "the job will end soon"),
+        (
+            layout.restarts_of(attempt.name) >= run.restarts,
+            f"its restarts ({run.restarts}) are used up",
+        ),
         (found is None, "it has saved no checkpoint"),
         (
-            _is_repeated(attempt_dir, failure, step),
+            _is_repeated(attempt, failure, step),
             f"it failed the same way before, from the same checkpoint (step {step})",
         ),
         (len(nodes) < least, f"{len(nodes)} of its nodes are left, fewer than {least}"),
     )
     why = next((why for is_so, why in refusals if is_so), None)
     if why is None:
-        return Restart(layout.next_attempt(attempt), nodes, step)
+        return Restart(layout.next_attempt(attempt.name), nodes, step)
     return f"no restart: {why}"
 
 
@@ -90,17 +89,12 @@ def _nodes_left(run: RunSpec, reports: Sequence[NodeReport]) -> tuple[int, ...]:
     return tuple(nodes if run.least_nodes else (report.node for report in reports))
 
 
-def _is_repeated(attempt_dir: str, failure: Mapping[str, Any], step: int) -> bool:
+def _is_repeated(attempt: Attempt, failure: Failure, step: int) -> bool:
     """Return whether the program failed the same way before, from the same checkpoint."""
-    if failure["kind"] not in _OF_THE_PROGRAM:
+    before = layout.attempt_before(attempt.name)
+    continues = attempt.read(layout.CLAIM).get("continues")
+    is_same_step = isinstance(continues, dict) and continues.get("step") == step
+    if failure.kind not in (ABORT, EXIT) or not before or not is_same_step:
         return False
-    continues = files.try_object(os.path.join(attempt_dir, layout.CLAIM)).get("continues")
-    attempts, attempt = os.path.split(attempt_dir)
-    before = layout.attempt_before(attempt)
-    if not before or not isinstance(continues, dict) or continues.get("step") != step:
-        return False
-    verdict = files.try_object(os.path.join(attempts, before, layout.VERDICT))
-    earlier = verdict.get("failure")
-    return isinstance(earlier, dict) and all(
-        earlier.get(key) == failure[key] for key in ("rank", "cause")
-    )
+    earlier = Failure.read(Attempt(attempt.run_dir, before).read(layout.VERDICT).get("failure"))
+    return earlier is not None and (earlier.rank, earlier.cause) == (failure.rank, failure.cause)

@@ -24,9 +24,11 @@ if not __package__:  # started by its path
     __package__ = started_by_path.PACKAGE
 
 from . import log_words, meetings, printing, working_folder
+from .agent.coordination.failure import VANISHED, Failure
 from .contract import files, layout
-from .contract.run import RunSpec, read_run, run_of
-from .node_reports import STATES, NodeReport, failure_of, read_reports
+from .contract.attempt import Attempt
+from .contract.run import RunSpec, run_of
+from .node_reports import STATES, NodeReport, read_reports
 from .restart import Restart, restart_of
 
 _MOST_BYTES = 1 << 62
@@ -48,37 +50,37 @@ def main(arguments: Sequence[str]) -> int:
     if len(arguments) not in (2, 3):
         printing.complain("usage: verdict.py RUN_DIR ATTEMPT [REASON]")
         return 2
-    run_dir, attempt, reason = (*arguments, "")[:3]
+    run_dir, name, reason = (*arguments, "")[:3]
+    attempt = Attempt(run_dir, name)
     try:
         run = run_of(files.read_object(os.path.join(run_dir, layout.RUN)))
-        run_then = read_run(run_dir, attempt)
+        run_then = attempt.run()
     except (OSError, ValueError) as error:
         printing.complain(f"argosy: {os.path.join(run_dir, layout.RUN)}: {error!r}")
         return 2
-    run_id = files.text(run.run_id) or ""
-    attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, attempt)
     try:
-        verdict = earlier_verdict(attempt_dir, attempt)
+        verdict = earlier_verdict(attempt)
         is_new = verdict is None
-        reports = read_reports(run_dir, attempt, run_then.nodes)
-        verdict = verdict or verdict_of(run_dir, run, attempt, reports, reason)
-        superseded = superseded_by(run_dir, attempt) or planned_anew(run, verdict)
+        reports = read_reports(attempt, run_then.nodes)
+        verdict = verdict or verdict_of(attempt, run, run_then, reports, reason)
+        superseded = superseded_by(attempt) or planned_anew(run, verdict)
         if superseded and verdict["state"] in ("completed", "interrupted", "cancelled"):
             verdict = overruled(verdict, superseded)
         restart: Restart | str = ""
         # Only the attempt's own script can restart.
-        is_its_script = os.environ.get("ARGOSY_ATTEMPT") == attempt
+        is_its_script = os.environ.get("ARGOSY_ATTEMPT") == name
         if is_new and is_its_script and verdict["state"] == "failed" and not superseded:
-            restart = restart_of(run_dir, run, attempt, verdict["failure"], reports)
+            restart = restart_of(attempt, run, Failure.read(verdict["failure"]), reports)
         if isinstance(restart, Restart):
             verdict["restart"] = restart.record()
-            restart.write(attempt_dir)
-        publish(verdict, run_dir, attempt_dir)
-        if not superseded_by(run_dir, attempt):
+            restart.write(attempt.file(layout.RESTART))
+        publish(verdict, attempt)
+        if not superseded_by(attempt):
             hide_project(run_dir, run)
     except OSError as error:
         printing.say(
-            f"argosy: run {run_id}: {error.filename}: {error.strerror}: the verdict is missing"
+            f"argosy: run {files.text(run.run_id)}: {error.filename}: {error.strerror}: "
+            "the verdict is missing"
         )
         return 1
     printing.say(sentence(verdict, run))
@@ -88,17 +90,28 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def verdict_of(
-    run_dir: str, run: RunSpec, attempt: str, reports: Sequence[NodeReport], reason: str
+    attempt: Attempt, run: RunSpec, run_then: RunSpec, reports: Sequence[NodeReport], reason: str
 ) -> dict[str, Any]:
-    """Return the verdict of an attempt from its nodes' reports and the scheduler's messages."""
-    attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, attempt)
-    words = log_words.load()
-    log, offset = read_scheduler_log(run_dir, attempt)
-    said = reason or words.why_ended(log) or read_time_limit(attempt_dir)
+    """Return the verdict of an attempt from its nodes' reports and the scheduler's messages.
+
+    Args:
+        attempt: the attempt.
+        run: its run as it is planned now.
+        run_then: its run as the attempt claimed it.
+        reports: the reports of its nodes.
+        reason: the reason from the queue; empty without one.
+    """
+    words, claim = log_words.load(), attempt.read(layout.CLAIM)
+    # The scheduler's log covers all restarts of the job.
+    begin = files.whole(claim.get("log_begin"), _MOST_BYTES) or 0
+    log = files.read_log(attempt.scheduler_log, begin)
+    has_limit = os.path.lexists(attempt.file(layout.TIME_LIMIT))
+    said = reason or words.why_ended(log) or ("time limit" if has_limit else None)
     if said == NODE_FAILURE and run.least_nodes and not reason:
         # The job continues without the node (--no-kill), and the agents report which it was.
         said = None
-    ended = words.ended_at(log)
+    # The node's time zone may differ from the reader's.
+    ended, offset = words.ended_at(log), files.number(claim.get("utc_offset_s"))
     if said != NODE_FAILURE and ended is not None and offset is not None:
         # A failure that agents reported earlier is no consequence of the scheduler's action.
         said = None if known_since(reports) + _AT_ONCE < ended - offset else said
@@ -106,17 +119,20 @@ def verdict_of(
     is_ours = any(report.silent for report in reports)
     verdict = decide(
         files.text(run.run_id) or "",
-        attempt,
+        attempt.name,
         reports,
         time.time(),
         said,
         scheduler=words.NAME,
-        killed="" if is_ours else words.why_killed(log + read_job_log(run_dir, attempt)),
+        killed=""
+        if is_ours
+        else words.why_killed(log + files.read_log(os.path.join(attempt.logs, layout.JOB_LOG))),
     )
-    verdict.update(measured(attempt_dir))
+    verdict["spec"] = claim.get("spec")
+    if "programs" in claim:
+        verdict["programs"] = claim["programs"]
     if verdict["state"] == "completed":
-        records = os.path.join(run_dir, layout.RECORDS, attempt)
-        groups = meetings.groups_of_ranks(read_run(run_dir, attempt), records)
+        groups = meetings.groups_of_ranks(run_then, attempt.records)
         remarks = [
             *remarks_on(reports),
             *([_UNSEEN.format(run.meeting_names[0])] if groups == 0 else []),
@@ -139,45 +155,9 @@ def hide_project(run_dir: str, run: RunSpec) -> None:
             working_folder.hide(os.path.join(run_dir, layout.OUTPUT), shown, run.outputs or ())
 
 
-def read_scheduler_log(run_dir: str, attempt: str) -> tuple[str, float | None]:
-    """Return this attempt's part of the job's log, and the UTC offset of its times in seconds.
-
-    The log covers all restarts of the job. The attempt's claim has the offset at which the attempt begins,
-    and the node's time zone, which may differ from the reader's.
-    """
-    claim = files.try_object(os.path.join(run_dir, layout.ATTEMPTS, attempt, layout.CLAIM))
-    begin = files.whole(claim.get("log_begin"), _MOST_BYTES) or 0
-    log = os.path.join(run_dir, layout.LOGS, layout.scheduler_log(layout.job_of(attempt)))
-    try:
-        text = files.read_log(log, begin)
-    except OSError:
-        text = ""
-    return text, files.number(claim.get("utc_offset_s"))
-
-
-def read_job_log(run_dir: str, attempt: str) -> str:
-    """Return the attempt's own log, which has the launcher's messages; empty without one."""
-    try:
-        return files.read_log(os.path.join(run_dir, layout.LOGS, attempt, layout.JOB_LOG))
-    except OSError:
-        return ""
-
-
 def known_since(reports: Sequence[NodeReport]) -> float:
     """Return the unix time of the first failure; infinity without one."""
-    return min((report.failure["at"] for report in reports if report.failure), default=math.inf)
-
-
-def read_time_limit(attempt_dir: str) -> str | None:
-    """Return "time limit" if Argosy's own scheduler ended the job for it; None otherwise."""
-    return "time limit" if os.path.lexists(os.path.join(attempt_dir, layout.TIME_LIMIT)) else None
-
-
-def measured(attempt_dir: str) -> dict[str, Any]:
-    """Return the digests of the run and its program from the attempt's claim."""
-    claim = files.try_object(os.path.join(attempt_dir, layout.CLAIM))
-    programs = {"programs": claim["programs"]} if "programs" in claim else {}
-    return {"spec": claim.get("spec"), **programs}
+    return min((report.failure.at for report in reports if report.failure), default=math.inf)
 
 
 def planned_anew(run: RunSpec, verdict: Mapping[str, Any]) -> str | None:
@@ -185,21 +165,20 @@ def planned_anew(run: RunSpec, verdict: Mapping[str, Any]) -> str | None:
     return None if run.spec == verdict.get("spec") else "it was replanned meanwhile"
 
 
-def superseded_by(run_dir: str, attempt: str) -> str | None:
+def superseded_by(attempt: Attempt) -> str | None:
     """Return a cause if another attempt has claimed the run since; None otherwise."""
     try:
-        content = files.read_bytes(os.path.join(run_dir, layout.OWNER), 4096)
+        content = files.read_bytes(os.path.join(attempt.run_dir, layout.OWNER), 4096)
     except OSError:
         return None
     owner = files.text(content.decode("utf-8", "replace").strip()) or ""
-    return f"the run was started again as {owner}" if owner != attempt else None
+    return f"the run was started again as {owner}" if owner != attempt.name else None
 
 
 def overruled(verdict: Mapping[str, Any], why: str) -> dict[str, Any]:
     """Return the verdict of an attempt that does not count, such as of a run claimed by another one."""
-    cause = f"superseded: {why}"
-    failure = failure_of(None, cause, verdict["ended"])
-    return {**verdict, "state": "failed", "failure": failure}
+    failure = Failure(None, None, f"superseded: {why}", verdict["ended"], "")
+    return {**verdict, "state": "failed", "failure": failure.record()}
 
 
 def decide(
@@ -207,10 +186,10 @@ def decide(
     attempt: str,
     reports: Sequence[NodeReport],
     now: float,
-    said: str | None = None,
+    said: str | None,
     *,
-    scheduler: str = log_words.NoWords.NAME,
-    killed: str = "",
+    scheduler: str,
+    killed: str,
 ) -> dict[str, Any]:
     """Return the verdict over all nodes; `now` (unix) replaces missing times.
 
@@ -232,7 +211,7 @@ def decide(
         # A scheduler requeues a job that a node failed to launch.
         requeued = killed if said == "job requeue" else ""
         cause = "; ".join(filter(None, (said, requeued, _in_vain(reports, said), advice)))
-        ended = failure_of(None, f"ended by {scheduler}: {cause}", now)
+        ended = Failure(None, None, f"ended by {scheduler}: {cause}", now, "")
         state, failure = _ended_from_outside(state, failure, reports, said, ended)
     # The clocks of nodes may differ, so the first node's counts: it starts the job and ends it.
     timed = [report for report in reports if report.node == 0 and report.started] or reports
@@ -247,7 +226,7 @@ def decide(
         "ended": end,
         "seconds": max(0.0, end - begin),
         "hosts": [report.host for report in reports],
-        "failure": failure,
+        "failure": failure and failure.record(),
     }
 
 
@@ -260,9 +239,7 @@ def _in_vain(reports: Sequence[NodeReport], said: str) -> str:
     return f"no process of {ranks} handles the warning: the program has to handle SIGUSR1"
 
 
-def _root_cause(
-    reports: Sequence[NodeReport], now: float, killed: str = ""
-) -> Mapping[str, Any] | None:
+def _root_cause(reports: Sequence[NodeReport], now: float, killed: str) -> Failure | None:
     """Return a node's own failure, else a lost node, else the first report of silence."""
     for report in reports:
         if report.state == "failed" and report.concrete():
@@ -274,28 +251,28 @@ def _root_cause(
             cause = f"the agent of node {report.node} {what}{killed and f': {killed}'}"
             if report.silent:
                 cause = f"its agent vanished and the node stopped responding: {_CRASHED}"
-            kind = "vanished" if report.started else None
-            return failure_of(report.node, f"{cause}; {_see(report)}", now, kind)
+            kind = VANISHED if report.started else ""
+            return Failure(report.node, None, f"{cause}; {_see(report)}", now, kind)
     if reports[0].state == "completed":
         # The head saw all ranks of all nodes end well; a node missed its answer.
         return None
     failures = [
         report.failure
-        or failure_of(report.node, f"it gave no reason; {_see(report)}", report.ended or now)
+        or Failure(report.node, None, f"it gave no reason; {_see(report)}", report.ended or now, "")
         for report in reports
         if report.state == "failed"
     ]
     # A node that was stopped for a while misses the others, which had missed it before.
-    return min(failures, key=lambda failure: failure["at"], default=None)
+    return min(failures, key=lambda failure: failure.at, default=None)
 
 
 def _ended_from_outside(
     state: str,
-    failure: Mapping[str, Any] | None,
+    failure: Failure | None,
     reports: Sequence[NodeReport],
     said: str,
-    ended: Mapping[str, Any],
-) -> tuple[str, Mapping[str, Any] | None]:
+    ended: Failure,
+) -> tuple[str, Failure | None]:
     """Return state and failure of a job that its scheduler ended: its reason is the cause."""
     if said == "cancelled job":
         # The queue reports a cancellation: then silence means nothing, but an earlier failure counts.
@@ -314,45 +291,40 @@ def _see(report: NodeReport) -> str:
 
 def _came_first(reports: Sequence[NodeReport], cancelled: float) -> bool:
     return any(
-        report.state == "failed" and report.concrete() and report.failure["at"] < cancelled
+        report.state == "failed" and report.concrete() and report.failure.at < cancelled
         for report in reports
         if report.failure
     )
 
 
-def earlier_verdict(attempt_dir: str, attempt: str) -> dict[str, Any] | None:
+def earlier_verdict(attempt: Attempt) -> dict[str, Any] | None:
     """Return the verdict of an earlier call; None without a valid one."""
-    verdict = files.try_object(os.path.join(attempt_dir, layout.VERDICT))
+    verdict = attempt.read(layout.VERDICT)
     failure = verdict.get("failure")
     known = (
-        verdict.get("attempt") == attempt
+        verdict.get("attempt") == attempt.name
         and isinstance(verdict.get("run_id"), str)
         and str(verdict.get("state")) in STATES
         and None not in (files.number(verdict.get("seconds")), files.number(verdict.get("ended")))
-        and (
-            failure is None
-            or (isinstance(failure, dict) and {"node", "rank", "cause"} <= {*failure})
-        )
+        and (failure is None or Failure.read(failure) is not None)
     )
     return verdict if known else None
 
 
-def publish(verdict: Mapping[str, Any], run_dir: str, attempt_dir: str) -> None:
+def publish(verdict: Mapping[str, Any], attempt: Attempt) -> None:
     """Write the verdict, and last the result of a completed run. Raises OSError."""
-    os.makedirs(attempt_dir, files.FOLDER_MODE, exist_ok=True)
     # Remove the disk space that killed agents had reserved.
-    records = os.path.join(run_dir, layout.RECORDS, str(verdict["attempt"]))
-    for reserve in glob.glob(os.path.join(glob.escape(records), ".reserve-*")):
+    for reserve in glob.glob(os.path.join(glob.escape(attempt.records), ".reserve-*")):
         with contextlib.suppress(OSError):
             os.unlink(reserve)
-    files.write_json(os.path.join(attempt_dir, layout.VERDICT), verdict)
+    attempt.write(layout.VERDICT, verdict)
     if verdict["state"] == "completed":
-        files.write_json(os.path.join(run_dir, layout.RESULT), verdict)
+        files.write_json(os.path.join(attempt.run_dir, layout.RESULT), verdict)
 
 
 def sentence(verdict: Mapping[str, Any], run: RunSpec) -> str:
     text = f"argosy: run {verdict['run_id']} {verdict['state']}"
-    failure = verdict["failure"]
+    failure = Failure.read(verdict["failure"])
     if failure is None:
         groups = verdict.get("groups") or 1
         apart = (
@@ -360,11 +332,7 @@ def sentence(verdict: Mapping[str, Any], run: RunSpec) -> str:
         )
         more = "".join(f"; {remark}" for remark in verdict.get("remarks", []))
         return f"{text} after {verdict['seconds']:.1f} s{apart}{more}"
-    node, rank = failure["node"], failure["rank"]
-    if node is None:
-        return f"{text}: {failure['cause']}"
-    who = f"node {node}" if rank is None else f"rank {rank} (node {node})"
-    return f"{text}: {who}: {failure['cause']}"
+    return f"{text}: {failure}"
 
 
 def remarks_on(reports: Sequence[NodeReport]) -> list[str]:

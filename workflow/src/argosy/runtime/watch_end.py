@@ -11,10 +11,12 @@ import itertools
 import os
 import signal
 import time
-from typing import Any, Sequence
+from typing import Sequence
 
 from . import log_words
-from .contract import files, layout
+from .agent.coordination.failure import Failure
+from .contract import layout
+from .contract.attempt import Attempt
 from .node_reports import STATES
 
 INTERVAL = 2.0
@@ -33,13 +35,12 @@ VANISHED = "its agent vanished"
 
 
 def watch_end(
-    run_dir: str, attempt: str, nodes: int, pids: Sequence[int], *, is_urgent: bool = False
+    attempt: Attempt, nodes: int, pids: Sequence[int], *, is_urgent: bool = False
 ) -> None:
     """Wait for the launcher, whose processes are `pids`; end it if it outlives the job for too long.
 
     `is_urgent`: whether the run continues without lost nodes.
     """
-    records = os.path.join(run_dir, layout.RECORDS, attempt)
     turns = itertools.cycle(range(nodes))
     over_since = 0.0
     late = patience = LATE
@@ -47,51 +48,44 @@ def watch_end(
     while any(map(runs, pids)):
         time.sleep(SOON / 4 if is_urgent else INTERVAL)
         # All nodes end together: check two of them each time.
-        if not over_since and any(_ended(records, node) for node in (0, next(turns))):
+        if not over_since and any(_ended(attempt, node) for node in (0, next(turns))):
             over_since = time.monotonic()
             if not is_urgent:
-                patience = LATE + _patience_of_scheduler(records, nodes)
-            elif any(_status(records, node).get("state") == "failed" for node in range(nodes)):
+                patience = LATE + _patience_of_scheduler(attempt, nodes)
+            elif any(attempt.status(node).get("state") == "failed" for node in range(nodes)):
                 late = patience = SOON
         if over_since and time.monotonic() > over_since + late:
-            # Listing a folder refreshes NFS's cache.
-            with contextlib.suppress(OSError):
-                os.listdir(records)
-            lost = [node for node in range(nodes) if not _ended(records, node)]
+            attempt.list_records()
+            lost = [node for node in range(nodes) if not _ended(attempt, node)]
             if time.monotonic() > over_since + (patience if lost else clearing_up):
-                _say(run_dir, attempt, lost, time.monotonic() - over_since)
+                _say(attempt, lost, time.monotonic() - over_since)
                 end_launcher(pids, SOON if is_urgent else KILL_TIME)
                 return
 
 
-def _status(records: str, node: int) -> dict[str, Any]:
-    return files.try_object(os.path.join(records, layout.node_status(node)))
+def _ended(attempt: Attempt, node: int) -> bool:
+    return attempt.status(node).get("state") in STATES
 
 
-def _ended(records: str, node: int) -> bool:
-    return _status(records, node).get("state") in STATES
-
-
-def _patience_of_scheduler(records: str, nodes: int) -> float:
+def _patience_of_scheduler(attempt: Attempt, nodes: int) -> float:
     """Return the seconds in which the scheduler detects a lost node, and requeues the job."""
     for node in range(nodes):
-        failure = _status(records, node).get("failure")
-        cause = failure.get("cause") if isinstance(failure, dict) else None
-        if cause is not None:
-            return log_words.load().misses_node_after() if str(cause).startswith(VANISHED) else 0.0
+        failure = Failure.read(attempt.status(node).get("failure"))
+        if failure is not None:
+            is_lost = failure.cause.startswith(VANISHED)
+            return log_words.load().misses_node_after() if is_lost else 0.0
     return 0.0
 
 
-def _say(run_dir: str, attempt: str, lost: Sequence[int], waited: float) -> None:
+def _say(attempt: Attempt, lost: Sequence[int], waited: float) -> None:
     named = f"node{'s' if len(lost) > 1 else ''} {', '.join(map(str, lost[:8]))}"
     whom = f"{named} stopped responding" if lost else "the nodes have not cleaned up"
     print(
         f"argosy: {whom}, {waited:.0f} s after the end of the job: the launcher is ended",
         flush=True,
     )
-    content = {"schema_version": layout.SCHEMA_VERSION, "nodes": list(lost)}
     with contextlib.suppress(OSError):
-        files.write_json(os.path.join(run_dir, layout.ATTEMPTS, attempt, layout.LOST), content)
+        attempt.write(layout.LOST, {"nodes": list(lost)})
 
 
 def end_launcher(pids: Sequence[int], kill_time: float = KILL_TIME) -> None:

@@ -24,7 +24,7 @@ if not __package__:  # started by its path
 
 from . import log_words, printing
 from .contract import files, layout
-from .contract.run import read_run
+from .contract.attempt import Attempt
 from .watch_end import end_launcher, runs, watch_end
 
 INTERVAL = 0.5  # seconds
@@ -61,17 +61,18 @@ def main(arguments: Sequence[str], *, to_the_end: bool = False) -> int:
     if len(arguments) < 2:
         printing.complain("usage: watch_start.py RUN_DIR ATTEMPT [PID...]")
         return 2
-    run_dir, attempt, *names = arguments
+    run_dir, name, *pids_given = arguments
+    attempt = Attempt(run_dir, name)
     try:
-        run = read_run(run_dir, attempt)
+        run = attempt.run()
     except (OSError, ValueError) as error:
         printing.complain(f"argosy: {os.path.join(run_dir, layout.RUN)}: {error!r}")
         return 2
-    pids = [int(name) for name in names]
-    watch(Start(run_dir, attempt, run.nodes), pids)
+    pids = [*map(int, pids_given)]
+    watch(Start(attempt, run.nodes), pids)
     if to_the_end:
         # If the run can continue without lost nodes, the next attempt starts at once.
-        watch_end(run_dir, attempt, run.nodes, pids, is_urgent=run.least_nodes is not None)
+        watch_end(attempt, run.nodes, pids, is_urgent=run.least_nodes is not None)
     return 0
 
 
@@ -91,24 +92,15 @@ def watch(start: Start, pids: Sequence[int]) -> None:
 class Start:
     """The start of one attempt: missing nodes and their failures."""
 
-    def __init__(self, run_dir: str, attempt: str, nodes: int) -> None:
-        self._nodes = range(nodes)
+    def __init__(self, attempt: Attempt, nodes: int) -> None:
         self._attempt = attempt
-        self._logs = os.path.join(run_dir, layout.LOGS, attempt)
+        self._nodes = range(nodes)
         self._words = log_words.load()
-        self._scheduler_log = os.path.join(
-            run_dir, layout.LOGS, layout.scheduler_log(layout.job_of(attempt))
-        )
-        self._records = os.path.join(run_dir, layout.RECORDS, attempt)
-        self._attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, attempt)
         self._ended_first: float | None = None
 
     def missing(self) -> list[int]:
         """Return the nodes without a status file."""
-        try:
-            there = set(os.listdir(self._records))
-        except OSError:
-            there = set()
+        there = self._attempt.list_records()
         return [node for node in self._nodes if layout.node_status(node) not in there]
 
     def failure(self, pids: Sequence[int]) -> dict[str, Any] | None:
@@ -138,8 +130,7 @@ class Start:
         if failure is None:
             return False
         with contextlib.suppress(OSError):
-            os.makedirs(self._attempt_dir, files.FOLDER_MODE, exist_ok=True)
-            files.write_json(os.path.join(self._attempt_dir, layout.NOT_STARTED), failure)
+            self._attempt.write(layout.NOT_STARTED, failure)
         return True
 
     def _said_by_node(self, lines: Iterable[str], missing: list[int]) -> dict[str, Any] | None:
@@ -165,7 +156,7 @@ class Start:
 
     def _telling(self, node: int) -> str:
         """Return the cause in the node's log, else in the job's, else in the scheduler's."""
-        for name in (layout.node_log(node), layout.JOB_LOG, self._scheduler_log):
+        for name in (layout.node_log(node), layout.JOB_LOG, self._attempt.scheduler_log):
             if found := telling_line(self._lines(name), self._words):
                 return found
         return ""
@@ -176,15 +167,11 @@ class Start:
         return f"it printed last: {lines[-1]}" if lines else "no cause was reported"
 
     def _lines(self, name: str) -> list[str]:
-        try:
-            text = files.read_log(os.path.join(self._logs, name))
-        except OSError:
-            return []
+        text = files.read_log(os.path.join(self._attempt.logs, name))
         return [plain(line) for line in re.split(r"[\r\n]+", text)]
 
     def _failure(self, node: int, host: str | None, cause: str) -> dict[str, Any]:
         return {
-            "schema_version": layout.SCHEMA_VERSION,
             "node": node,
             "host": host,
             "cause": f"it did not start: {cause or 'no cause was reported'}"[:_LONGEST_CAUSE],

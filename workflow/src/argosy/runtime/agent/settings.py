@@ -14,8 +14,9 @@ from functools import cached_property
 from typing import AbstractSet, Collection, Mapping, Pattern, Sequence
 
 from ..contract import layout
+from ..contract.attempt import Attempt
 from ..contract.placeholders import FIELDS, PORT, fields_in
-from ..contract.run import RunSpec, read_run
+from ..contract.run import RunSpec
 from ..contract.throughput import GROUPS, NUMBER, Throughput, throughput_of
 
 _REQUIRED = (
@@ -156,9 +157,9 @@ class Settings:
         return os.path.join(self.run_dir, layout.LOGS, self.attempt, layout.RANK_LOGS)
 
     @property
-    def attempt_dir(self) -> str:
-        """The folder of the host's files about this attempt, read-only in containers."""
-        return os.path.join(self.run_dir, layout.ATTEMPTS, self.attempt)
+    def files(self) -> Attempt:
+        """The files of this attempt; those of the host are read-only in containers."""
+        return Attempt(self.run_dir, self.attempt)
 
     def record(self, name: str) -> str:
         """Return the path of one of this attempt's records."""
@@ -167,7 +168,7 @@ class Settings:
     @property
     def warning(self) -> str:
         """The file that warns of the job's end by its presence."""
-        return os.path.join(self.attempt_dir, layout.WARNING)
+        return self.files.file(layout.WARNING)
 
     @property
     def checkpoints(self) -> str:
@@ -227,7 +228,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         )
     run_dir = environ["ARGOSY_RUN_DIR"]
     nodes = _count(environ, "ARGOSY_NODES")
-    run = _read_run(run_dir, environ["ARGOSY_ATTEMPT"])
+    run = _read_run(Attempt(run_dir, environ["ARGOSY_ATTEMPT"]))
     path, printed = os.path.join(run_dir, layout.RUN), throughput_of(run.throughput)
     settings = Settings(
         run_dir=run_dir,
@@ -364,10 +365,10 @@ def _address(name: str, text: str) -> str:
         raise SettingsError(f"{name}: {text.strip()!r} is not an IP address") from None
 
 
-def _read_run(run_dir: str, attempt: str) -> RunSpec:
-    path = os.path.join(run_dir, layout.RUN)
+def _read_run(attempt: Attempt) -> RunSpec:
+    path = os.path.join(attempt.run_dir, layout.RUN)
     try:
-        return read_run(run_dir, attempt)
+        return attempt.run()
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from None
     except ValueError as error:

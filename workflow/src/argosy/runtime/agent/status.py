@@ -79,7 +79,7 @@ class StatusFile:
         content = self._content(state, ranks)
         # The system's time may be set meanwhile; the run's duration and costs do not depend on it.
         ended = self._started + time.monotonic() - self._began
-        content.update(ended=ended, failure=failure and asdict(failure), **more)
+        content.update(ended=ended, failure=failure and failure.record(), **more)
         self._reserve.write_json(self.path, content)
         self._reserve.drop()
 

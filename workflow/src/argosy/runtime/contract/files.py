@@ -48,16 +48,19 @@ def read_bytes(path: str, most: int = MOST_JSON) -> bytes:
 
 
 def read_log(path: str, first: int = 0) -> str:
-    """Return the text of a log from the byte `first` on. Raises OSError.
+    """Return the text of a log from the byte `first` on; empty if it cannot be read.
 
     Of a log longer than `MOST_LOG`, return the first and the last half of that.
     """
-    with open(open_regular(path), "rb") as file:
-        file.seek(first)
-        begin = file.read(MOST_LOG // 2)
-        size = os.fstat(file.fileno()).st_size
-        file.seek(max(first + len(begin), size - MOST_LOG // 2))
-        return (begin + file.read(MOST_LOG // 2)).decode("utf-8", "replace")
+    try:
+        with open(open_regular(path), "rb") as file:
+            file.seek(first)
+            begin = file.read(MOST_LOG // 2)
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(first + len(begin), size - MOST_LOG // 2))
+            return (begin + file.read(MOST_LOG // 2)).decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def read_object(path: str) -> Dict[str, Any]:

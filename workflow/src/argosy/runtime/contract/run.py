@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from itertools import chain
 from typing import Any, Callable, Mapping, Sequence
 
 from . import layout
-from .files import read_object, try_object
 from .throughput import throughput_of
 
 RANKS_MEET = "its ranks", "if they need not meet, set independent: true"
@@ -313,21 +311,6 @@ class RunSpec:
     def horovod_fusion_bytes(self) -> float | None:
         """Horovod's fusion threshold in bytes; None: its default."""
         return _positive(self.rank_environment.get("HOROVOD_FUSION_THRESHOLD"))
-
-
-def read_run(run_dir: str, attempt: str) -> RunSpec:
-    """Return the run as the attempt claimed it, or run.json without a claim.
-
-    The run may have been replanned since then.
-    Raises:
-        OSError: run.json cannot be read.
-        ValueError: as `run_of`.
-    """
-    claim = os.path.join(run_dir, layout.ATTEMPTS, attempt, layout.CLAIM)
-    claimed = try_object(claim).get("run")
-    return run_of(
-        claimed if isinstance(claimed, dict) else read_object(os.path.join(run_dir, layout.RUN))
-    )
 
 
 def run_of(content: Mapping[str, Any]) -> RunSpec:

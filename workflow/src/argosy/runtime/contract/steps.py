@@ -33,10 +33,10 @@ ROW = struct.Struct("<3q8d")
 WORDS = struct.Struct("<12Q")
 _BEGIN = struct.Struct("<8s2I")
 _BODY = struct.Struct("<11Q")
-_CHECK = struct.Struct("<Q")
 
 _WORD_MASK = 2**64 - 1
 _BLOCK_ROWS = 1000
+_UNRECORDED = len(PHASES) * (math.nan,)
 
 
 class NoStepsError(ValueError):
@@ -73,29 +73,14 @@ def row(
     phases: Mapping[str, float],
 ) -> bytes:
     """Pack a row; times are in seconds, `phases` by name."""
-    # NaN marks an unrecorded phase. A loop over PHASES would dominate the cost.
-    get = phases.get
-    return with_check(
-        ROW.pack(
-            step,
-            epoch,
-            samples,
-            start,
-            seconds,
-            get("data", math.nan),
-            get("h2d", math.nan),
-            get("forward", math.nan),
-            get("backward", math.nan),
-            get("communication", math.nan),
-            get("update", math.nan),
-        )
-    )
+    recorded = map(phases.get, PHASES, _UNRECORDED)
+    return with_check(ROW.pack(step, epoch, samples, start, seconds, *recorded))
 
 
 def with_check(body: bytes) -> bytes:
     """Append the checksum to the eleven words of a row or header."""
-    check = (CHECK_BASE + sum(_BODY.unpack(body))) & _WORD_MASK
-    return body + _CHECK.pack(check)
+    words = _BODY.unpack(body)
+    return WORDS.pack(*words, (CHECK_BASE + sum(words)) & _WORD_MASK)
 
 
 def row_header(rank: int, node: int, unix: float, monotonic: float) -> bytes:
@@ -121,8 +106,8 @@ def header_of(begin: bytes) -> Optional[Header]:
     return Header(rank, node, unix, monotonic)
 
 
-def read_steps(file: int) -> Iterator[Optional[Step]]:
-    """Yield the steps of an open file, and None for each damaged or truncated row.
+def read_steps(file: int, first: int = 0) -> Iterator[Optional[Step]]:
+    """Yield the steps of an open file from row `first` on, and None for each damaged or truncated row.
 
     Rows written meanwhile may be missing. Raises NoStepsError, OSError.
     """
@@ -131,7 +116,7 @@ def read_steps(file: int) -> Iterator[Optional[Step]]:
         if begin:
             yield None
         return
-    place = ROW_BYTES
+    place = (1 + first) * ROW_BYTES
     while True:
         block = os.pread(file, _BLOCK_ROWS * ROW_BYTES, place)
         whole = len(block) - len(block) % ROW_BYTES
@@ -149,24 +134,18 @@ def last_steps(file: int, most: int) -> List[Step]:
 
     Returns an empty list for other files. Raises OSError.
     """
+    rows = os.fstat(file).st_size // ROW_BYTES - 1
     try:
-        if header_of(os.pread(file, ROW_BYTES, 0)) is None:
-            return []
+        steps = [step for step in read_steps(file, max(0, rows - most)) if step is not None]
     except NoStepsError:
         return []
-    rows = os.fstat(file).st_size // ROW_BYTES - 1
-    first = max(0, rows - most)
-    block = os.pread(file, (rows - first) * ROW_BYTES, (1 + first) * ROW_BYTES)
-    whole = len(block) - len(block) % ROW_BYTES
-    found = (_step_of(block[at - ROW_BYTES : at]) for at in range(whole, 0, -ROW_BYTES))
-    return [step for step in found if step is not None]
+    return steps[::-1]
 
 
 def _step_of(row: bytes) -> Optional[Step]:
     if not _has_good_check(row):
         return None
     step, epoch, samples, start, seconds, *phases = ROW.unpack_from(row)
-    # NaN marks an unrecorded phase.
     recorded = {PHASES[n]: time for n, time in enumerate(phases) if not math.isnan(time)}
     if not (0 <= step <= MOST_STEP and 0 <= samples <= MOST_SAMPLES):
         return None

@@ -18,6 +18,7 @@ import threading
 import time
 
 from argosy_contract import layout
+from argosy_contract.files import FOLDER_MODE
 
 FOLDER = "ARGOSY_CHECKPOINTS"
 RESTORED = "ARGOSY_RESTORED"
@@ -118,7 +119,7 @@ class Checkpoint:
         # The folder was private until now. All versions of proot allow fchmod.
         descriptor = os.open(self._folder, os.O_RDONLY)
         try:
-            os.fchmod(descriptor, 0o777 & ~int(os.environ.get("ARGOSY_UMASK", "077"), 8))
+            os.fchmod(descriptor, FOLDER_MODE)
         finally:
             os.close(descriptor)
         place = os.path.join(self._top, f"step-{self._step:09d}")

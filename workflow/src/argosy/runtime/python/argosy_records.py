@@ -14,13 +14,13 @@ import sys
 import time
 from typing import Any
 
+from argosy_contract.files import FILE_MODE
 from argosy_contract.layout import LINES_SUFFIX, SCHEMA_VERSION
 from argosy_contract.steps import ROW_BYTES, row_header
 
 DISK_FULL_EXIT = 74  # EX_IOERR of sysexits.h
 
 _FLUSH_SECONDS = 1.0
-_FILE_MODE = 0o666 & ~int(os.environ.get("ARGOSY_UMASK", "077"), 8)
 _FILE = "ARGOSY_STEPS_FILE"
 _OWNER = "ARGOSY_STEPS_OWNER"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -100,7 +100,7 @@ class _File:
         self._end = 0
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
-            self._file = os.open(path, flags, _FILE_MODE)
+            self._file = os.open(path, flags, FILE_MODE)
         except FileExistsError:
             raise RuntimeError(
                 f"argosy_steps: {path} exists: only one program of a rank can record its steps"

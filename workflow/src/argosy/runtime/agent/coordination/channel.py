@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Callable, Collection, Mapping, Sequence
 
 from ...contract import layout
-from ...contract.files import number, read_bytes, try_object
+from ...contract.files import number, read_bytes
 from ..rendezvous.local_server import KvReplica, serve_ranks
 from ..rendezvous.reserved_ports import listen_alone, reserve_port
 from ..rendezvous.store import Rendezvous
@@ -222,7 +222,7 @@ def _time_limit(settings: Settings) -> float | None:
     """Return the monotonic time of the job's time limit, counted from its claim; None if unknown."""
     if settings.run.time_limit_s is None:
         return None
-    claim = try_object(os.path.join(settings.attempt_dir, layout.CLAIM))
+    claim = settings.files.read(layout.CLAIM)
     began = number(claim.get("unix"))
     if began is None:
         return None

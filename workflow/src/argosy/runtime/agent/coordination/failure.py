@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import signal
-from dataclasses import dataclass
-from typing import Any, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Sequence
 
-from ...contract.files import open_regular
+from ...contract import files, layout
 
 # Seconds after the first failure in which its cause may be reported.
 WINDOW = 1.0
@@ -30,7 +30,10 @@ _WEIGHT = {SIGNAL: 0, OTHER: 0, HUNG: 0, ABORT: 1, EXIT: 2, LOST: 3, VANISHED: 4
 
 @dataclass(frozen=True)
 class Failure:
-    """One failure at a unix time; `rank` is None for failures of a node, `node` for those of the job."""
+    """One failure at a unix time; `rank` is None for failures of a node, `node` for those of the job.
+
+    `kind` is empty if no agent has found it.
+    """
 
     node: int | None
     rank: int | None
@@ -39,16 +42,20 @@ class Failure:
     kind: str = OTHER
 
     @classmethod
-    def from_message(cls, message: Mapping[str, Any]) -> Failure:
-        """Reverse `asdict`. Raises KeyError, TypeError or ValueError."""
-        node, rank = message["node"], message["rank"]
-        return cls(
-            node=None if node is None else int(node),
-            rank=None if rank is None else int(rank),
-            cause=str(message["cause"]),
-            at=float(message["at"]),
-            kind=str(message["kind"]),
-        )
+    def read(cls, said: object, nodes: int = layout.MOST_NODES) -> Failure | None:
+        """Return the failure in a file; None without a cause and a time. Other wrong values are unknown."""
+        if not isinstance(said, dict):
+            return None
+        cause, at = files.text(said.get("cause")), files.number(said.get("at"))
+        if cause is None or at is None:
+            return None
+        node = files.whole(said.get("node"), nodes)
+        rank = files.whole(said.get("rank"), layout.MOST_RANKS)
+        return cls(node, rank, cause, at, files.text(said.get("kind")) or "")
+
+    def record(self) -> dict[str, Any]:
+        """Return the failure's entry in a file."""
+        return {key: value for key, value in asdict(self).items() if (key, value) != ("kind", "")}
 
     def __str__(self) -> str:
         if self.node is None:
@@ -166,7 +173,7 @@ _LOST = re.compile(
 def last_lines(log: str) -> str:
     """Return the last lines of a rank's output; empty if it cannot be read."""
     try:
-        with open(open_regular(log), "rb") as file:
+        with open(files.open_regular(log), "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
             lines = file.read().decode("utf-8", "replace").splitlines()
     except OSError:

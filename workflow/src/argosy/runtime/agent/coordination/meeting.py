@@ -15,7 +15,6 @@ import time
 from typing import Any, Callable, Mapping
 
 from ...contract import layout
-from ...contract.files import try_object
 from ..settings import Settings, shown_address
 from ..status import CANCELLED, FAILED
 from .coordinator import Coordinator
@@ -25,7 +24,7 @@ from .failure import OTHER, Failure
 def listed(settings: Settings) -> set[str]:
     """List this attempt's files about the start of its nodes. Listing refreshes NFS's cache."""
     found: set[str] = set()
-    for folder in (settings.records, settings.attempt_dir):
+    for folder in (settings.records, settings.files.folder):
         with contextlib.suppress(OSError):
             found.update(os.listdir(folder))
     return found
@@ -33,29 +32,16 @@ def listed(settings: Settings) -> set[str]:
 
 def not_started(settings: Settings) -> Failure | None:
     """Return the failure of a node that watch_start.py has reported."""
-    return failure_of(try_object(os.path.join(settings.attempt_dir, layout.NOT_STARTED)))
-
-
-def status_of(settings: Settings, node: int) -> Mapping[str, Any]:
-    """Return the status of a node's agent; empty before its start."""
-    return try_object(settings.record(layout.node_status(node)))
-
-
-def failure_of(record: Mapping[str, Any]) -> Failure | None:
-    """Parse a failure from a JSON object; None if it has none."""
-    try:
-        return Failure.from_message({"rank": None, "kind": OTHER, **record})
-    except (KeyError, TypeError, ValueError):
-        return None
+    return Failure.read({"kind": OTHER, **settings.files.read(layout.NOT_STARTED)})
 
 
 def ended_early(node: int, status: Mapping[str, Any]) -> Failure | None:
     """Return the failure of an ended node that never reached the head, or was the head; else None."""
     if status.get("state") not in (FAILED, CANCELLED):
         return None
-    known = status.get("failure")
-    found = failure_of(known) if isinstance(known, dict) else None
-    return found or Failure(node, None, f"its agent ended: {status['state']}", time.time(), OTHER)
+    return Failure.read(status.get("failure")) or Failure(
+        node, None, f"its agent ended: {status['state']}", time.time(), OTHER
+    )
 
 
 REACH_TIME = 20.0
@@ -109,7 +95,7 @@ class Search:
     def _look(self) -> Failure | None:
         listed(self._settings)
         failure = not_started(self._settings)
-        status = status_of(self._settings, 0)
+        status = self._settings.files.status(0)
         if status and self._head is None:
             self._head = str(status.get("host"))
             # The head is another machine, but this machine has the same address.
@@ -172,7 +158,7 @@ class Roll(threading.Thread):
         # Most nodes report a moment after their file appears.
         waited = self._seen.get(node, 0.0)
         self._seen[node] = waited + _LOOK
-        status = status_of(self._settings, node) if waited >= 2 * _LOOK else None
+        status = self._settings.files.status(node) if waited >= 2 * _LOOK else None
         if not status:
             return None
         if failure := ended_early(node, status):

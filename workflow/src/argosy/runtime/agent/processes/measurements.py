@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
 import time
-from contextlib import suppress
-from dataclasses import replace
 from typing import Match, Sequence
 
 from ...contract import layout
-from ...contract.files import open_regular, read_log, try_object, write_all
+from ...contract.attempt import Attempt
+from ...contract.files import open_regular, read_log, write_all
 from ...contract.steps import NoStepsError, read_steps
 from ...contract.throughput import ALL, FIRST, LAST, TIMES, Throughput
 from ..coordination.failure import Failure
@@ -194,12 +192,11 @@ class PrintedThroughput:
         others = [rank for rank in (last, *range(min(last, _MOST_OTHERS))) if rank != self._rank]
         for rank in others if self._printed.rank != ALL else ():
             path = os.path.join(self._settings.logs, layout.rank_log(rank))
-            with suppress(OSError):
-                texts = texts_with(self._needed, read_log(path).encode().splitlines(keepends=True))
-                if any(map(self._matches_in, texts)):
-                    word = {last: LAST, 0: FIRST}.get(rank, rank)
-                    key = "format" if self._printed.format else "pattern"
-                    return _OTHER_RANK.format(rank=rank, key=key, word=word)
+            texts = texts_with(self._needed, read_log(path).encode().splitlines(keepends=True))
+            if any(map(self._matches_in, texts)):
+                word = {last: LAST, 0: FIRST}.get(rank, rank)
+                key = "format" if self._printed.format else "pattern"
+                return _OTHER_RANK.format(rank=rank, key=key, word=word)
         return ""
 
     def _matches_in(self, line: str) -> bool:
@@ -241,19 +238,13 @@ def _holds_steps(path: str) -> bool:
 
 
 def _holds(path: str, kind: str) -> bool:
+    """Return whether a file has records of a kind, the first key of each record."""
     try:
         with open(open_regular(path), encoding="utf-8", errors="replace") as file:
-            return any(_kind(line) == kind for line in file)
+            begin = f'{{"kind": "{kind}"'
+            return any(line.startswith(begin) and line.endswith("}\n") for line in file)
     except OSError:
         return False
-
-
-def _kind(line: str) -> object:
-    try:
-        record = json.loads(line)
-    except ValueError:
-        return None
-    return record.get("kind") if isinstance(record, dict) else None
 
 
 def _before(settings: Settings, rank: int) -> bool:
@@ -261,22 +252,21 @@ def _before(settings: Settings, rank: int) -> bool:
 
     If an attempt was interrupted after its last step, the next one has nothing to measure.
     """
-    attempt, seen = settings.resume.partition("/")[0], set()
-    while attempt and attempt not in seen:
-        seen.add(attempt)
-        earlier = replace(settings, attempt=attempt)
-        printed, steps = (
-            earlier.record(layout.printed(rank)),
-            earlier.record(layout.rank_steps(rank)),
-        )
-        if _holds(printed, "printed") or _holds_steps(steps):
+    name, seen = settings.resume.partition("/")[0], set()
+    while name and name not in seen:
+        seen.add(name)
+        earlier = Attempt(settings.run_dir, name)
+        printed, steps = layout.printed(rank), layout.rank_steps(rank)
+        if _holds(os.path.join(earlier.records, printed), "printed") or _holds_steps(
+            os.path.join(earlier.records, steps)
+        ):
             return True
-        attempt = _continued(os.path.join(earlier.attempt_dir, layout.CLAIM))
+        name = _continued(earlier)
     return False
 
 
-def _continued(claim: str) -> str:
+def _continued(attempt: Attempt) -> str:
     """Return the attempt that a claimed attempt continues; empty for none."""
-    continues = try_object(claim).get("continues")
-    attempt = continues.get("attempt") if isinstance(continues, dict) else None
-    return attempt if isinstance(attempt, str) and os.path.basename(attempt) == attempt else ""
+    continues = attempt.read(layout.CLAIM).get("continues")
+    name = continues.get("attempt") if isinstance(continues, dict) else None
+    return name if isinstance(name, str) and os.path.basename(name) == name else ""

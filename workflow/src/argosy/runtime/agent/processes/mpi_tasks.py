@@ -149,7 +149,5 @@ class MpiTasks:
     def _said(self) -> str:
         """Return the last error in the job's log, which the host writes; without one, the log's path."""
         path = os.path.join(layout.LOGS, self._settings.attempt, layout.JOB_LOG)
-        said = []
-        with contextlib.suppress(OSError):
-            said = _SAID.findall(files.read_log(os.path.join(self._settings.run_dir, path)))
+        said = _SAID.findall(files.read_log(os.path.join(self._settings.run_dir, path)))
         return said[-1] if said else f"see {path}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, List, Match, NamedTuple, Sequence, Tuple
+from functools import lru_cache
+from typing import Dict, Iterator, List, Match, NamedTuple, Sequence, Tuple
 
 from .printed_numbers import group_of
 
@@ -78,7 +79,6 @@ class NumberKinds:
         self._named: List[str] = []
         self._lines: Dict[int, int] = {}
         self._newest, self._changes = "", 0
-        self._texts: Dict[str, Words] = {}
         self._noted = 0
 
     def note(self, matches: Sequence[Tuple[Match[str], float]]) -> None:
@@ -89,8 +89,9 @@ class NumberKinds:
         for place, (match, number) in enumerate(matches):
             start, end = match.span(group_of(match))
             until = len(match.string) if place == last else matches[place + 1][0].start()
-            before = self._words(match.string[begin:start])
-            form = self._form((place, before, self._words(match.string[end:until])), match)
+            before = _words(_DIGITS.sub("0", match.string[begin:start]))
+            after = _words(_DIGITS.sub("0", match.string[end:until]))
+            form = self._form((place, before, after), match)
             begin = match.end()
             self._noted += 1
             if form and number > 0:
@@ -105,7 +106,7 @@ class NumberKinds:
         """Return the two kinds of numbers, the smaller first; empty if there is one kind."""
         every = [form for form in self._forms.values() if form.count]
         forms = _after_slow_start(every)
-        splits = [each for each in self._splits(forms) if not any(map(self._is_first, each))]
+        splits = [each for each in _splits(forms) if not any(map(self._is_first, each))]
         found = [pair for each in splits if (pair := _apart(*each))]
         if found:
             low, high = max(found, key=lambda pair: pair[1].mean / pair[0].mean)
@@ -151,28 +152,19 @@ class NumberKinds:
             form = self._forms[key] = _Form(*key, _text(match))
         return form
 
-    def _words(self, text: str) -> Words:
-        text = _DIGITS.sub("0", text)
-        found = self._texts.get(text)
-        if found is None:
-            found = _words(text)
-            if len(self._texts) < _MOST_TEXTS:
-                self._texts[text] = found
-        return found
 
-    @staticmethod
-    def _splits(forms: Sequence[_Form]) -> List[Tuple[List[_Form], List[_Form]]]:
-        features = sorted({feature for form in forms for feature in form.features}, key=str)
-        splits = []
-        for feature in features:
-            have = [form for form in forms if feature in form.features]
-            rest = [form for form in forms if feature not in form.features]
-            if have and rest:
-                splits.append((have, rest))
-        return splits
+def _splits(forms: Sequence[_Form]) -> Iterator[Tuple[List[_Form], List[_Form]]]:
+    """Yield the forms with and without each feature that some of them have."""
+    for feature in sorted({feature for form in forms for feature in form.features}, key=str):
+        have = [form for form in forms if feature in form.features]
+        rest = [form for form in forms if feature not in form.features]
+        if rest:
+            yield have, rest
 
 
+@lru_cache(maxsize=_MOST_TEXTS)
 def _words(text: str) -> Words:
+    """Return the words of a text, whose numbers are 0, that may name a number."""
     found = (word.lower() for word in _WORD.findall(text) if not _DIGITS.search(word))
     return tuple(word for word in found if len(word) > 1 and not _NO_NAMES.fullmatch(word))
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, Iterator, List, Pattern
 
-_SPECIAL = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]"
-)
 _STRING = r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"
 _CONTROL = r"(?:\x1b\[|\x9b)(?P<numbers>[0-?]*)[ -/]*(?P<final>[@-~])"
 _ESCAPES = re.compile(rf"{_STRING}|{_CONTROL}|\x1b[ -/]*(?P<short>[0-~])")
@@ -28,8 +25,6 @@ def shown(line: str) -> list[str]:
     A carriage return or another cursor movement begins the next text, as do backspaces to the start of
     the text. Other backspaces overwrite characters.
     """
-    if not _SPECIAL.search(line):
-        return [line]
     return [
         _UNSEEN.sub("", text)
         for part in _DIVIDED.split(_ESCAPES.sub(_as_text, line))

@@ -51,7 +51,7 @@ class Report:
         return _decode(
             cls,
             data,
-            failures=lambda said: tuple(map(Failure.from_message, said)),
+            failures=lambda said: tuple(Failure(**each) for each in said),
             places=lambda said: tuple(Place(**each) for each in said),
             missing=tuple,
             finished=lambda said: tuple(Finished(**each) for each in said),
@@ -98,7 +98,7 @@ def _encode(message: Report | Order) -> bytes:
 
 
 def _failure(said: Mapping[str, Any] | None) -> Failure | None:
-    return Failure.from_message(said) if said else None
+    return Failure(**said) if said else None
 
 
 def _outcome(said: Mapping[str, Any] | None) -> Outcome | None:
