@@ -29,12 +29,8 @@ def project(tmp_path: Path) -> Project:
 
 
 def runs(command: str = "true", repeats: int = 2, **more: Any) -> list[Run]:
-    experiment = {
-        "runtime": "native",
-        "command": command,
-        "scale": {"nodes": [1], "repeats": repeats},
-        **more,
-    }
+    scale = {"nodes": [1], "repeats": repeats}
+    experiment = {"runtime": "native", "command": command, "scale": scale, **more}
     return expand(parse_config({"experiments": {"study": experiment}}, []))
 
 
@@ -221,9 +217,24 @@ def test_a_variable_by_which_ranks_find_each_other_is_not_the_experiments(
         plan_runs(project, Target("local"), asked, {})
 
 
-def test_an_image_that_is_not_built(project: Project) -> None:
-    asked = runs(repeats=1, runtime="container", image="torch-cpu")
-    with pytest.raises(ArgosyError, match=r"study: the image torch-cpu has no image.lock"):
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        (
+            {"runtime": "container", "image": "torch-cpu"},
+            "study: the image torch-cpu has no image.lock",
+        ),
+        (
+            {"scale": {"nodes": 1, "ranks_per_node": 2000}},
+            r"experiments\.study: ranks_per_node: not a whole number from 1 to 1,024",
+        ),
+    ],
+)
+def test_a_run_that_no_job_could_read_is_not_written(
+    project: Project, more: dict[str, Any], problem: str
+) -> None:
+    asked = runs(repeats=1, **more)
+    with pytest.raises(ArgosyError, match=problem):
         write_runs(project, plan_runs(project, Target("local"), asked, {}))
     assert not (project.path / "results").exists()
 
