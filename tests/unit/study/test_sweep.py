@@ -184,17 +184,24 @@ def test_a_million_combinations_are_refused_at_once() -> None:
     assert time.monotonic() - began < 2
 
 
-def test_another_experiment_may_not_have_the_name_of_a_combination() -> None:
-    content = {
-        "experiments": {
-            "a": {
-                "runtime": "native",
-                "command": "true {x}",
-                "scale": {"nodes": 1},
-                "sweep": {"x": [1]},
-            },
-            "a-x1": {"runtime": "native", "command": "true", "scale": {"nodes": 1}},
-        }
-    }
-    with pytest.raises(ArgosyError, match=r"experiments\.a-x1: the sweep of a makes an experiment"):
-        parse_config(content, [])
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        ({"a-x1": {}}, r"experiments\.a-x1: the sweep of a makes an experiment"),
+        # Two sweeps may make the same name, and only one of the two experiments would run.
+        (
+            {"a-x1": {"sweep": {"y": [2]}, "command": "true {y}"}, "a": {"sweep": {"x": ["1-y2"]}}},
+            r"experiments\.a-x1-y2: the sweep of a-x1 makes an experiment",
+        ),
+        (
+            {"a-x1-native": {}, "a": {"runtime": ["container", "native"], "image": "i"}},
+            r"experiments\.a-x1-native: the runtime of a-x1 already adds an experiment",
+        ),
+    ],
+)
+def test_no_two_experiments_have_one_name(others: dict[str, Any], said: str) -> None:
+    swept_one = {"command": "true {x}", "sweep": {"x": [1]}}
+    plain = {"runtime": "native", "command": "true", "scale": {"nodes": 1}}
+    asked = {"a": swept_one | others.pop("a", {}), **others}
+    with pytest.raises(ArgosyError, match=said):
+        parse_config({"experiments": {name: plain | each for name, each in asked.items()}}, [])

@@ -122,6 +122,9 @@ Value = Annotated[
 ]
 
 
+IF_SET: Any = Field(exclude_if=lambda value: value is None or value is False or value == {})
+"""Leaves an unset optional field out of the JSON, so that a new field does not change earlier runs."""
+
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 

@@ -45,6 +45,8 @@ from argosy.study.values import (
 from argosy.validation import Model, Value, one_or_several
 from argosy_common.errors import choices
 
+_ADDS = "already adds an experiment of this name; choose another name"
+
 
 def _each(text: str, sweep: Sweep | None) -> Iterator[str]:
     """Yield a text with the values of each combination of a sweep."""
@@ -338,15 +340,27 @@ class Config(Model):
             )
         return self
 
+    @property
+    def added(self) -> Iterator[tuple[str, str]]:
+        """The names of the experiments that keys add, each with a phrase about the key."""
+        for name, one in self.experiments.items():
+            for values in one.sweep.points if one.sweep else ():
+                why = f"the sweep of {name} makes an experiment of that name; choose another"
+                yield point_name(name, values), why
+        for name, one in self.measured.items():
+            if len(one.runtime) > 1:
+                yield native_name(name), f"the runtime of {name} {_ADDS}"
+        for name in self.studies.stalls:
+            yield from ((f"{name}-{each}", f"studies.stalls.{name} {_ADDS}") for each in VARIANTS)
+
     @model_validator(mode="after")
-    def distinct_names_of_sweeps(self) -> "Config":
-        """Refuse a combination named like another experiment."""
-        for name, point in self.swept.items():
-            if name in self.experiments:
-                raise ValueError(
-                    f"experiments.{name}: the sweep of {point.of} makes an experiment of that name; "
-                    "choose another"
-                )
+    def distinct_names(self) -> "Config":
+        """Refuse an experiment with the name of another one, or of one that a key adds."""
+        taken = {*self.experiments}
+        for name, why in self.added:
+            if experiment_name(name) in taken:
+                raise ValueError(f"experiments.{name}: {why}")
+            taken.add(name)
         return self
 
     @model_validator(mode="after")
@@ -376,19 +390,8 @@ class Config(Model):
         return self
 
     @model_validator(mode="after")
-    def native_experiments(self) -> "Config":
-        """Refuse an experiment named like the native variant of another one."""
-        for name, one in self.measured.items():
-            if len(one.runtime) > 1 and experiment_name(native_name(name)) in self.measured:
-                raise ValueError(
-                    f"experiments.{native_name(name)}: the runtime of {name} already adds an "
-                    "experiment of this name; choose another name"
-                )
-        return self
-
-    @model_validator(mode="after")
     def studied_experiments(self) -> "Config":
-        """Refuse a study of an unknown or swept experiment, or one whose variants have names in use."""
+        """Refuse a study of an unknown or swept experiment, or of one without a run on one node."""
         for name in self.studies.stalls:
             if name not in self.experiments:
                 known = ", ".join(self.experiments)
@@ -402,11 +405,4 @@ class Config(Model):
                 raise ValueError(
                     f"studies.stalls.{name}: with several ranks_per_node it needs 1 in scale.nodes"
                 )
-            for variant in VARIANTS:
-                added = experiment_name(f"{name}-{variant}")
-                if added in self.measured:
-                    raise ValueError(
-                        f"experiments.{added}: studies.stalls.{name} already adds an experiment "
-                        "of this name; choose another name"
-                    )
         return self

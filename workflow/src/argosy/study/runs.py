@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from random import Random
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from argosy.runtime.contract.placeholders import filled, names_in
 from argosy.study.built_images import BuiltImage
 from argosy.study.data import Data
@@ -23,7 +21,7 @@ from argosy.study.sizes import GPU, Checkpoints, NodeRange, Resources
 from argosy.study.sweep import SweptPoint
 from argosy.study.throughput import Throughput
 from argosy.study.values import HangTimeout, LauncherName, Name, Runtime, native_name
-from argosy.validation import Count, Model
+from argosy.validation import IF_SET, Count, Model
 from argosy_common.errors import ArgosyError
 
 
@@ -60,29 +58,27 @@ class Run(Model):
     resources: Resources
     checkpoints: Checkpoints | None
     throughput: Throughput | None
-    variant: Annotated[Variant | None, Field(exclude_if=lambda variant: variant is None)] = None
-    native_of: Annotated[Name | None, Field(exclude_if=lambda name: name is None)] = None
+    variant: Annotated[Variant | None, IF_SET] = None
+    native_of: Annotated[Name | None, IF_SET] = None
     """The same experiment in containers, if this is its native variant."""
-    timeline: Annotated[bool, Field(exclude_if=lambda timeline: not timeline)] = False
-    hang_timeout: Annotated[
-        HangTimeout | None, Field(exclude_if=lambda timeout: timeout is None)
-    ] = None
-    environment: Annotated[Mapping[str, str], Field(exclude_if=lambda names: not names)] = {}
-    independent: Annotated[bool, Field(exclude_if=lambda wanted: not wanted)] = False
+    timeline: Annotated[bool, IF_SET] = False
+    hang_timeout: Annotated[HangTimeout | None, IF_SET] = None
+    environment: Annotated[Mapping[str, str], IF_SET] = {}
+    independent: Annotated[bool, IF_SET] = False
     """Whether the ranks need not connect to each other."""
-    sweep: Annotated[SweptPoint | None, Field(exclude_if=lambda point: point is None)] = None
+    sweep: Annotated[SweptPoint | None, IF_SET] = None
     """The combination of a sweep."""
-    outputs: Annotated[tuple[str, ...] | None, Field(exclude_if=lambda paths: paths is None)] = None
+    outputs: Annotated[tuple[str, ...] | None, IF_SET] = None
     """Paths that the program may write."""
-    written: Annotated[Written | None, Field(exclude_if=lambda words: words is None)] = None
+    written: Annotated[Written | None, IF_SET] = None
     """Command and variables before the placeholders of this run were replaced; None if it has none."""
-    data: Annotated[Mapping[str, Data], Field(exclude_if=lambda data: not data)] = {}
+    data: Annotated[Mapping[str, Data], IF_SET] = {}
     """Host data by path in the container."""
-    metrics: Annotated[Mapping[str, str], Field(exclude_if=lambda metrics: not metrics)] = {}
+    metrics: Annotated[Mapping[str, str], IF_SET] = {}
     """Patterns of other printed numbers, by metric name."""
-    own_launcher: Annotated[Launcher | None, Field(exclude_if=lambda own: own is None)] = None
+    own_launcher: Annotated[Launcher | None, IF_SET] = None
     """The project's own launcher file; None for a launcher of Argosy."""
-    least_nodes: Annotated[Count | None, Field(exclude_if=lambda least: least is None)] = None
+    least_nodes: Annotated[Count | None, IF_SET] = None
     """Fewest nodes with which the run continues after losing nodes; None: all."""
 
     @property
