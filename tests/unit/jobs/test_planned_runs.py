@@ -2,36 +2,31 @@
 
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from run_files import verdict
+from small_studies import project_with, runs_of
 
 from argosy.jobs.description import describe_run
 from argosy.jobs.outdated import OTHER_PLAN, Programs, describe_outdated
 from argosy.jobs.planning import Project, Target, plan_runs, write_runs
 from argosy.run_folder.folder import RunFolder
-from argosy.study.config import parse_config
-from argosy.study.runs import Run, expand
+from argosy.study.runs import Run
 from argosy_common.errors import ArgosyError
 
-SLURM = Path(__file__).parents[3] / "slurm"
 LONG_AGO = 1_700_000_000
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    for folder in ("templates", "local"):
-        shutil.copytree(SLURM / folder, tmp_path / "slurm" / folder)
-    return Project(tmp_path)
+    return project_with(tmp_path, "local")
 
 
 def runs(command: str = "true", repeats: int = 2, **more: Any) -> list[Run]:
-    scale = {"nodes": [1], "repeats": repeats}
-    experiment = {"runtime": "native", "command": command, "scale": scale, **more}
-    return expand(parse_config({"experiments": {"study": experiment}}, []))
+    asked = {"command": command, "scale": {"nodes": [1], "repeats": repeats}, **more}
+    return runs_of("study", **asked)
 
 
 def planned(project: Project, asked: list[Run]) -> list[Path]:

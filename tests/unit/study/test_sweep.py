@@ -5,8 +5,9 @@ import time
 from typing import Any
 
 import pytest
+import small_studies
 
-from argosy.study.config import Source, parse_config
+from argosy.study.config import parse_config
 from argosy.study.models import Config
 from argosy.study.runs import Run, expand
 from argosy.study.sweep import point_name
@@ -17,14 +18,14 @@ PRODUCT = {"lr": [0.1, "1e-2"], "batch": [32, 64]}
 
 def configured(sweep: object, **changes: Any) -> Config:
     experiment = {
-        "runtime": "native",
         "command": "python3 train.py --lr {lr} --batch {batch}",
         "scale": {"nodes": [1, 2], "repeats": 1},
         "sweep": sweep,
+        # Without it, an image would be for a container.
+        "runtime": "native",
         **changes,
     }
-    content = {"experiments": {"train": experiment}}
-    return parse_config(content, [Source("config/config.yaml", content)])
+    return small_studies.configured("train", **experiment)
 
 
 def swept(sweep: object, **changes: Any) -> list[Run]:

@@ -3,20 +3,14 @@
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from small_studies import runs_of
 
-from argosy.study.models import Config
-from argosy.study.runs import Run, expand
+from argosy.study.runs import Run
+from argosy_common.errors import ArgosyError
 
 
 def runs(throughput: object) -> list[Run]:
-    experiment = {
-        "command": "train",
-        "runtime": "native",
-        "scale": {"nodes": [1, 2], "ranks_per_node": 2},
-        "throughput": throughput,
-    }
-    return expand(Config.model_validate({"experiments": {"a": experiment}}))
+    return runs_of(scale={"nodes": [1, 2], "ranks_per_node": 2}, throughput=throughput)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +59,6 @@ def test_keys_beside_a_format_replace_its_own() -> None:
     ],
 )
 def test_wrong_values_are_refused_with_a_remedy(wrong: Any, said: str) -> None:
-    with pytest.raises(ValidationError, match="throughput") as problem:
+    with pytest.raises(ArgosyError, match="throughput") as problem:
         runs(wrong)
     assert said in str(problem.value)
