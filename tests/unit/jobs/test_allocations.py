@@ -1,36 +1,42 @@
 """Runs that share a job: which do, what the job asks for, and who is refused."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from small_studies import project_with, runs_of
 
 from argosy.jobs.planning import Project, Target, plan_runs, write_runs
 from argosy.run_folder.folder import allocation_folder
 from argosy.schedulers.slurm.options import ScriptOptions
-from argosy.schedulers.slurm.shared_jobs import runs_of as held
-from argosy.schedulers.slurm.shared_jobs import script_text, split_shared, write_script
-from argosy.study.runs import Run
+from argosy.schedulers.slurm.shared_jobs import runs_of, script_text, split_shared, write_script
+from argosy.study.config import parse_config
+from argosy.study.runs import Run, expand
 from argosy_common.errors import ArgosyError
+
+SLURM = Path(__file__).parents[3] / "slurm"
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     path = tmp_path / "a project; with $(odd) 'name' 100%"
-    return project_with(path, "local", "testbed", "vista")
+    for folder in ("templates", "local", "testbed", "vista"):
+        shutil.copytree(SLURM / folder, path / "slurm" / folder)
+    return Project(path)
 
 
 def runs(nodes: tuple[int, ...] = (1, 2, 4), **more: Any) -> list[Run]:
     experiment = {
+        "runtime": "native",
+        "command": "true",
         "scale": {"nodes": nodes, "repeats": 2},
         "resources": {"time": "10m", "same_allocation": True},
         **more,
     }
-    stalls = {"stalls": {"study": {"synthetic": "--synthetic"}}}
-    return runs_of("study", {"studies": stalls}, **experiment)
+    study = {"stalls": {"study": {"synthetic": "--synthetic"}}}
+    return expand(parse_config({"experiments": {"study": experiment}, "studies": study}, []))
 
 
 def planned(project: Project, asked: list[Run], site: str = "testbed") -> list[Path]:
@@ -63,8 +69,8 @@ def test_the_job_has_the_nodes_of_its_largest_run_and_the_time_of_all(project: P
     assert options["job-name"] == "argosy-study-allocation-repeat1"
     assert options["output"] == f"{str(folder).replace('%', '%%')}/logs/scheduler-%j.log"
     # Its own copy says what it holds, in the order in which they are measured.
-    assert list(held(script_text(folder, members))) == members
-    assert list(held(script_text(folder, members[:1]))) == members[:1]
+    assert list(runs_of(script_text(folder, members))) == members
+    assert list(runs_of(script_text(folder, members[:1]))) == members[:1]
     assert {member: (member / "job.sbatch").read_text() for member in members} == before
     small = script_text(folder, [each for each in members if "nodes1-" in each.name])
     assert "#SBATCH --nodes=1\n" in small

@@ -16,7 +16,6 @@ from typing import BinaryIO
 from argosy.jobs.planning import Project
 from argosy.run_folder.folder import SCRIPT, scheduler_log_of
 from argosy.run_folder.growing_log import GrowingLog
-from argosy.run_folder.log_tail import tail
 from argosy.schedulers import find_batch_system
 from argosy.schedulers.base import Say, Scheduler, SchedulerError, State, Status
 from argosy.schedulers.job_request import JobRequest
@@ -26,7 +25,7 @@ from argosy.site.models import Site
 from argosy.site.placement import Request, place
 from argosy_common.errors import ArgosyError
 from argosy_common.files import write_text
-from argosy_common.reading import site_of
+from argosy_common.reading import NotReadError, read_end, site_of
 from argosy_images import ImageLock, Plan, build_image
 
 GLANCE_S = 0.5
@@ -66,10 +65,9 @@ def _wait(seconds: float, log: GrowingLog | None, out: BinaryIO) -> None:
     """Wait, and copy new content of the log meanwhile."""
     until = time.monotonic() + seconds
     while True:
-        # The log may not exist yet, or be no regular file.
-        with suppress(FileNotFoundError, ArgosyError):
-            if log:
-                log.copy(out, ended=False)
+        if log:
+            with suppress(FileNotFoundError, NotReadError):
+                log.copy(out)
         left = until - time.monotonic()
         if left <= 0:
             return
@@ -176,7 +174,14 @@ def _conclude(build: Build, status: Status) -> ImageLock:
 
 def _last_error(log: Path) -> str:
     """Return the last error in the build's log; empty without one."""
-    lines = tail(log, site_of(log.parents[1]), _LOG_BYTES).decode(errors="replace").splitlines()
+    try:
+        lines = (
+            read_end(log, site_of(log.parents[1]), _LOG_BYTES)[0]
+            .decode(errors="replace")
+            .splitlines()
+        )
+    except OSError:
+        return ""
     errors = [line for line in lines if line.startswith("error: ")]
     return errors[-1].removeprefix("error: ") if errors else ""
 

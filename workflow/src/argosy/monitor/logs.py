@@ -13,7 +13,7 @@ from argosy.run_folder.folder import RunFolder, by_number
 from argosy.run_folder.growing_log import GrowingLog
 from argosy.runtime.contract.layout import RANK_LOGS
 from argosy_common.errors import ArgosyError, some
-from argosy_common.reading import site_of
+from argosy_common.reading import NotReadError, site_of
 
 PAUSE_S = 0.5
 ALL = "all"
@@ -33,6 +33,8 @@ def show_log(run: str, *, rank: int | None, node: int | None, job: bool, follow:
             log.follow(sys.stdout.buffer, Study(site_of(folder)))
         else:
             log.print(sys.stdout.buffer)
+    except NotReadError as problem:
+        raise ArgosyError(f"{problem}, so it is not shown") from None
     except KeyboardInterrupt:
         return
 

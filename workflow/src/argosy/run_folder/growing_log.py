@@ -1,4 +1,4 @@
-"""Copies a log to a terminal as it grows."""
+"""Copies a log that a program is still writing."""
 
 import codecs
 import os
@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from argosy_common.errors import ArgosyError, coloured
-from argosy_common.reading import NotReadError, open_regular
+from argosy_common.errors import coloured
+from argosy_common.reading import open_regular
 
 CHUNK_BYTES = 1 << 20
 
@@ -26,19 +26,14 @@ class GrowingLog:
         default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"), init=False
     )
 
-    def copy(self, out: BinaryIO, ended: bool) -> None:
+    def copy(self, out: BinaryIO, ended: bool = False) -> None:
         """Copy new content; with a prefix only whole lines, unless the log has `ended`.
 
-        Raises:
-            ArgosyError: if it is not a readable log.
-        """
-        try:
-            self._copy(out, ended)
-        except NotReadError as problem:
-            raise ArgosyError(f"{problem}, so it is not shown") from None
+        It opens the file each time: otherwise content from another node may stay invisible for long.
 
-    def _copy(self, out: BinaryIO, ended: bool) -> None:
-        # Reopen the file, or the content that another node writes may stay invisible for long.
+        Raises:
+            OSError: if it is missing; NotReadError: if it is not a readable log.
+        """
         with open_regular(self.path, self.top) as log:
             end = os.fstat(log.fileno()).st_size
             log.seek(self.place)
