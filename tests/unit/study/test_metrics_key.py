@@ -9,11 +9,6 @@ from argosy.study.runs import Run
 from argosy_common.errors import ArgosyError
 
 
-def test_runs_without_the_key_have_not_changed() -> None:
-    assert "metrics" not in runs_of()[0].model_dump(mode="json")
-    assert runs_of(metrics={}) == runs_of()
-
-
 def test_patterns_are_kept_by_name() -> None:
     metrics = {"loss": "loss ([0-9.]{1,9})", "val/top@5": "(?:a|b) (?P<number>.+)"}
     [found] = runs_of(metrics=metrics)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from small_studies import configured, runs_of
+from small_studies import configured
 
 from argosy.study.runs import expand
 from argosy.study.sizes import NodeRange
@@ -19,13 +19,6 @@ def test_a_range_asks_for_its_larger_number() -> None:
         ("nodes4-ranks1-repeat1", 2),
     ]
     assert isinstance(study.experiments["digits"].scale.points[1][0], NodeRange)
-
-
-def test_runs_without_restarts_look_as_they_did() -> None:
-    [run] = runs_of(checkpoints={"warning": "2m"})
-    content = run.model_dump(mode="json")
-    assert "least_nodes" not in content
-    assert content["checkpoints"] == {"warning": 120, "requeues": 10}
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,6 @@ def test_they_are_normal_paths_of_the_run(written: Any, read: tuple[str, ...]) -
     assert runs_of(image="own", outputs=written)[0].outputs == read
 
 
-def test_a_run_without_them_is_described_as_before() -> None:
-    assert "outputs" not in runs_of()[0].model_dump()
-
-
 @pytest.mark.parametrize(
     ("written", "said"),
     [

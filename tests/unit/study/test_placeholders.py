@@ -93,8 +93,3 @@ def test_a_variable_that_the_site_lacks_is_named(key: str, more: dict[str, Any])
         refused.value.problem
         == f"{key}: {{site.data}}: slurm/local/site.yaml has no variables.data"
     )
-
-
-def test_a_run_without_placeholders_is_described_as_before() -> None:
-    (run, *_) = runs(command="true '{lr}'", environment={"A": "{}"})
-    assert run.written is None and "written" not in run.model_dump()
