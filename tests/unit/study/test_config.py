@@ -304,8 +304,8 @@ def test_a_run_is_described_by_the_keys_that_are_set() -> None:
     for run in (expand(parse(STALLS))[0], *runs_of(command="true '{lr}'", checkpoints={}, **empty)):
         content = run.model_dump(mode="json")
         assert " ".join(content) == (
-            "experiment nodes ranks_per_node repeat scaling image command launcher runtime resources "
-            "checkpoints throughput"
+            "command launcher resources checkpoints throughput experiment nodes ranks_per_node repeat "
+            "scaling image runtime"
         )
         assert [*content["resources"]] == [
             "cpus_per_rank",

@@ -42,7 +42,7 @@ from argosy.study.values import (
     separate_outputs,
     several,
 )
-from argosy.validation import Model, Value, one_or_several
+from argosy.validation import IF_SET, Model, Value, one_or_several
 from argosy_common.errors import choices
 
 _ADDS = "already adds an experiment of this name; choose another name"
@@ -54,23 +54,14 @@ def _each(text: str, sweep: Sweep | None) -> Iterator[str]:
         yield from filled([text], values)
 
 
-class Experiment(Model):
-    """A program in an image, measured at several sizes."""
+class RunKeys(Model):
+    """Keys that an experiment and each of its runs have: its program, and how it runs."""
 
-    sweep: SweepKey | None = None
-    """Values of placeholders in command, environment and image; each combination is an experiment."""
-    image: Image | None = None
-    """Folder of containers/, docker://REFERENCE, udocker:NAME:TAG, an archive, or a mapping of from, python
-    and system to build an image; None: use the host's programs."""
     command: Words
     """Program and arguments of each rank, split into words as by a shell; no shell runs them."""
     launcher: LauncherName = "horovod"
     """How ranks are started and find each other: horovod, torch, tensorflow, jax, mpi, ray, flower,
     per-node, plain, or the name of a file in the project's launchers/."""
-    runtime: Runtimes = ("container",)
-    """`container`, `native` (without one, with the image's programs or the host's), or both to compare."""
-    scale: Scale
-    """The sizes to measure."""
     resources: Resources = Resources()
     """Resources of each rank."""
     checkpoints: Checkpoints | None = None
@@ -80,28 +71,45 @@ class Experiment(Model):
 
     Or the name of a format, or a mapping that describes the number.
     """
-    metrics: Metrics = {}
+    metrics: Annotated[Metrics, IF_SET] = {}
     """Other printed numbers: a regular expression with one group by metric name."""
-    environment: dict[Variable, Value] = {}
+    environment: Annotated[dict[Variable, Value], IF_SET] = {}
     """Variables of the ranks; they override the site's."""
-    data: Annotated[dict[ContainerPath, Annotated[Data, SHORT_OR_LONG]], AfterValidator(apart)] = {}
+    data: Annotated[
+        dict[ContainerPath, Annotated[Data, SHORT_OR_LONG]], AfterValidator(apart), IF_SET
+    ] = {}
     """Host folders and files, by their mount path in the container."""
-    independent: Annotated[bool, Field(strict=True)] = False
+    independent: Annotated[bool, Field(strict=True), IF_SET] = False
     """The ranks are separate programs that need not connect to each other."""
-    hang_timeout: HangTimeout | None = None
+    hang_timeout: Annotated[HangTimeout | None, IF_SET] = None
     """Longest time without a step or output of any rank; None: derived from the run's own steps."""
-    outputs: (
+    outputs: Annotated[
         Annotated[
             tuple[Output, ...],
             BeforeValidator(several),
             AfterValidator(separate_outputs),
             WithJsonSchema({"type": ["string", "array"], "items": {"type": "string"}}),
         ]
-        | None
-    ) = None
+        | None,
+        IF_SET,
+    ] = None
     """Paths of the project or the image that the program may write; they are read-only otherwise."""
-    timeline: bool = False
+    timeline: Annotated[bool, IF_SET] = False
     """Write Horovod's timeline, an event for each tensor; this slows the run."""
+
+
+class Experiment(RunKeys):
+    """A program in an image, measured at several sizes."""
+
+    sweep: SweepKey | None = None
+    """Values of placeholders in command, environment and image; each combination is an experiment."""
+    image: Image | None = None
+    """Folder of containers/, docker://REFERENCE, udocker:NAME:TAG, an archive, or a mapping of from, python
+    and system to build an image; None: use the host's programs."""
+    runtime: Runtimes = ("container",)
+    """`container`, `native` (without one, with the image's programs or the host's), or both to compare."""
+    scale: Scale
+    """The sizes to measure."""
 
     @field_validator("image")
     @classmethod

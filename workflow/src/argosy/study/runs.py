@@ -12,15 +12,13 @@ from typing import Annotated, Literal
 
 from argosy.runtime.contract.placeholders import filled, names_in
 from argosy.study.built_images import BuiltImage
-from argosy.study.data import Data
 from argosy.study.image_names import image_name
 from argosy.study.launcher import Launcher
-from argosy.study.models import Config, Experiment, Stalls
+from argosy.study.models import Config, Experiment, RunKeys, Stalls
 from argosy.study.shell_words import remedy, unfilled
-from argosy.study.sizes import GPU, Checkpoints, NodeRange, Resources
+from argosy.study.sizes import GPU, NodeRange, Resources
 from argosy.study.sweep import SweptPoint
-from argosy.study.throughput import Throughput
-from argosy.study.values import HangTimeout, LauncherName, Name, Runtime, native_name
+from argosy.study.values import Name, Runtime, native_name
 from argosy.validation import IF_SET, Count, Model
 from argosy_common.errors import ArgosyError
 
@@ -39,43 +37,29 @@ class Written(Model):
     environment: Mapping[str, str]
 
 
-class Run(Model):
+class Run(RunKeys):
     """One repeat of one size of an experiment, with everything that determines its outcome.
 
     It is independent of other sizes and repeats, so adding some does not change it. Unset optional fields
     are left out of the JSON, so that a new field does not change earlier runs.
     """
 
+    command: tuple[str, ...]
+    """The experiment's command with this run's values in place of placeholders."""
     experiment: Name
     nodes: Count
     ranks_per_node: Count
     repeat: Count
     scaling: Literal["strong", "weak"]
     image: Name | None
-    command: tuple[str, ...]
-    launcher: LauncherName
     runtime: Runtime
-    resources: Resources
-    checkpoints: Checkpoints | None
-    throughput: Throughput | None
     variant: Annotated[Variant | None, IF_SET] = None
     native_of: Annotated[Name | None, IF_SET] = None
     """The same experiment in containers, if this is its native variant."""
-    timeline: Annotated[bool, IF_SET] = False
-    hang_timeout: Annotated[HangTimeout | None, IF_SET] = None
-    environment: Annotated[Mapping[str, str], IF_SET] = {}
-    independent: Annotated[bool, IF_SET] = False
-    """Whether the ranks need not connect to each other."""
     sweep: Annotated[SweptPoint | None, IF_SET] = None
     """The combination of a sweep."""
-    outputs: Annotated[tuple[str, ...] | None, IF_SET] = None
-    """Paths that the program may write."""
     written: Annotated[Written | None, IF_SET] = None
     """Command and variables before the placeholders of this run were replaced; None if it has none."""
-    data: Annotated[Mapping[str, Data], IF_SET] = {}
-    """Host data by path in the container."""
-    metrics: Annotated[Mapping[str, str], IF_SET] = {}
-    """Patterns of other printed numbers, by metric name."""
     own_launcher: Annotated[Launcher | None, IF_SET] = None
     """The project's own launcher file; None for a launcher of Argosy."""
     least_nodes: Annotated[Count | None, IF_SET] = None
@@ -257,9 +241,8 @@ def _run(
     nodes, ranks_per_node = point
     [runtime] = experiment.runtime
     image = experiment.image
-    asked = experiment.model_dump(exclude={"scale", "image", "runtime", "sweep", "resources"})
     content = {
-        **asked,
+        **experiment.model_dump(include={*RunKeys.model_fields}),
         **more,
         "experiment": name,
         "runtime": runtime,
