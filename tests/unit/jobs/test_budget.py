@@ -1,32 +1,21 @@
 """A budget limits the node-hours that runs without a result may take."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from small_studies import project_with, runs_of
 
 from argosy.jobs.budget import check_budget
 from argosy.jobs.description import Plan
-from argosy.jobs.planning import Project, Target, plan_runs
-from argosy.study.config import parse_config
-from argosy.study.runs import expand
+from argosy.jobs.planning import Target, plan_runs
 from argosy_common.errors import ArgosyError
-
-SLURM = Path(__file__).parents[3] / "slurm"
 
 
 def plans(tmp_path: Path, **resources: Any) -> list[Plan]:
-    for folder in ("templates", "testbed"):
-        shutil.copytree(SLURM / folder, tmp_path / "slurm" / folder)
-    experiment = {
-        "runtime": "native",
-        "command": "true",
-        "scale": {"nodes": [1, 2], "repeats": 3},
-        "resources": {"time": "20m", **resources},
-    }
-    runs = expand(parse_config({"experiments": {"study": experiment}}, []))
-    return plan_runs(Project(tmp_path), Target("testbed"), runs, {})
+    scale = {"nodes": [1, 2], "repeats": 3}
+    runs = runs_of(scale=scale, resources={"time": "20m", **resources})
+    return plan_runs(project_with(tmp_path, "testbed"), Target("testbed"), runs, {})
 
 
 def test_jobs_of_their_own_take_their_nodes_for_their_limits(tmp_path: Path) -> None:

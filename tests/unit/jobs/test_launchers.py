@@ -1,17 +1,16 @@
 """A launcher is a file of data: its texts reach the agent as they are written, and a mistake is a line."""
 
-import shutil
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_studies import project_with, runs_of
 
 from argosy.jobs.launchers import launcher_of, rank_variables, shipped, with_launchers
-from argosy.jobs.planning import Project, Target, plan_runs, write_runs
+from argosy.jobs.planning import Target, plan_runs, write_runs
 from argosy.runtime.contract.placeholders import FIELDS, as_format, filled
-from argosy.study.config import parse_config
-from argosy.study.runs import Run, expand
+from argosy.study.runs import Run
 from argosy_common.errors import ArgosyError
 
 VALUES = {**dict.fromkeys(FIELDS, "7"), "own_port": "4711"}
@@ -19,8 +18,7 @@ VALUES = {**dict.fromkeys(FIELDS, "7"), "own_port": "4711"}
 
 def runs(launcher: str) -> list[Run]:
     """Return the runs of a small study."""
-    asked = {"image": "torch-cpu", "command": "python3 x.py", "scale": {"nodes": [2]}}
-    return expand(parse_config({"experiments": {"one": {**asked, "launcher": launcher}}}, []))
+    return runs_of(image="torch-cpu", scale={"nodes": 2}, launcher=launcher)
 
 
 @given(
@@ -91,18 +89,14 @@ def test_a_dangling_link_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("beside", ["", "beside: {head: [serve]}", "beside: {each: []}"])
-def test_a_command_of_the_head_alone_is_for_one_node(
-    project: Path, tmp_path: Path, beside: str
-) -> None:
-    for name in ("local", "templates"):
-        shutil.copytree(project / "slurm" / name, tmp_path / "slurm" / name)
+def test_a_command_of_the_head_alone_is_for_one_node(tmp_path: Path, beside: str) -> None:
+    project = project_with(tmp_path, "local")
     (tmp_path / "launchers").mkdir()
     (tmp_path / "launchers/mine.yaml").write_text(f"per: job\n{beside}\n")
 
     def plan(nodes: int) -> None:
-        asked = {"runtime": "native", "command": "true", "launcher": "mine"}
-        study = {"experiments": {"one": {**asked, "scale": {"nodes": [nodes]}}}}
-        plan_runs(Project(tmp_path), Target("local"), expand(parse_config(study, [])), {})
+        asked = runs_of(launcher="mine", scale={"nodes": nodes})
+        plan_runs(project, Target("local"), asked, {})
 
     plan(1)
     with pytest.raises(ArgosyError, match=r"one\.launcher: mine .* other nodes of 3 would be idle"):
@@ -138,15 +132,12 @@ def test_a_launcher_file_with_a_wrong_suffix_is_named(tmp_path: Path, file: str)
     ],
 )
 def test_tasks_of_mpi_need_a_scheduler_that_starts_them(
-    project: Path, tmp_path: Path, site: str, more: str, said: str
+    tmp_path: Path, site: str, more: str, said: str
 ) -> None:
-    for name in (site, "templates"):
-        shutil.copytree(project / "slurm" / name, tmp_path / "slurm" / name)
+    project = project_with(tmp_path, site)
     with (tmp_path / f"slurm/{site}/site.yaml").open("a") as file:
         file.write(f"\n{more}\n")
-    asked = {"runtime": "native", "command": "true", "launcher": "srun", "scale": {"nodes": [1]}}
-    some = expand(parse_config({"experiments": {"one": asked}}, []))
     with pytest.raises(ArgosyError) as problem:
-        write_runs(Project(tmp_path), plan_runs(Project(tmp_path), Target(site), some, {}))
+        write_runs(project, plan_runs(project, Target(site), runs_of(launcher="srun"), {}))
     assert said in str(problem.value)
     assert "\n" not in str(problem.value)

@@ -2,40 +2,31 @@
 
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from run_files import verdict
+from small_studies import project_with, runs_of
 
 from argosy.jobs.description import describe_run
 from argosy.jobs.outdated import OTHER_PLAN, Programs, describe_outdated
 from argosy.jobs.planning import Project, Target, plan_runs, write_runs
 from argosy.run_folder.folder import RunFolder
-from argosy.study.config import parse_config
-from argosy.study.runs import Run, expand
+from argosy.study.runs import Run
 from argosy_common.errors import ArgosyError
 
-SLURM = Path(__file__).parents[3] / "slurm"
 LONG_AGO = 1_700_000_000
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    for folder in ("templates", "local"):
-        shutil.copytree(SLURM / folder, tmp_path / "slurm" / folder)
-    return Project(tmp_path)
+    return project_with(tmp_path, "local")
 
 
 def runs(command: str = "true", repeats: int = 2, **more: Any) -> list[Run]:
-    experiment = {
-        "runtime": "native",
-        "command": command,
-        "scale": {"nodes": [1], "repeats": repeats},
-        **more,
-    }
-    return expand(parse_config({"experiments": {"study": experiment}}, []))
+    asked = {"command": command, "scale": {"nodes": [1], "repeats": repeats}, **more}
+    return runs_of("study", **asked)
 
 
 def planned(project: Project, asked: list[Run]) -> list[Path]:
@@ -221,9 +212,24 @@ def test_a_variable_by_which_ranks_find_each_other_is_not_the_experiments(
         plan_runs(project, Target("local"), asked, {})
 
 
-def test_an_image_that_is_not_built(project: Project) -> None:
-    asked = runs(repeats=1, runtime="container", image="torch-cpu")
-    with pytest.raises(ArgosyError, match=r"study: the image torch-cpu has no image.lock"):
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        (
+            {"runtime": "container", "image": "torch-cpu"},
+            "study: the image torch-cpu has no image.lock",
+        ),
+        (
+            {"scale": {"nodes": 1, "ranks_per_node": 2000}},
+            r"experiments\.study: ranks_per_node: not a whole number from 1 to 1,024",
+        ),
+    ],
+)
+def test_a_run_that_no_job_could_read_is_not_written(
+    project: Project, more: dict[str, Any], problem: str
+) -> None:
+    asked = runs(repeats=1, **more)
+    with pytest.raises(ArgosyError, match=problem):
         write_runs(project, plan_runs(project, Target("local"), asked, {}))
     assert not (project.path / "results").exists()
 

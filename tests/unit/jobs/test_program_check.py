@@ -1,14 +1,11 @@
 """A program that is not there is refused before anything is submitted."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
+from small_studies import runs_of
 
 from argosy.jobs.program_check import check_programs
-from argosy.study.config import parse_config
-from argosy.study.runs import expand
 from argosy_common.errors import ArgosyError
 
 FILES = (
@@ -30,9 +27,8 @@ def workloads(tmp_path: Path) -> Path:
 
 
 def check(workloads: Path, command: str, native: bool = False, **variables: str) -> None:
-    kind: Mapping[str, Any] = {"runtime": "native"} if native else {"image": "torch-cpu"}
-    experiment = {"command": command, "environment": variables, "scale": {"nodes": [1]}, **kind}
-    check_programs(workloads, expand(parse_config({"experiments": {"one": experiment}}, [])))
+    image = {} if native else {"image": "torch-cpu"}
+    check_programs(workloads, runs_of(command=command, environment=variables, **image))
 
 
 @pytest.mark.parametrize(

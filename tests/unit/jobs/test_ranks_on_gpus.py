@@ -1,20 +1,18 @@
 """`ranks_per_node: gpu`, and CPUs of ranks, as runs are planned from them."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from small_studies import configured, project_with
 
 from argosy.jobs.planning import Project, Target, plan_runs, runs_of, write_runs
 from argosy.site.models import read_site
-from argosy.study.config import parse_config
 from argosy.study.models import Config
 from argosy_common.errors import ArgosyError
 
-SLURM = Path(__file__).parents[3] / "slurm"
 HARDWARE = {
     "cpu": {"architecture": "x86_64", "cores": 128},
     "small": {"architecture": "x86_64", "cores": 32, "gpus": 4},
@@ -24,26 +22,19 @@ HARDWARE = {
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    for folder in ("templates", "mycluster", "local"):
-        shutil.copytree(SLURM / folder, tmp_path / "slurm" / folder)
+    project = project_with(tmp_path, "mycluster", "local")
     path = tmp_path / "slurm/mycluster/site.yaml"
     content = yaml.safe_load(path.read_text())
     queue = {"options": {"partition": "any"}}
     queues = {"any": {"hardware": [*HARDWARE], **queue}, "cpus": {"hardware": ["cpu"], **queue}}
     new = {"account": "a1", "interface": "ib0", "hardware": HARDWARE, "queues": queues}
     path.write_text(yaml.safe_dump({**content, **new}, sort_keys=False))
-    return Project(tmp_path)
+    return project
 
 
 def study(ranks: Any, site: str = "mycluster", resources: Any = None, **top: Any) -> Config:
-    experiment = {
-        "runtime": "native",
-        "command": "true",
-        "scale": {"nodes": [1, 2], "ranks_per_node": ranks, "repeats": 1},
-        "resources": resources or {},
-    }
-    content = {"site": site, **top, "experiments": {"study": experiment}}
-    return parse_config(content, [])
+    scale = {"nodes": [1, 2], "ranks_per_node": ranks, "repeats": 1}
+    return configured("study", {"site": site, **top}, scale=scale, resources=resources or {})
 
 
 def planned(project: Project, asked: Config) -> list[tuple[str, str | None, int]]:

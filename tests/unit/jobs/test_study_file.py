@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from run_files import verdict
+from small_studies import project_with, runs_of
 
 from argosy.jobs.description import Plan
 from argosy.jobs.driver import HandedOn
@@ -29,23 +30,18 @@ from argosy.study.runs import Run, expand
 from argosy_common.errors import ArgosyError
 
 ROOT = Path(__file__).parents[3]
-SLURM = ROOT / "slurm"
 WHERE = Target("local")
 COMMAND = "true {3}"
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    for folder in ("templates", "local"):
-        shutil.copytree(SLURM / folder, tmp_path / "project/slurm" / folder)
     monkeypatch.chdir(tmp_path)
-    return Project(tmp_path / "project")
+    return project_with(tmp_path / "project", "local")
 
 
 def plans(project: Project, command: str = COMMAND) -> list[Plan]:
-    one = {"runtime": "native", "command": command, "scale": {"nodes": [1]}}
-    runs = expand(parse_config({"experiments": {"one": one}}, []))
-    return plan_runs(project, WHERE, runs, {})
+    return plan_runs(project, WHERE, runs_of(command=command, scale={"nodes": 1}), {})
 
 
 def text_of(project: Project, command: str = COMMAND) -> str:

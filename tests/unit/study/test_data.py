@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_studies import runs_of
 
 from argosy.jobs.data import check_data, with_paths
 from argosy.jobs.planning import Project, Target, plan_runs
 from argosy.site.data import read_data
-from argosy.study.config import Source, parse_config
-from argosy.study.runs import Run, expand
+from argosy.study.runs import Run
 from argosy_common.errors import ArgosyError
 from argosy_common.host_paths import expanded, host_path, shell_word, variables
 
@@ -19,9 +19,7 @@ SITE = "slurm/<site>/data.yaml"
 
 
 def runs(data: Any) -> list[Run]:
-    experiment = {"runtime": "native", "command": "true", "scale": {"nodes": [1], "repeats": 1}}
-    values = {"experiments": {"walk": {**experiment, "data": data}}}
-    return expand(parse_config(values, [Source("config.yaml", values)]))
+    return runs_of("walk", data=data)
 
 
 def test_the_short_form_is_a_path_or_a_name_that_is_only_read() -> None:
@@ -30,7 +28,6 @@ def test_the_short_form_is_a_path_or_a_name_that_is_only_read() -> None:
     assert (era5.source, era5.write, era5.digest) == ("$HOME/era5", False, False)
     assert (kept.source, kept.write) == ("kept", True)
     assert Run.model_validate_json(run.model_dump_json()) == run
-    assert "data" not in runs({})[0].model_dump_json()
 
 
 @pytest.mark.parametrize(

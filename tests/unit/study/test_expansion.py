@@ -3,20 +3,14 @@
 from typing import Any
 
 import pytest
+from small_studies import runs_of as runs_of_one
 
-from argosy.study.config import Source, parse_config
-from argosy.study.models import Config
-from argosy.study.runs import Run, expand
+from argosy.study.runs import Run
 from argosy_common.errors import ArgosyError
 
 
-def parsed(content: dict[str, Any]) -> Config:
-    return parse_config(content, [Source("config/config.yaml", content)])
-
-
 def runs_of(scale: dict[str, Any], **more: Any) -> list[Run]:
-    experiment = {"runtime": "native", "command": "./train", "scale": {"repeats": 1, **scale}}
-    return expand(parsed({"experiments": {"train": experiment}, **more}))
+    return runs_of_one("train", more, scale={"repeats": 1, **scale})
 
 
 def sizes(runs: list[Run], experiment: str = "train") -> list[tuple[int, int]]:
@@ -64,17 +58,12 @@ def test_a_stall_study_of_partial_nodes_needs_one_node() -> None:
 
 def test_time_limits_follow_the_nodes() -> None:
     limits = {"time": "2h", "time_from_nodes": {"4": "40m", 2: "1h"}}
-    experiment = {
-        "runtime": "native",
-        "command": "./train",
-        "scale": {"nodes": [1, 2, 3, 4, 8], "repeats": 1},
-        "resources": limits,
-    }
-    runs = expand(parsed({"experiments": {"train": experiment}}))
+    scale = {"nodes": [1, 2, 3, 4, 8], "repeats": 1}
+    runs = runs_of_one(scale=scale, resources=limits)
     assert [run.resources.time // 60 for run in runs] == [120, 60, 60, 40, 40]
-    plain = expand(parsed({"experiments": {"train": {**experiment, "resources": {"time": "2h"}}}}))
+    plain = runs_of_one(scale=scale, resources={"time": "2h"})
     assert runs[0] == plain[0]
     assert runs[0].model_dump_json() == plain[0].model_dump_json()
     limits["time_from_nodes"] = {4: "40"}
     with pytest.raises(ArgosyError, match=r"resources\.time_from_nodes\.4: "):
-        expand(parsed({"experiments": {"train": experiment}}))
+        runs_of_one(scale=scale, resources=limits)

@@ -3,26 +3,16 @@
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from small_studies import configured
 
-from argosy.study.models import Config
 from argosy.study.runs import expand
 from argosy.study.sizes import NodeRange
-
-
-def config(nodes: Any, checkpoints: Any, command: str = "train", **more: Any) -> Config:
-    experiment = {
-        "runtime": "native",
-        "command": command,
-        "scale": {"nodes": nodes, "repeats": 1},
-        "checkpoints": checkpoints,
-        **more,
-    }
-    return Config.model_validate({"experiments": {"digits": experiment}})
+from argosy_common.errors import ArgosyError
 
 
 def test_a_range_asks_for_its_larger_number() -> None:
-    study = config([1, "2..4"], {"restarts": 2})
+    scale = {"nodes": [1, "2..4"], "repeats": 1}
+    study = configured("digits", scale=scale, checkpoints={"restarts": 2})
     assert study.experiments["digits"].scale.nodes == (1, 4)
     assert [(run.run_id, run.least_nodes) for run in expand(study)] == [
         ("nodes1-ranks1-repeat1", None),
@@ -31,19 +21,12 @@ def test_a_range_asks_for_its_larger_number() -> None:
     assert isinstance(study.experiments["digits"].scale.points[1][0], NodeRange)
 
 
-def test_runs_without_restarts_look_as_they_did() -> None:
-    [run] = expand(config([4], {"warning": "2m"}))
-    content = run.model_dump(mode="json")
-    assert "least_nodes" not in content
-    assert content["checkpoints"] == {"warning": 120, "requeues": 10}
-
-
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"nodes": "4..2"}, "4..2 is no range: write LEAST..ALL, such as 2..4"),
-        ({"nodes": "0..2"}, "0..2 is no range"),
-        ({"nodes": [4, "2..4"]}, "the same count is listed twice"),
+        ({"scale": {"nodes": "4..2"}}, "4..2 is no range: write LEAST..ALL, such as 2..4"),
+        ({"scale": {"nodes": "0..2"}}, "0..2 is no range"),
+        ({"scale": {"nodes": [4, "2..4"]}}, "the same count is listed twice"),
         (
             {"checkpoints": None},
             "2..4 goes on with fewer nodes in a restart: add checkpoints: {restarts: 1}",
@@ -54,6 +37,6 @@ def test_runs_without_restarts_look_as_they_did() -> None:
     ],
 )
 def test_what_cannot_hold_is_refused(changes: dict[str, Any], why: str) -> None:
-    with pytest.raises(ValidationError) as problem:
-        config(**{"nodes": "2..4", "checkpoints": {"restarts": 1}, **changes})
+    with pytest.raises(ArgosyError) as problem:
+        configured(**{"scale": {"nodes": "2..4"}, "checkpoints": {"restarts": 1}, **changes})
     assert why in str(problem.value)

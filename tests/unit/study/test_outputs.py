@@ -4,17 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_studies import runs_of
 
 from argosy.jobs.planning import Project, Target, plan_runs
 from argosy.site.models import Site
-from argosy.study.config import parse_config
-from argosy.study.runs import Run, expand
 from argosy_common.errors import ArgosyError
-
-
-def runs(outputs: Any, **more: Any) -> list[Run]:
-    asked = {"image": "own", "command": "true", "scale": {"nodes": 1}, "outputs": outputs, **more}
-    return expand(parse_config({"experiments": {"one": asked}}, []))
 
 
 @pytest.mark.parametrize(
@@ -26,11 +20,7 @@ def runs(outputs: Any, **more: Any) -> list[Run]:
     ],
 )
 def test_they_are_normal_paths_of_the_run(written: Any, read: tuple[str, ...]) -> None:
-    assert runs(written)[0].outputs == read
-
-
-def test_a_run_without_them_is_described_as_before() -> None:
-    assert "outputs" not in runs(None)[0].model_dump()
+    assert runs_of(image="own", outputs=written)[0].outputs == read
 
 
 @pytest.mark.parametrize(
@@ -50,19 +40,23 @@ def test_a_run_without_them_is_described_as_before() -> None:
 )
 def test_others_are_refused_in_one_line(written: list[str], said: str) -> None:
     with pytest.raises(ArgosyError) as refused:
-        runs(written)
+        runs_of(image="own", outputs=written)
     assert "experiments.one.outputs" in str(refused.value) and said in str(refused.value)
 
 
 def test_fixed_paths_need_a_container() -> None:
     with pytest.raises(ArgosyError, match="outputs: /home/x: without a container"):
-        runs(["/home/x"], runtime=["container", "native"])
-    assert runs(["x"], runtime="native")[0].outputs == ("x",)
+        runs_of(outputs=["/home/x"], image="own", runtime=["container", "native"])
+    assert runs_of(outputs=["x"])[0].outputs == ("x",)
 
 
 def test_a_path_in_workloads_must_be_in_the_project(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").mkdir()
     where, site = Target("local"), Site(scheduler="local", interface="lo")
-    assert plan_runs(Project(tmp_path), where, runs(["/workloads/checkpoints"]), {}, site)
+    assert plan_runs(
+        Project(tmp_path), where, runs_of(image="own", outputs=["/workloads/checkpoints"]), {}, site
+    )
     with pytest.raises(ArgosyError, match="/workloads/new: the project has no folder new"):
-        plan_runs(Project(tmp_path), where, runs(["/workloads/new"]), {}, site)
+        plan_runs(
+            Project(tmp_path), where, runs_of(image="own", outputs=["/workloads/new"]), {}, site
+        )

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_studies import configured
 
 from argosy.runtime.contract.placeholders import filled
-from argosy.study.config import parse_config
 from argosy.study.runs import Run, expand, seed_of
 from argosy_common.errors import ArgosyError
 
@@ -44,13 +44,12 @@ def test_each_known_name_is_replaced_once(parts: list[str]) -> None:
 
 def runs(repeats: int = 1, variables: dict[str, str] | None = None, **more: Any) -> list[Run]:
     asked = {
-        "runtime": "native",
         "command": "train --nodes {nodes} --ranks={ranks} --out {output}/{repeat} {{nodes}} '{\"a\": 1}'",
         "environment": {"SEED": "{repeat}", "BATCH": "x{ranks_per_node}", "NAME": "{experiment}"},
         "scale": {"nodes": [1, 3], "repeats": repeats, "ranks_per_node": 2},
         **more,
     }
-    return expand(parse_config({"experiments": {"one": asked}}, []), variables or {})
+    return expand(configured(**asked), variables or {})
 
 
 def test_each_run_has_its_own_numbers() -> None:
@@ -94,8 +93,3 @@ def test_a_variable_that_the_site_lacks_is_named(key: str, more: dict[str, Any])
         refused.value.problem
         == f"{key}: {{site.data}}: slurm/local/site.yaml has no variables.data"
     )
-
-
-def test_a_run_without_placeholders_is_described_as_before() -> None:
-    (run, *_) = runs(command="true '{lr}'", environment={"A": "{}"})
-    assert run.written is None and "written" not in run.model_dump()

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_studies import configured
 
 from argosy.jobs.planning import Project, Target, plan_runs
 from argosy.site.models import Site
-from argosy.study.config import parse_config
 from argosy.study.runs import expand
 from argosy.study.shell_words import remedy, unfilled
 from argosy_common.errors import ArgosyError
@@ -68,8 +68,7 @@ def test_other_text_is_left_alone(command: str) -> None:
     ],
 )
 def test_each_key_is_named(key: str, more: dict[str, Any]) -> None:
-    asked = {"runtime": "native", "command": "train", "scale": {"nodes": [1]}, **more}
-    config = parse_config({"experiments": {"one": asked}}, [])
+    config = configured(**more)
     with pytest.raises(ArgosyError) as refused:
         expand(config, {"out": "$SCRATCH/out"})
     assert refused.value.problem == f"{key}: $SCRATCH: nothing fills this in"
@@ -86,12 +85,6 @@ def test_variables_of_ranks_in_the_sites_file_are_checked(tmp_path: Path) -> Non
 
 
 def test_a_missing_variable_of_the_site_is_told_by_the_key_in_the_file() -> None:
-    sweep = {"lr": [0.1, 0.2]}
-    asked = {
-        "runtime": "native",
-        "command": "train {lr} {site.x}",
-        "sweep": sweep,
-        "scale": {"nodes": 1},
-    }
+    study = configured(command="train {lr} {site.x}", sweep={"lr": [0.1, 0.2]})
     with pytest.raises(ArgosyError, match=r"^experiments\.one\.command: \{site\.x\}"):
-        expand(parse_config({"experiments": {"one": asked}}, []))
+        expand(study)

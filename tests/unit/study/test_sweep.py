@@ -5,8 +5,9 @@ import time
 from typing import Any
 
 import pytest
+import small_studies
 
-from argosy.study.config import Source, parse_config
+from argosy.study.config import parse_config
 from argosy.study.models import Config
 from argosy.study.runs import Run, expand
 from argosy.study.sweep import point_name
@@ -17,14 +18,14 @@ PRODUCT = {"lr": [0.1, "1e-2"], "batch": [32, 64]}
 
 def configured(sweep: object, **changes: Any) -> Config:
     experiment = {
-        "runtime": "native",
         "command": "python3 train.py --lr {lr} --batch {batch}",
         "scale": {"nodes": [1, 2], "repeats": 1},
         "sweep": sweep,
+        # Without it, an image would be for a container.
+        "runtime": "native",
         **changes,
     }
-    content = {"experiments": {"train": experiment}}
-    return parse_config(content, [Source("config/config.yaml", content)])
+    return small_studies.configured("train", **experiment)
 
 
 def swept(sweep: object, **changes: Any) -> list[Run]:
@@ -184,17 +185,24 @@ def test_a_million_combinations_are_refused_at_once() -> None:
     assert time.monotonic() - began < 2
 
 
-def test_another_experiment_may_not_have_the_name_of_a_combination() -> None:
-    content = {
-        "experiments": {
-            "a": {
-                "runtime": "native",
-                "command": "true {x}",
-                "scale": {"nodes": 1},
-                "sweep": {"x": [1]},
-            },
-            "a-x1": {"runtime": "native", "command": "true", "scale": {"nodes": 1}},
-        }
-    }
-    with pytest.raises(ArgosyError, match=r"experiments\.a-x1: the sweep of a makes an experiment"):
-        parse_config(content, [])
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        ({"a-x1": {}}, r"experiments\.a-x1: the sweep of a makes an experiment"),
+        # Two sweeps may make the same name, and only one of the two experiments would run.
+        (
+            {"a-x1": {"sweep": {"y": [2]}, "command": "true {y}"}, "a": {"sweep": {"x": ["1-y2"]}}},
+            r"experiments\.a-x1-y2: the sweep of a-x1 makes an experiment",
+        ),
+        (
+            {"a-x1-native": {}, "a": {"runtime": ["container", "native"], "image": "i"}},
+            r"experiments\.a-x1-native: the runtime of a-x1 already adds an experiment",
+        ),
+    ],
+)
+def test_no_two_experiments_have_one_name(others: dict[str, Any], said: str) -> None:
+    swept_one = {"command": "true {x}", "sweep": {"x": [1]}}
+    plain = {"runtime": "native", "command": "true", "scale": {"nodes": 1}}
+    asked = {"a": swept_one | others.pop("a", {}), **others}
+    with pytest.raises(ArgosyError, match=said):
+        parse_config({"experiments": {name: plain | each for name, each in asked.items()}}, [])

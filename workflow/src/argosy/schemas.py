@@ -10,7 +10,7 @@ import json
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ def schema_of(model: type[BaseModel]) -> str:
     """Return the JSON Schema of a user's file, as text."""
     schema = _as_written(model.model_json_schema())
     for part, owner in _models_of(model, schema):
-        for key, text in _docstrings(owner):
+        for key, text in chain(_docstrings(owner.__bases__[0]), _docstrings(owner)):
             part["properties"][owner.model_fields[key].alias or key]["description"] = text
     content = {"$schema": GenerateJsonSchema.schema_dialect, **schema}
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"

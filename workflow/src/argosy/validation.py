@@ -6,7 +6,7 @@ import reprlib
 import types
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -21,6 +21,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from argosy_common.errors import ArgosyError
 from argosy_common.units import DURATION, SIZE, mebibytes, seconds
 
 AS_WRITTEN = {"as_written": True}
@@ -121,6 +122,12 @@ Value = Annotated[
 ]
 
 
+IF_SET: Any = Field(exclude_if=lambda value: value is None or value is False or value == {})
+"""Leaves an unset optional field out of the JSON, so that a new field does not change earlier runs."""
+
+AnyModel = TypeVar("AnyModel", bound=BaseModel)
+
+
 class Model(BaseModel):
     """Immutable, and strict about unknown keys."""
 
@@ -138,6 +145,14 @@ _WORDS = {
 """Replacements for pydantic's messages about Python types."""
 RENAMED = {"needs": "resources", "forbidden": "unsupported_options", "room": "cache_size"}
 """New names of keys by their former names."""
+
+
+def validated(content: Any, source: Path, model: type[AnyModel]) -> AnyModel:
+    """Validate the content of a user's file; raises ArgosyError with one line for all findings."""
+    try:
+        return model.model_validate(content, context=AS_WRITTEN)
+    except ValidationError as problem:
+        raise ArgosyError(describe(problem, source, model)) from None
 
 
 def describe(problem: ValidationError, source: Path, model: type[BaseModel]) -> str:

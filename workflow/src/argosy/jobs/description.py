@@ -14,11 +14,13 @@ import argosy
 from argosy.jobs.launchers import launcher_of, rank_variables, stall_environment
 from argosy.runtime.contract.layout import SCHEMA_VERSION
 from argosy.runtime.contract.placeholders import as_format
-from argosy.runtime.contract.run import CheckpointPlan, Data, Image, RunSpec, Variant
+from argosy.runtime.contract.run import RunSpec, run_of
 from argosy.site.models import Site
 from argosy.site.placement import Placement
+from argosy.study.data import Data
 from argosy.study.launcher import Beside
 from argosy.study.runs import Run
+from argosy_common.errors import ArgosyError
 from argosy_images import ImageLock, Store, Tools
 
 
@@ -51,65 +53,55 @@ def spec_digest(plan: Plan) -> str:
 
 
 def describe_run(plan: Plan) -> RunSpec:
-    """Return the content of run.json."""
-    run, lock = plan.run, plan.lock
-    launcher = launcher_of(run)
-    return RunSpec(
-        spec=spec_digest(plan),
-        run_id=run.run_id,
-        experiment=run.experiment,
-        site=plan.site,
-        hardware=plan.placement.hardware_name,
-        queue=plan.placement.queue_name,
-        nodes=run.nodes,
-        ranks_per_node=run.ranks_per_node,
-        repeat=run.repeat,
-        scaling=run.scaling,
-        image=Image(name=lock.name, digest=lock.digest) if lock else None,
-        runtime=run.runtime,
-        command=run.command,
-        launcher=run.launcher,
-        rank_environment=_rank_environment(plan),
-        throughput=run.model_dump(mode="json", include={"throughput"})["throughput"],
-        time_limit_s=run.resources.time,
-        checkpoints=CheckpointPlan(
-            warning_s=run.checkpoints.warning, requeues=run.checkpoints.requeues
-        )
-        if run.checkpoints
-        else None,
-        variant=Variant(run.variant.of, run.variant.data) if run.variant else None,
-        timeline=run.timeline,
-        hang_timeout_s=run.hang_timeout,
-        independent=run.independent,
-        gpus_per_rank=run.resources.gpus_per_rank or None,
-        allocation=plan.allocation,
-        outputs=run.outputs,
-        data={
-            target: Data(
-                each.source, each.write, each.digest, "node" if each.stage == "node" else None
-            )
-            for target, each in run.data.items()
-        }
-        or None,
-        metrics=run.metrics or None,
-        per=None if launcher.per == "rank" else launcher.per,
-        start=_formats(launcher.start) if launcher.start else None,
-        beside={
-            where: tuple(map(_formats, commands))
-            for where, commands in (launcher.beside or Beside())
-            if commands
-        }
-        or None,
-        bind=None if run.resources.bind == "none" else run.resources.bind,
-        cpus_per_rank=None if run.resources.bind == "none" else run.resources.cpus_per_rank,
-        restarts=(run.checkpoints and run.checkpoints.restarts) or None,
-        least_nodes=run.least_nodes,
-        mpi=plan.facts.mpi if launcher.mpi_tasks else None,
-    )
+    """Return the content of run.json: the run's own fields, and the fields that only the plan determines.
+
+    Raises:
+        ArgosyError: if no reader of run.json would accept the run, for example because of its size.
+    """
+    run, lock, launcher = plan.run, plan.lock, launcher_of(plan.run)
+    resources, checkpoints = run.resources, run.checkpoints
+    beside = {
+        where: [*map(_formats, commands)]
+        for where, commands in (launcher.beside or Beside())
+        if commands
+    }
+    content: dict[str, Any] = {
+        **run.model_dump(mode="json"),
+        "spec": spec_digest(plan),
+        "run_id": run.run_id,
+        "site": plan.site,
+        "hardware": plan.placement.hardware_name,
+        "queue": plan.placement.queue_name,
+        "image": lock and {"name": lock.name, "digest": lock.digest},
+        "rank_environment": _rank_environment(plan),
+        "time_limit_s": resources.time,
+        "checkpoints": checkpoints
+        and {"warning_s": checkpoints.warning, "requeues": checkpoints.requeues},
+        "hang_timeout_s": run.hang_timeout,
+        "gpus_per_rank": resources.gpus_per_rank or None,
+        "allocation": plan.allocation,
+        "data": {path: _data(each) for path, each in run.data.items()} or None,
+        "per": None if launcher.per == "rank" else launcher.per,
+        "start": launcher.start and _formats(launcher.start),
+        "beside": beside or None,
+        "restarts": (checkpoints and checkpoints.restarts) or None,
+        "mpi": plan.facts.mpi if launcher.mpi_tasks else None,
+    }
+    if resources.bind != "none":
+        content |= {"bind": resources.bind, "cpus_per_rank": resources.cpus_per_rank}
+    try:
+        return run_of(content)
+    except ValueError as problem:
+        raise ArgosyError(f"experiments.{run.asked_as}: {problem}") from None
 
 
-def _formats(words: Iterable[str]) -> tuple[str, ...]:
-    return tuple(map(as_format, words))
+def _formats(words: Iterable[str]) -> list[str]:
+    return [*map(as_format, words)]
+
+
+def _data(data: Data) -> dict[str, Any]:
+    """Return data as in run.json, where the site's name for it has become a path."""
+    return {"path": data.source, **data.model_dump(exclude={"source"})}
 
 
 def describe_provenance(plan: Plan, tools: Mapping[str, Any], seed: int) -> dict[str, Any]:

@@ -5,13 +5,11 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from argosy.runtime.contract.placeholders import as_format
 from argosy.shipped.files import SHIPPED
 from argosy.study.launcher import Launcher
 from argosy.study.runs import Run
-from argosy.validation import AS_WRITTEN, describe
+from argosy.validation import validated
 from argosy.yaml_file import read_yaml
 from argosy_common.errors import ArgosyError, choices
 
@@ -70,10 +68,7 @@ def read_launcher(path: Path) -> Launcher:
     Raises:
         ArgosyError: with the file, and the wrong key or field.
     """
-    try:
-        return Launcher.model_validate(read_yaml(path), context=AS_WRITTEN)
-    except ValidationError as problem:
-        raise ArgosyError(describe(problem, path, Launcher)) from None
+    return validated(read_yaml(path), path, Launcher)
 
 
 def rank_variables(run: Run) -> Mapping[str, str]:

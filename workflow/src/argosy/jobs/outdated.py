@@ -58,8 +58,11 @@ def why_outdated(folder: Path, spec: RunSpec, programs: Programs) -> str | None:
     path = folder / "result.json"
     if not path.is_symlink() and not path.exists():
         return None
-    result = _read_result(path)
-    if result is None:
+    try:
+        result = read_model(path, site_of(folder), Verdict)
+    except OtherVersionError:
+        raise
+    except RunFolderError:
         return DAMAGED
     if result.spec != spec.spec:
         _check_version(folder / "run.json")
@@ -70,16 +73,6 @@ def why_outdated(folder: Path, spec: RunSpec, programs: Programs) -> str | None:
         if names
         else None
     )
-
-
-def _read_result(path: Path) -> Verdict | None:
-    """Read result.json; None if it is damaged. Raises OtherVersionError."""
-    try:
-        return read_model(path, site_of(path.parent), Verdict)
-    except OtherVersionError:
-        raise
-    except RunFolderError:
-        return None
 
 
 def _check_version(path: Path) -> None:

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.run_folder.folder import RunFolder
-from argosy.run_folder.log_tail import TAIL_BYTES, last_line, tail
+from argosy.run_folder.log_tail import TAIL_BYTES, final_state, last_line, tail
 from argosy.run_folder.models import Failure, RunFolderError, Verdict
 from argosy.runtime.contract.layout import CHECKPOINTS, RANK_LOGS
 from argosy.runtime.contract.run import RANKS_MEET
-from argosy_common.errors import plain
 
 MOST_LINES_AFTER = 30
 """Lines that a program may print after its last traceback; with more, the exception counts as handled."""
@@ -52,9 +51,8 @@ def error_line(path: Path, top: Path) -> str:
     first other exception. Without a traceback near the end it is the error of another language, or else the
     last line.
     """
-    lines = [
-        _shown(line) for line in tail(path, top, TAIL_BYTES).decode(errors="replace").split("\n")
-    ]
+    text = tail(path, top, TAIL_BYTES).decode(errors="replace")
+    lines = [final_state(line).rstrip() for line in text.split("\n")]
     raised = [*_exceptions(lines)]
     if not raised or _goes_on_after(lines, raised[-1].line):
         return _error_before_stack(lines) or last_line(path, top)
@@ -66,11 +64,6 @@ def error_line(path: Path, top: Path) -> str:
             raised[-1].text,
         )
     return raised[-1].text
-
-
-def _shown(line: str) -> str:
-    """Return a line without colours; a progress bar in its last state."""
-    return plain(line.rstrip("\r").rpartition("\r")[2]).rstrip()
 
 
 def _exceptions(lines: Sequence[str]) -> Iterator[_Raised]:

@@ -57,8 +57,12 @@ def last_lines(path: Path, top: Path, count: int) -> list[str]:
     return [_shown(line) for line in lines[-count:]]
 
 
+def final_state(line: str) -> str:
+    """Return a line without colours; a progress bar in its last state."""
+    return plain(line.rstrip("\r").rpartition("\r")[2])
+
+
 def _shown(line: str) -> str:
     """Return the final state of a line as a terminal shows it, without control characters."""
-    last = line.rstrip("\r").rpartition("\r")[2]
-    shown = "".join(each for each in plain(last) if each.isprintable() or each == "\t")
+    shown = "".join(each for each in final_state(line) if each.isprintable() or each == "\t")
     return shown if len(shown) <= _LINE_CHARACTERS else f"{shown[:_LINE_CHARACTERS]} …"

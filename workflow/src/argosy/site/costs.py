@@ -6,12 +6,11 @@ It is separate from site.yaml so that a changed price reruns nothing.
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from argosy.site.values import Text
-from argosy.validation import Model, describe
+from argosy.validation import Model, validated
 from argosy.yaml_file import read_yaml
-from argosy_common.errors import ArgosyError
 
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -42,7 +41,4 @@ def read_costs(path: Path) -> Costs:
     Raises:
         ArgosyError: if it is unreadable, not YAML, or has wrong keys or values.
     """
-    try:
-        return Costs.model_validate(read_yaml(path) or {})
-    except ValidationError as problem:
-        raise ArgosyError(describe(problem, path, Costs)) from None
+    return validated(read_yaml(path) or {}, path, Costs)

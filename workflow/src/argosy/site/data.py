@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, RootModel, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, RootModel
 
 from argosy.site.values import Key
-from argosy.validation import Model, describe
+from argosy.validation import Model, validated
 from argosy.yaml_file import read_yaml
-from argosy_common.errors import ArgosyError
 from argosy_common.host_paths import host_path
 
 
@@ -40,8 +39,5 @@ def read_data(path: Path) -> dict[str, DataPlace]:
     """
     if not path.exists():
         return {}
-    try:
-        return DataPlaces.model_validate(read_yaml(path) or {}).root
-    except ValidationError as problem:
-        named = Path("slurm", path.parent.name, path.name)
-        raise ArgosyError(describe(problem, named, DataPlaces)) from None
+    named = Path("slurm", path.parent.name, path.name)
+    return validated(read_yaml(path) or {}, named, DataPlaces).root

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from argosy.site.values import (
     TO_FILL_IN,
@@ -24,14 +24,13 @@ from argosy.site.values import (
     keys_to_fill_in,
 )
 from argosy.validation import (
-    AS_WRITTEN,
     Count,
     Mebibytes,
     Model,
     Seconds,
     Value,
-    describe,
     printable,
+    validated,
 )
 from argosy.yaml_file import read_yaml
 from argosy_common.errors import ArgosyError
@@ -234,13 +233,10 @@ def read_site(folder: Path) -> Site:
         raise misnamed_site(folder) or ArgosyError(
             f"{path}: there is no such site", f"there are {', '.join(known)}"
         )
-    try:
-        content = read_yaml(path)
-        if open_keys := ", ".join(keys_to_fill_in(content)):
-            raise ArgosyError(
-                f"{path}: fill in {open_keys}: they still contain `{TO_FILL_IN}`",
-                "docs/porting.md lists the commands that print these values",
-            )
-        return Site.model_validate(content, context=AS_WRITTEN)
-    except ValidationError as problem:
-        raise ArgosyError(describe(problem, path, Site)) from None
+    content = read_yaml(path)
+    if open_keys := ", ".join(keys_to_fill_in(content)):
+        raise ArgosyError(
+            f"{path}: fill in {open_keys}: they still contain `{TO_FILL_IN}`",
+            "docs/porting.md lists the commands that print these values",
+        )
+    return validated(content, path, Site)

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from argosy.runtime.contract.placeholders import FIELDS, is_field, names_in
 from argosy.study.shell_words import unfilled
 from argosy.study.values import Variable, Words
-from argosy.validation import Model, Value
+from argosy.validation import IF_SET, Model, Value
 
 
 class Beside(Model):
@@ -28,11 +28,11 @@ class Launcher(Model):
     """Variables of each process; values may contain fields such as {rank}."""
     per: Literal["rank", "node", "job"] = "rank"
     """Start the command once per rank, once per node, or once on the head node."""
-    start: Annotated[Words | None, Field(exclude_if=lambda words: words is None)] = None
+    start: Annotated[Words | None, IF_SET] = None
     """Words put before the command to start it."""
-    beside: Annotated[Beside | None, Field(exclude_if=lambda beside: beside is None)] = None
+    beside: Annotated[Beside | None, IF_SET] = None
     """Commands that run beside the program."""
-    mpi_tasks: Annotated[bool, Field(exclude_if=lambda asked: not asked)] = False
+    mpi_tasks: Annotated[bool, IF_SET] = False
     """Let the scheduler start one MPI task per rank, by the type in `mpi` of site.yaml."""
 
     @property

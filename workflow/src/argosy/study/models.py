@@ -42,8 +42,10 @@ from argosy.study.values import (
     separate_outputs,
     several,
 )
-from argosy.validation import Model, Value, one_or_several
+from argosy.validation import IF_SET, Model, Value, one_or_several
 from argosy_common.errors import choices
+
+_ADDS = "already adds an experiment of this name; choose another name"
 
 
 def _each(text: str, sweep: Sweep | None) -> Iterator[str]:
@@ -52,23 +54,14 @@ def _each(text: str, sweep: Sweep | None) -> Iterator[str]:
         yield from filled([text], values)
 
 
-class Experiment(Model):
-    """A program in an image, measured at several sizes."""
+class RunKeys(Model):
+    """Keys that an experiment and each of its runs have: its program, and how it runs."""
 
-    sweep: SweepKey | None = None
-    """Values of placeholders in command, environment and image; each combination is an experiment."""
-    image: Image | None = None
-    """Folder of containers/, docker://REFERENCE, udocker:NAME:TAG, an archive, or a mapping of from, python
-    and system to build an image; None: use the host's programs."""
     command: Words
     """Program and arguments of each rank, split into words as by a shell; no shell runs them."""
     launcher: LauncherName = "horovod"
     """How ranks are started and find each other: horovod, torch, tensorflow, jax, mpi, ray, flower,
     per-node, plain, or the name of a file in the project's launchers/."""
-    runtime: Runtimes = ("container",)
-    """`container`, `native` (without one, with the image's programs or the host's), or both to compare."""
-    scale: Scale
-    """The sizes to measure."""
     resources: Resources = Resources()
     """Resources of each rank."""
     checkpoints: Checkpoints | None = None
@@ -78,28 +71,45 @@ class Experiment(Model):
 
     Or the name of a format, or a mapping that describes the number.
     """
-    metrics: Metrics = {}
+    metrics: Annotated[Metrics, IF_SET] = {}
     """Other printed numbers: a regular expression with one group by metric name."""
-    environment: dict[Variable, Value] = {}
+    environment: Annotated[dict[Variable, Value], IF_SET] = {}
     """Variables of the ranks; they override the site's."""
-    data: Annotated[dict[ContainerPath, Annotated[Data, SHORT_OR_LONG]], AfterValidator(apart)] = {}
+    data: Annotated[
+        dict[ContainerPath, Annotated[Data, SHORT_OR_LONG]], AfterValidator(apart), IF_SET
+    ] = {}
     """Host folders and files, by their mount path in the container."""
-    independent: Annotated[bool, Field(strict=True)] = False
+    independent: Annotated[bool, Field(strict=True), IF_SET] = False
     """The ranks are separate programs that need not connect to each other."""
-    hang_timeout: HangTimeout | None = None
+    hang_timeout: Annotated[HangTimeout | None, IF_SET] = None
     """Longest time without a step or output of any rank; None: derived from the run's own steps."""
-    outputs: (
+    outputs: Annotated[
         Annotated[
             tuple[Output, ...],
             BeforeValidator(several),
             AfterValidator(separate_outputs),
             WithJsonSchema({"type": ["string", "array"], "items": {"type": "string"}}),
         ]
-        | None
-    ) = None
+        | None,
+        IF_SET,
+    ] = None
     """Paths of the project or the image that the program may write; they are read-only otherwise."""
-    timeline: bool = False
+    timeline: Annotated[bool, IF_SET] = False
     """Write Horovod's timeline, an event for each tensor; this slows the run."""
+
+
+class Experiment(RunKeys):
+    """A program in an image, measured at several sizes."""
+
+    sweep: SweepKey | None = None
+    """Values of placeholders in command, environment and image; each combination is an experiment."""
+    image: Image | None = None
+    """Folder of containers/, docker://REFERENCE, udocker:NAME:TAG, an archive, or a mapping of from, python
+    and system to build an image; None: use the host's programs."""
+    runtime: Runtimes = ("container",)
+    """`container`, `native` (without one, with the image's programs or the host's), or both to compare."""
+    scale: Scale
+    """The sizes to measure."""
 
     @field_validator("image")
     @classmethod
@@ -338,15 +348,27 @@ class Config(Model):
             )
         return self
 
+    @property
+    def added(self) -> Iterator[tuple[str, str]]:
+        """The names of the experiments that keys add, each with a phrase about the key."""
+        for name, one in self.experiments.items():
+            for values in one.sweep.points if one.sweep else ():
+                why = f"the sweep of {name} makes an experiment of that name; choose another"
+                yield point_name(name, values), why
+        for name, one in self.measured.items():
+            if len(one.runtime) > 1:
+                yield native_name(name), f"the runtime of {name} {_ADDS}"
+        for name in self.studies.stalls:
+            yield from ((f"{name}-{each}", f"studies.stalls.{name} {_ADDS}") for each in VARIANTS)
+
     @model_validator(mode="after")
-    def distinct_names_of_sweeps(self) -> "Config":
-        """Refuse a combination named like another experiment."""
-        for name, point in self.swept.items():
-            if name in self.experiments:
-                raise ValueError(
-                    f"experiments.{name}: the sweep of {point.of} makes an experiment of that name; "
-                    "choose another"
-                )
+    def distinct_names(self) -> "Config":
+        """Refuse an experiment with the name of another one, or of one that a key adds."""
+        taken = {*self.experiments}
+        for name, why in self.added:
+            if experiment_name(name) in taken:
+                raise ValueError(f"experiments.{name}: {why}")
+            taken.add(name)
         return self
 
     @model_validator(mode="after")
@@ -376,19 +398,8 @@ class Config(Model):
         return self
 
     @model_validator(mode="after")
-    def native_experiments(self) -> "Config":
-        """Refuse an experiment named like the native variant of another one."""
-        for name, one in self.measured.items():
-            if len(one.runtime) > 1 and experiment_name(native_name(name)) in self.measured:
-                raise ValueError(
-                    f"experiments.{native_name(name)}: the runtime of {name} already adds an "
-                    "experiment of this name; choose another name"
-                )
-        return self
-
-    @model_validator(mode="after")
     def studied_experiments(self) -> "Config":
-        """Refuse a study of an unknown or swept experiment, or one whose variants have names in use."""
+        """Refuse a study of an unknown or swept experiment, or of one without a run on one node."""
         for name in self.studies.stalls:
             if name not in self.experiments:
                 known = ", ".join(self.experiments)
@@ -402,11 +413,4 @@ class Config(Model):
                 raise ValueError(
                     f"studies.stalls.{name}: with several ranks_per_node it needs 1 in scale.nodes"
                 )
-            for variant in VARIANTS:
-                added = experiment_name(f"{name}-{variant}")
-                if added in self.measured:
-                    raise ValueError(
-                        f"experiments.{added}: studies.stalls.{name} already adds an experiment "
-                        "of this name; choose another name"
-                    )
         return self

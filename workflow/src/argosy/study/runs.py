@@ -10,20 +10,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from random import Random
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from argosy.runtime.contract.placeholders import filled, names_in
 from argosy.study.built_images import BuiltImage
-from argosy.study.data import Data
 from argosy.study.image_names import image_name
 from argosy.study.launcher import Launcher
-from argosy.study.models import Config, Experiment, Stalls
+from argosy.study.models import Config, Experiment, RunKeys, Stalls
 from argosy.study.shell_words import remedy, unfilled
-from argosy.study.sizes import GPU, Checkpoints, NodeRange, Resources
+from argosy.study.sizes import GPU, NodeRange, Resources
 from argosy.study.sweep import SweptPoint
-from argosy.study.throughput import Throughput
-from argosy.study.values import HangTimeout, LauncherName, Name, Runtime, native_name
-from argosy.validation import Count, Model
+from argosy.study.values import Name, Runtime, native_name
+from argosy.validation import IF_SET, Count, Model
 from argosy_common.errors import ArgosyError
 
 
@@ -41,48 +37,32 @@ class Written(Model):
     environment: Mapping[str, str]
 
 
-class Run(Model):
+class Run(RunKeys):
     """One repeat of one size of an experiment, with everything that determines its outcome.
 
     It is independent of other sizes and repeats, so adding some does not change it. Unset optional fields
     are left out of the JSON, so that a new field does not change earlier runs.
     """
 
+    command: tuple[str, ...]
+    """The experiment's command with this run's values in place of placeholders."""
     experiment: Name
     nodes: Count
     ranks_per_node: Count
     repeat: Count
     scaling: Literal["strong", "weak"]
     image: Name | None
-    command: tuple[str, ...]
-    launcher: LauncherName
     runtime: Runtime
-    resources: Resources
-    checkpoints: Checkpoints | None
-    throughput: Throughput | None
-    variant: Annotated[Variant | None, Field(exclude_if=lambda variant: variant is None)] = None
-    native_of: Annotated[Name | None, Field(exclude_if=lambda name: name is None)] = None
+    variant: Annotated[Variant | None, IF_SET] = None
+    native_of: Annotated[Name | None, IF_SET] = None
     """The same experiment in containers, if this is its native variant."""
-    timeline: Annotated[bool, Field(exclude_if=lambda timeline: not timeline)] = False
-    hang_timeout: Annotated[
-        HangTimeout | None, Field(exclude_if=lambda timeout: timeout is None)
-    ] = None
-    environment: Annotated[Mapping[str, str], Field(exclude_if=lambda names: not names)] = {}
-    independent: Annotated[bool, Field(exclude_if=lambda wanted: not wanted)] = False
-    """Whether the ranks need not connect to each other."""
-    sweep: Annotated[SweptPoint | None, Field(exclude_if=lambda point: point is None)] = None
+    sweep: Annotated[SweptPoint | None, IF_SET] = None
     """The combination of a sweep."""
-    outputs: Annotated[tuple[str, ...] | None, Field(exclude_if=lambda paths: paths is None)] = None
-    """Paths that the program may write."""
-    written: Annotated[Written | None, Field(exclude_if=lambda words: words is None)] = None
+    written: Annotated[Written | None, IF_SET] = None
     """Command and variables before the placeholders of this run were replaced; None if it has none."""
-    data: Annotated[Mapping[str, Data], Field(exclude_if=lambda data: not data)] = {}
-    """Host data by path in the container."""
-    metrics: Annotated[Mapping[str, str], Field(exclude_if=lambda metrics: not metrics)] = {}
-    """Patterns of other printed numbers, by metric name."""
-    own_launcher: Annotated[Launcher | None, Field(exclude_if=lambda own: own is None)] = None
+    own_launcher: Annotated[Launcher | None, IF_SET] = None
     """The project's own launcher file; None for a launcher of Argosy."""
-    least_nodes: Annotated[Count | None, Field(exclude_if=lambda least: least is None)] = None
+    least_nodes: Annotated[Count | None, IF_SET] = None
     """Fewest nodes with which the run continues after losing nodes; None: all."""
 
     @property
@@ -261,9 +241,8 @@ def _run(
     nodes, ranks_per_node = point
     [runtime] = experiment.runtime
     image = experiment.image
-    asked = experiment.model_dump(exclude={"scale", "image", "runtime", "sweep", "resources"})
     content = {
-        **asked,
+        **experiment.model_dump(include={*RunKeys.model_fields}),
         **more,
         "experiment": name,
         "runtime": runtime,

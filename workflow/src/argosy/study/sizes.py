@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, WrapValidator, field_validator
 from argosy.study.values import several
 from argosy.validation import (
     COUNT_SCHEMA,
+    IF_SET,
     Count,
     Mebibytes,
     Model,
@@ -133,13 +134,9 @@ class Resources(Model):
     """Memory of each rank (as a number, in MiB)."""
     time: Annotated[Seconds, Field(ge=60)] = 1800
     """Time limit of a run (as a number, in seconds)."""
-    time_from_nodes: Annotated[
-        dict[Count, Annotated[Seconds, Field(ge=60)]], Field(exclude_if=lambda limits: not limits)
-    ] = {}
+    time_from_nodes: Annotated[dict[Count, Annotated[Seconds, Field(ge=60)]], IF_SET] = {}
     """Time limits that replace `time` from a number of nodes on: `{4: 40m}`."""
-    same_allocation: Annotated[
-        bool, BeforeValidator(from_text), Field(strict=True, exclude_if=lambda wanted: not wanted)
-    ] = False
+    same_allocation: Annotated[bool, BeforeValidator(from_text), Field(strict=True), IF_SET] = False
     """Measure all runs of a repeat in one job, one after another on the same nodes."""
 
     def on(self, nodes: int) -> "Resources":

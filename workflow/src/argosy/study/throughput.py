@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from argosy.runtime.contract.throughput import ALL, FIRST, GROUPS, LAST, NUMBER
 from argosy.validation import Model, from_text
 from argosy_common.errors import choices
 
@@ -58,11 +59,9 @@ FORMATS: Mapping[str, Mapping[str, str]] = {
 }
 """Log formats of well-known programs, as values of `throughput`."""
 
-NUMBER = "number"
-MORE = ("times", "seconds", "milliseconds", "microseconds")
 _NAME = re.compile("[A-Za-z][A-Za-z0-9_-]*")
 _UNIT = re.compile("[A-Za-z]+(?:-[A-Za-z]+)*")
-_RANKS = ("first", "last", "all")
+_RANKS = (FIRST, LAST, ALL)
 
 
 def _compiled(text: str) -> re.Pattern[str]:
@@ -82,11 +81,11 @@ def _pattern(text: str) -> str:
             f"needs exactly one group, or is the name of a format; {choices([*FORMATS], text)}"
         )
     names = set(pattern.groupindex)
-    has_names = len(names) == pattern.groups and NUMBER in names and names <= {NUMBER, *MORE}
+    has_names = len(names) == pattern.groups and NUMBER in names and names <= {*GROUPS}
     if pattern.groups != 1 and not has_names:
         raise ValueError(
             "needs exactly one group, around the number, or several named groups: (?P<number>…), and "
-            f"optionally {', '.join(MORE)}"
+            f"optionally {', '.join(GROUPS[1:])}"
         )
     return text
 
@@ -124,7 +123,7 @@ class Throughput(Model):
         str | int,
         PlainValidator(_rank),
         WithJsonSchema({"anyOf": [{"enum": [*_RANKS]}, {"type": "integer", "minimum": 0}]}),
-    ] = "first"
+    ] = FIRST
     """Ranks to search for the number. `all`: their means are summed, or averaged for `of: job`."""
 
     @model_validator(mode="before")
