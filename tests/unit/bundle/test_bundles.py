@@ -97,6 +97,10 @@ def test_ignore_files_of_all_folders_count(study: Path, tmp_path: Path) -> None:
         "mine/cache/.gitignore": "!x\n",
         "mine/[o]/.gitignore": "out\n",
         "mine/[o]/out": "",
+        "only/.gitignore": "*\n!*/\n!*.py\n!.gitignore\n",
+        "inner/.gitignore": "all/**\n!all/keep\n",
+        **dict.fromkeys(("only/x.txt", "only/sub/x.txt", "inner/all/x"), ""),
+        **dict.fromkeys(("only/x.py", "only/sub/x.py", "inner/all/keep"), "k"),
         **dict.fromkeys(
             ("keep.ckpt", "mine/keep.ckpt", "mine/sub/top.txt", "z.ckpt", "mine/o/out"), "k"
         ),

@@ -94,7 +94,7 @@ def _tools(store: Store, target: Path) -> Path:
 
 
 def _member_of(path: Path, top: Path) -> Member:
-    return Member(path.relative_to(top).as_posix(), path, top, path.stat().st_size, False)
+    return Member(path.relative_to(top).as_posix(), path, top, path.lstat())
 
 
 Say = Callable[[str], None]
