@@ -30,7 +30,6 @@ from argosy.report.topics.usage import Usage, usage
 from argosy.results.errors import ResultsError
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import RunFolderError
-from argosy.runtime.contract.run import RunSpec
 from argosy_common.errors import ArgosyError
 from argosy_common.files import json_text, replacing
 from argosy_common.reading import read_object
@@ -168,30 +167,20 @@ def _describe(
     images: Sequence[BundledImage],
 ) -> None:
     """Add the bundle's description and the crate's metadata."""
-    created = datetime.now(UTC).isoformat(timespec="seconds")
-    inputs = {site: _inputs(request.project, site) for site in sites}
     description = BundleDescription(
         argosy=argosy.__version__,
-        created=created,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
         sites=tuple(sites),
-        inputs=inputs,
+        inputs={site: _inputs(request.project, site) for site in sites},
         images=tuple(images),
         executable=tuple(member.name for member in contents.members if member.executable),
     )
     writer.add_text(DESCRIPTION, json_text(description.model_dump(mode="json")))
     # Runs that were not excluded.
-    runs = [run for run in _runs(request.project, sites) if f"{run.name}/run.json" in writer.names]
+    runs = [run for run in _runs(request.project, sites) if f"{run.path}/run.json" in writer.names]
     for run in runs:
-        writer.add_folder(run.name)
-    study = Study(
-        created=created,
-        runs=runs,
-        images=images,
-        files=writer.names,
-        versions={"argosy": argosy.__version__, "snakemake": version("snakemake")},
-        inputs=inputs,
-        license=request.license,
-    )
+        writer.add_folder(run.path)
+    study = Study(description, runs, writer.names, version("snakemake"), request.license)
     writer.add_text(CRATE, json_text(crate(study)))
 
 
@@ -228,32 +217,28 @@ def _check_sites(project: Path, sites: Sequence[str]) -> None:
 def _locks(project: Path, sites: Sequence[str]) -> list[ImageLock]:
     """Return the locks of the images that the sites' runs use; all locks if there are no runs."""
     locks = [ImageLock.read(path) for path in sorted(project.glob("resources/images/*/image.lock"))]
-    runs = _specs(project, sites)
-    used = {spec.image.name for _, _, spec in runs if spec.image}
+    runs = _readable_runs(project, sites)
+    used = {run.spec.image.name for run in runs if run.spec.image}
     return [lock for lock in locks if lock.name in used or not runs]
 
 
 def _runs(top: Path, sites: Sequence[str]) -> list[BundledRun]:
     used = {site: _usage(top / "results" / site) for site in sites}
     return [
-        BundledRun(
-            folder=folder,
-            spec=spec,
-            name=folder.path.relative_to(top).as_posix(),
-            usage=used[site].get((spec.experiment, spec.run_id)),
-        )
-        for site, folder, spec in _specs(top, sites)
+        BundledRun(run, used[run.site.name].get((run.spec.experiment, run.spec.run_id)))
+        for run in _readable_runs(top, sites)
     ]
 
 
-def _specs(top: Path, sites: Sequence[str]) -> list[tuple[str, RunFolder, RunSpec]]:
+def _readable_runs(top: Path, sites: Sequence[str]) -> list[RunFolder]:
     """Return the sites' runs, sorted by name, without unreadable folders."""
-    found: list[tuple[str, RunFolder, RunSpec]] = []
+    found: list[RunFolder] = []
     for site in sites:
         for path in sorted((top / "results" / site).glob("*/*/run.json")):
-            folder = RunFolder(path.parent)
+            run = RunFolder(path.parent)
             with suppress(RunFolderError):
-                found.append((site, folder, folder.spec))
+                _ = run.spec
+                found.append(run)
     return found
 
 
