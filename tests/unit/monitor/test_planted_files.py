@@ -29,6 +29,7 @@ from argosy.schedulers import slurm
 from argosy.schedulers.base import State, Status
 from argosy.terminal import make_console
 from argosy_common.errors import ArgosyError
+from argosy_common.reading import NotReadError
 
 FAILURE = {"node": 0, "rank": 0, "cause": "exit code 1", "at": 1.0}
 FOR_DRIVER = ("pipe", "link to a secret", "link to a device", "endless file", "folder")
@@ -120,7 +121,7 @@ def read_each(run: Path, job: str, said: io.StringIO) -> None:
     out = io.BytesIO()
     try:
         Log(run).print(out)
-    except ArgosyError as problem:
+    except (ArgosyError, NotReadError) as problem:
         print(problem, file=said)
     said.write(out.getvalue().decode())
     status = Status(State.GONE, job)

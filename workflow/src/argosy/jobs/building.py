@@ -4,18 +4,18 @@ The job runs the same build as `argosy image build` on a login node. A build att
 earlier call that was killed. If all steps are cached, no job is submitted.
 """
 
-import codecs
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from argosy.jobs.planning import Project
 from argosy.run_folder.folder import SCRIPT, scheduler_log_of
+from argosy.run_folder.growing_log import GrowingLog
 from argosy.schedulers import find_batch_system
 from argosy.schedulers.base import Say, Scheduler, SchedulerError, State, Status
 from argosy.schedulers.job_request import JobRequest
@@ -23,15 +23,13 @@ from argosy.schedulers.script_template import ScriptTemplate
 from argosy.shipped.files import image_folder, image_folders
 from argosy.site.models import Site
 from argosy.site.placement import Request, place
-from argosy_common.errors import ArgosyError, coloured
+from argosy_common.errors import ArgosyError
 from argosy_common.files import write_text
-from argosy_common.reading import NotReadError, open_regular, read_end, site_of
+from argosy_common.reading import NotReadError, read_end, site_of
 from argosy_images import ImageLock, Plan, build_image
 
 GLANCE_S = 0.5
 """Seconds between two reads of the job's log, which need no query of the scheduler."""
-
-_CHUNK = 1 << 16
 
 
 def follow(
@@ -39,7 +37,7 @@ def follow(
 ) -> Status:
     """Attach to the job of `job_dir` or submit it, copy its log to `out`, and return its final status."""
     scheduler.submit([job_dir])
-    tail: _Tail | None = None
+    log: GrowingLog | None = None
     last_line = ""
     while True:
         status = scheduler.poll()[job_dir]
@@ -47,9 +45,9 @@ def follow(
         if line != last_line:
             say(line)
             last_line = line
-        if status.job_id and tail is None:
-            tail = _Tail(scheduler_log_of(job_dir, status.job_id), out)
-        _wait(scheduler.pause_s if status.state.active else 0, tail)
+        if status.job_id and log is None:
+            log = GrowingLog(scheduler_log_of(job_dir, status.job_id), site_of(job_dir))
+        _wait(scheduler.pause_s if status.state.active else 0, log, out)
         if not status.state.active:
             return status
 
@@ -63,41 +61,17 @@ def _describe(status: Status) -> str:
     return f"{job}: {status.state.value}{where}{reason}"
 
 
-def _wait(seconds: float, tail: "_Tail | None") -> None:
+def _wait(seconds: float, log: GrowingLog | None, out: BinaryIO) -> None:
     """Wait, and copy new content of the log meanwhile."""
     until = time.monotonic() + seconds
     while True:
-        if tail:
-            tail.show()
+        if log:
+            with suppress(FileNotFoundError, NotReadError):
+                log.copy(out)
         left = until - time.monotonic()
         if left <= 0:
             return
         time.sleep(min(GLANCE_S, left))
-
-
-class _Tail:
-    """Copies new content of a growing file."""
-
-    def __init__(self, path: Path, out: BinaryIO) -> None:
-        self._path = path
-        self._out = out
-        self._shown = 0
-        self._rest = ""
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-
-    def show(self) -> None:
-        """Copy new content to the output."""
-        try:
-            # Reopen the file, or the content that another node writes may stay invisible for long.
-            with open_regular(self._path, site_of(self._path.parents[1])) as file:
-                file.seek(self._shown)
-                while data := file.read(_CHUNK):
-                    text, self._rest = coloured(self._rest + self._decoder.decode(data))
-                    self._out.write(text.encode())
-                    self._shown += len(data)
-        except (FileNotFoundError, NotReadError):
-            return
-        self._out.flush()
 
 
 TEMPLATE = "build.sbatch.j2"

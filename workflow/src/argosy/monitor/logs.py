@@ -1,11 +1,8 @@
 """Prints or follows the logs of a run's newest attempt."""
 
-import codecs
-import os
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -13,12 +10,12 @@ from argosy.monitor.jobs import newest_job
 from argosy.monitor.sites import find_run
 from argosy.monitor.study import Study
 from argosy.run_folder.folder import RunFolder, by_number
+from argosy.run_folder.growing_log import GrowingLog
 from argosy.runtime.contract.layout import RANK_LOGS
-from argosy_common.errors import ArgosyError, coloured, some
-from argosy_common.reading import NotReadError, open_regular, site_of
+from argosy_common.errors import ArgosyError, some
+from argosy_common.reading import NotReadError, site_of
 
 PAUSE_S = 0.5
-CHUNK_BYTES = 1 << 20
 ALL = "all"
 JOB = "job"
 
@@ -36,68 +33,10 @@ def show_log(run: str, *, rank: int | None, node: int | None, job: bool, follow:
             log.follow(sys.stdout.buffer, Study(site_of(folder)))
         else:
             log.print(sys.stdout.buffer)
+    except NotReadError as problem:
+        raise ArgosyError(f"{problem}, so it is not shown") from None
     except KeyboardInterrupt:
         return
-
-
-@dataclass
-class Part:
-    """A log file, and the number of bytes printed (`place`); `prefix` precedes each line."""
-
-    path: Path
-    top: Path
-    prefix: bytes = b""
-    place: int = 0
-    _last: bytes = field(default=b"\n", init=False)
-    _rest: str = field(default="", init=False)
-    _decoder: codecs.IncrementalDecoder = field(
-        default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"), init=False
-    )
-
-    def copy(self, out: BinaryIO, ended: bool) -> None:
-        """Copy new content; with a prefix only whole lines, unless the log has `ended`.
-
-        Raises:
-            ArgosyError: if it is not a readable log.
-        """
-        try:
-            self._copy(out, ended)
-        except NotReadError as problem:
-            raise ArgosyError(f"{problem}, so it is not shown") from None
-
-    def _copy(self, out: BinaryIO, ended: bool) -> None:
-        with open_regular(self.path, self.top) as log:
-            end = os.fstat(log.fileno()).st_size
-            log.seek(self.place)
-            # The next call copies content written meanwhile.
-            while chunk := log.read(min(CHUNK_BYTES, max(0, end - self.place))):
-                if self.prefix and not ended and len(chunk) < CHUNK_BYTES:
-                    chunk = chunk[: chunk.rfind(b"\n") + 1]
-                if not chunk:
-                    break
-                self.place += len(chunk)
-                if shown := self._for_terminal(chunk):
-                    out.write(self._with_prefix(shown))
-                    self._last = shown[-1:]
-                log.seek(self.place)
-        out.flush()
-
-    def end_line(self, out: BinaryIO) -> None:
-        """End a rank's unfinished last line, so that the next rank's output starts on its own line."""
-        if self.prefix and self._last != b"\n":
-            out.write(b"\n")
-
-    def _for_terminal(self, chunk: bytes) -> bytes:
-        """Return the rest of the previous chunk and this one, without codes that control a terminal."""
-        text, self._rest = coloured(self._rest + self._decoder.decode(chunk))
-        return text.encode()
-
-    def _with_prefix(self, chunk: bytes) -> bytes:
-        if not self.prefix:
-            return chunk
-        body, end = (chunk[:-1], b"\n") if chunk.endswith(b"\n") else (chunk, b"")
-        marked = body.replace(b"\n", b"\n" + self.prefix) + end
-        return self.prefix + marked if self._last == b"\n" else marked
 
 
 class Log:
@@ -130,13 +69,16 @@ class Log:
         return next((path for path in paths if _is_there(path)), None)
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[GrowingLog]:
         """The files of this log."""
         path = self.path
         if path is None:
             return []
         top = site_of(self._folder)
-        return [Part(path, top), *(Part(each, top, _prefix(each)) for each in self._printed(path))]
+        return [
+            GrowingLog(path, top),
+            *(GrowingLog(each, top, _prefix(each)) for each in self._printed(path)),
+        ]
 
     def _printed(self, path: Path) -> list[Path]:
         """Return the logs of ranks, and of commands beside them, if they belong to the log `path`."""
@@ -165,7 +107,7 @@ class Log:
         A verdict alone is no end: the run may restart, or its job return to the queue. A run without a
         verdict ends with its job.
         """
-        shown: dict[Path, Part] = {}
+        shown: dict[Path, GrowingLog] = {}
         ended = False
         if self.path is None:
             print(f"{self._why_missing()}; waiting for it", file=sys.stderr)
