@@ -15,7 +15,6 @@ def look(**more: Any) -> NodeLook:
         "architecture": "x86_64",
         "kernel": "5.14.0",
         "system": "Rocky Linux 9.4",
-        "cpus": 64,
         "suffixes": {},
         "absent": (),
         "gpus": (),
@@ -24,7 +23,6 @@ def look(**more: Any) -> NodeLook:
         "fabrics": (),
         "outside": {},
         "pythons": ("python3=3.9.18",),
-        "unix": 1.8e9,
         "interfaces": (),
         "scratch": (),
     }

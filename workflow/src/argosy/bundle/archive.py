@@ -13,6 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal
 
@@ -167,9 +168,7 @@ class BundleWriter:
         return size
 
     def add_text(self, name: str, text: str) -> None:
-        content = text.encode()
-        self._archive.writestr(_member(name), content)
-        self._digests[name] = hashlib.sha256(content).hexdigest()
+        self.add_file(name, BytesIO(text.encode()))
 
     def add_folder(self, name: str) -> None:
         """Add a folder entry, since readers of crates look for described folders."""
@@ -179,9 +178,8 @@ class BundleWriter:
 
     def end(self) -> None:
         """Add the checksums of all files."""
-        content = checksum_lines(self._digests).encode()
-        self._archive.writestr(_member(CHECKSUMS), content)
-        digest = hashlib.sha256(content).hexdigest()
+        self.add_text(CHECKSUMS, checksum_lines(self._digests))
+        digest = self._digests[CHECKSUMS]
         self._archive.comment = f"argosy bundle {BUNDLE_VERSION} sha256:{digest}".encode()
 
 

@@ -30,7 +30,7 @@ from argosy.report.topics.usage import Usage, usage
 from argosy.results.errors import ResultsError
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import RunFolderError
-from argosy_common.errors import ArgosyError
+from argosy_common.errors import ArgosyError, some
 from argosy_common.files import json_text, replacing
 from argosy_common.reading import read_object
 from argosy_common.units import amount
@@ -275,9 +275,7 @@ def _summary_lines(
         f"{amount(target.stat().st_size)}"
     ]
     if contents.left_out:
-        named = ", ".join(contents.left_out[:3])
-        more = f" and {len(contents.left_out) - 3} more" if len(contents.left_out) > 3 else ""
-        lines.append(f"left out (links, special files, odd names): {named}{more}")
+        lines.append(f"left out (links, special files, odd names): {some(contents.left_out, 3)}")
     return lines
 
 

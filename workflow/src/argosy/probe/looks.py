@@ -139,7 +139,6 @@ class NodeLook(Part):
     architecture: str
     kernel: str
     system: str
-    cpus: int
     interfaces: tuple[Interface, ...]
     suffixes: Mapping[str, str]
     scratch: tuple[Scratch, ...]
@@ -153,7 +152,6 @@ class NodeLook(Part):
     fabrics: tuple[str, ...]
     outside: Mapping[str, str]
     pythons: tuple[str, ...]
-    unix: float
     meeting: Meeting = Meeting()
 
 

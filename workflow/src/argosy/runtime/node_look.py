@@ -71,7 +71,6 @@ def look(questions: Dict[str, Any], number: int) -> Dict[str, Any]:
         "architecture": platform.machine(),
         "kernel": platform.release(),
         "system": system_name(),
-        "cpus": len(os.sched_getaffinity(0)),
         "interfaces": interfaces(),
         "suffixes": within(NAMES_S, addresses_of_suffixes, name, questions["suffixes"]) or {},
         "scratch": [scratch(folder) for folder in questions["scratch"] + scratch_variables()],
@@ -87,7 +86,6 @@ def look(questions: Dict[str, Any], number: int) -> Dict[str, Any]:
         "fabrics": sorted(os.path.basename(each) for each in glob.glob("/sys/class/infiniband/*")),
         "outside": within(NAMES_S, outside, questions["outside"]) or {},
         "pythons": os.environ.get("ARGOSY_PYTHONS", "").split("\n"),
-        "unix": time.time(),
     }
 
 
@@ -256,9 +254,7 @@ def read_exactly(connection: socket.socket, size: int) -> bytes:
 def try_interface(own: str, place: List[Any], secret: str, seconds: float) -> Dict[str, Any]:
     """Measure the speed and the clock of a peer; return the `problem` if that fails."""
     try:
-        began = time.monotonic()
         with socket.create_connection((place[0], place[1]), CONNECT_S, (own, 0)) as connection:
-            connected = time.monotonic() - began
             asked = time.time()
             connection.sendall(secret.encode())
             told = read_exactly(connection, 8)
@@ -274,7 +270,6 @@ def try_interface(own: str, place: List[Any], secret: str, seconds: float) -> Di
             took = time.monotonic() - began
             ahead = struct.unpack("d", told)[0] - (asked + answered) / 2
             return {
-                "connect_s": connected,
                 "bytes_per_s": count / max(took, 1e-6),
                 "clock_ahead_s": ahead,
                 "clock_within_s": (answered - asked) / 2,
