@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from argosy.run_folder.folder import RunFolder, allocation_folder
+from argosy.run_folder.folder import RunFolder, allocation_folder, by_number
 from argosy.run_folder.models import Job
 from argosy.runtime.contract.layout import first_attempt, job_of
 from argosy.schedulers.base import Listed, SchedulerError, State, job_name
@@ -150,6 +150,14 @@ class NewestJob:
         start = f"{self.job_id}.{self.listed.restarts if self.listed else 0}"
         is_old = self.listed and self.attempt and first_attempt(self.attempt) != start
         return label(start if is_old or not self.attempt else self.attempt)
+
+
+def job_logs(run: RunFolder, job: NewestJob | None) -> list[Path]:
+    """Return where a job may have a log: its own, then the scheduler's; without a job, the last one's."""
+    if job is None:
+        return sorted(run.scheduler_logs, key=lambda path: by_number(path.name))[-1:]
+    own = [run.logs(job.attempt) / "job.log"] if job.attempt else []
+    return [*own, run.scheduler_log(job.job_id)]
 
 
 def label(attempt: str) -> str:
