@@ -262,8 +262,6 @@ def test_a_file_that_may_not_be_read(study: Path, tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_bundled(study: Path, tmp_path: Path) -> None:
-    with pytest.raises(ArgosyError, match="results/other: there are no such results"):
-        write_bundle(Request(study, ("other",)), tmp_path / "study.zip", print)
     with pytest.raises(ArgosyError, match="this is a folder"):
         bundled(study, tmp_path)
     with pytest.raises(ArgosyError, match="there is no Snakefile here"):

@@ -105,7 +105,7 @@ class Request:
     """A request for a bundle.
 
     Args:
-        sites: sites with results to include; empty: all sites with results.
+        sites: folders of results/ to include; empty: all sites with results.
         excluded: patterns of files to exclude, as in .gitignore.
         with_images: whether to add images, or only their digests.
         with_environment: whether to add packages and tools for an offline machine.
@@ -131,7 +131,6 @@ def write_bundle(request: Request, target: Path, say: Say) -> list[str]:
     if target.exists() and not is_bundle(target):
         raise ArgosyError(f"{target}: exists and is not a bundle", "name another file")
     sites = request.sites or _sites_with_results(request.project)
-    _check_sites(request.project, sites)
     contents = find_contents(request.project, sites, request.excluded)
     if not any(member.name == "Snakefile" for member in contents.members):
         raise ArgosyError("there is no Snakefile here", "change to the project's folder")
@@ -204,14 +203,6 @@ def _add_image(
 
 def _sites_with_results(project: Path) -> list[str]:
     return sorted(path.parent.name for path in project.glob("results/*/study.json"))
-
-
-def _check_sites(project: Path, sites: Sequence[str]) -> None:
-    for site in sites:
-        if site in {"", ".", ".."} or "/" in site or not (project / "results" / site).is_dir():
-            found = sorted(path.name for path in project.glob("results/*/") if path.is_dir())
-            there = ", ".join(found) or "none yet"
-            raise ArgosyError(f"results/{site}: there are no such results", f"there are: {there}")
 
 
 def _locks(project: Path, sites: Sequence[str]) -> list[ImageLock]:

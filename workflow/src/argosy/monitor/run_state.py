@@ -68,10 +68,6 @@ OF_QUEUE = {
     State.ENDING: RunState.RUNNING,
     State.CANCELLED: RunState.CANCELLED,
 }
-OF_VERDICT = {
-    state.value: state
-    for state in (RunState.COMPLETED, RunState.FAILED, RunState.INTERRUPTED, RunState.CANCELLED)
-}
 
 
 @dataclass(frozen=True)
@@ -131,7 +127,7 @@ def _is_active(run: RunFolder, job: NewestJob, cluster: ClusterState) -> bool:
 
 
 def _with_verdict(run: RunFolder, spec: RunSpec, verdict: Verdict, has_queue: bool) -> RunView:
-    state = OF_VERDICT[verdict.state]
+    state = RunState(verdict.state)
     records, progress = run.records(verdict.attempt), NO_PROGRESS
     if state is RunState.COMPLETED:
         # The final throughput; now=0 means that no step is late.
