@@ -126,15 +126,12 @@ def check_place(site_file: str, place: Place, system: BatchSystem, say: Say) -> 
     """
     check = f"queue {place.name}"
     for request in place.largest():
-        try:
-            accepted = _ask_scheduler(site_file, place.folder, request, system, say)
-        except NotAnsweredError:
-            raise
-        except ArgosyError as problem:
-            return wrong(check, problem.problem, problem.hint or "change that key")
-        if accepted.wait:
+        answer = _ask_scheduler(site_file, place, request, system, say)
+        if isinstance(answer, ArgosyError):
+            return wrong(check, answer.problem, answer.hint or "change that key")
+        if answer.wait:
             remedy = "wait until it is over, ask the site, or use another queue"
-            return warning(check, f"its jobs will wait: {accepted.wait}", remedy)
+            return warning(check, f"its jobs will wait: {answer.wait}", remedy)
     whole, wide = (each.request for each in place.largest())
     cores, nodes = plural(whole.cpus, "core"), plural(wide.nodes, "node")
     gpus = f", {whole.gpus} GPUs" if whole.gpus else ""
@@ -149,29 +146,29 @@ def choose_look(site_file: str, place: Place, system: BatchSystem, say: Say) -> 
     Raises:
         NotAnsweredError: if it does not answer.
     """
-    most = min(MOST_LOOKED_AT, place.limit or MOST_LOOKED_AT)
-    nodes = 2 if most > 1 and _would_start(site_file, place, place.look(2), system, say) else 1
+    most, nodes = min(MOST_LOOKED_AT, place.limit or MOST_LOOKED_AT), 1
+    if most > 1:
+        answer = _ask_scheduler(site_file, place, place.look(2), system, say)
+        nodes = 2 if isinstance(answer, Accepted) and not answer.wait else 1
     options = {**_options(site_file, place.look(nodes), system), "output": "job.log"}
     return LookJob(options, nodes, most if nodes > 1 else 1, place.folder)
 
 
-def _would_start(
+def _ask_scheduler(
     site_file: str, place: Place, request: JobRequest, system: BatchSystem, say: Say
-) -> bool:
+) -> Accepted | ArgosyError:
+    """Return the scheduler's answer to a job: it is accepted, or refused for a reason.
+
+    Raises:
+        NotAnsweredError: if it does not answer.
+    """
     try:
-        return not _ask_scheduler(site_file, place.folder, request, system, say).wait
+        script = _write_script(place.folder, _options(site_file, request, system), system)
+        [accepted] = system.check_scripts([script], say)
     except NotAnsweredError:
         raise
-    except ArgosyError:
-        return False
-
-
-def _ask_scheduler(
-    site_file: str, folder: Path, request: JobRequest, system: BatchSystem, say: Say
-) -> Accepted:
-    """Check that the scheduler accepts a job. Raises ArgosyError if it does not."""
-    script = _write_script(folder, _options(site_file, request, system), system)
-    [accepted] = system.check_scripts([script], say)
+    except ArgosyError as problem:
+        return problem
     return accepted
 
 

@@ -86,7 +86,7 @@ class Log:
         """Copy the log to `out`.
 
         Raises:
-            ArgosyError: if there is none.
+            ArgosyError: if there is none; NotReadError: if it is not a regular file.
         """
         parts = self.parts
         if not parts:
