@@ -15,7 +15,6 @@ def look(**more: Any) -> NodeLook:
         "architecture": "x86_64",
         "kernel": "5.14.0",
         "system": "Rocky Linux 9.4",
-        "cpus": 64,
         "suffixes": {},
         "absent": (),
         "gpus": (),

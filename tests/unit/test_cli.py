@@ -19,6 +19,7 @@ from argosy import cli
         (("report", "results/local"), "results/local: there are no such results"),
         (("report", "--from-tables", "results/local"), "results/local: there are no such results"),
         (("failures", "nowhere"), "results/nowhere: there are no such results"),
+        (("bundle", "x.zip", "other"), "results/other: there are no such results"),
         (("predict", "results/local", "digits"), "results/local: there are no such results"),
         (("predict", "results", "digits", "--nodes", "1,x"), "--nodes 1,x: give node counts"),
         (

@@ -30,3 +30,13 @@ def made_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (project / "config/config.yaml").write_text("site: local\n")
     (project / "Snakefile").write_text("# The rules.\n")
     return project
+
+
+@pytest.fixture
+def project(made_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the project that a test may change; it is the current folder."""
+    path = tmp_path / "project"
+    shutil.copytree(made_project, path, symlinks=True)
+    monkeypatch.chdir(path)
+    monkeypatch.delenv("ARGOSY_STORE", raising=False)
+    return path

@@ -71,15 +71,11 @@ FOLDERS = (
 )
 
 
-@pytest.fixture
-def project(made_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    path = tmp_path / "project"
-    shutil.copytree(made_project, path, symlinks=True)
-    monkeypatch.chdir(path)
-    monkeypatch.delenv("ARGOSY_STORE", raising=False)
-    (path / ".argosy").mkdir(mode=0o700)
-    yield path
-    allow_all(path)
+@pytest.fixture(autouse=True)
+def store(project: Path) -> Iterator[None]:
+    (project / ".argosy").mkdir(mode=0o700)
+    yield
+    allow_all(project)
 
 
 def check(argosy: Argosy, command: tuple[str, ...]) -> None:

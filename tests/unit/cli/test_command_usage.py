@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from itertools import pairwise
@@ -14,15 +13,6 @@ from command_line import Argosy
 from typer.main import get_command
 
 from argosy.cli import app
-
-
-@pytest.fixture
-def project(made_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    path = tmp_path / "project"
-    shutil.copytree(made_project, path)
-    monkeypatch.chdir(path)
-    monkeypatch.delenv("ARGOSY_STORE", raising=False)
-    return path
 
 
 def all_commands() -> dict[str, object]:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def project(made_project: Path) -> Path:
-    """The project, which none of these commands changes."""
+    """The project itself, since none of these commands changes it."""
     return made_project
 
 

@@ -12,13 +12,6 @@ from command_line import Argosy
 from planned_studies import STEP_S, network, training
 
 
-@pytest.fixture
-def project(made_project: Path, tmp_path: Path) -> Path:
-    path = tmp_path / "project"
-    shutil.copytree(made_project, path, symlinks=True)
-    return path
-
-
 def test_prices_of_the_site_are_the_default(project: Path, argosy: Argosy, tmp_path: Path) -> None:
     (project / "slurm/local/costs.yaml").write_text("price_per_node_hour: 2\ncurrency: EUR\n")
     (tmp_path / "mine.yaml").write_text("price_per_node_hour: 3\ncurrency: CHF\n")

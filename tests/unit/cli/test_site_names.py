@@ -21,14 +21,6 @@ RESULTS = {
 """Commands with SITE, and their arguments after it."""
 
 
-@pytest.fixture
-def project(made_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    path = tmp_path / "project"
-    shutil.copytree(made_project, path, symlinks=True)
-    monkeypatch.chdir(path)
-    return path
-
-
 @pytest.fixture(scope="module")
 def one_copy(made_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("untouched") / "project"

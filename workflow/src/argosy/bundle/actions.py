@@ -1,6 +1,6 @@
 """Describes attempts as actions of a Provenance Run Crate: https://w3id.org/ro/wfrun/provenance/0.5."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -10,7 +10,6 @@ from argosy.report.topics.usage import Usage
 from argosy.run_folder.failures import describe_verdict
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import Verdict
-from argosy.runtime.contract.run import RunSpec
 
 Entity = dict[str, Any]
 _HOUR_S = 3600
@@ -20,17 +19,15 @@ _UN_CEFACT_HOUR, _UN_CEFACT_JOULE = "HUR", "JOU"
 
 @dataclass(frozen=True)
 class BundledRun:
-    """A run in the bundle.
-
-    Args:
-        name: `results/<site>/<experiment>/<run>`.
-        usage: resource usage from telemetry; None if unknown.
-    """
+    """A run in the bundle, and its resource usage from telemetry, if known."""
 
     folder: RunFolder
-    spec: RunSpec
-    name: str
     usage: Usage | None
+
+    @property
+    def path(self) -> str:
+        """Its folder in the bundle."""
+        return f"results/{self.folder.name}"
 
     def verdicts(self) -> list[Verdict]:
         """Return the verdicts of its attempts, oldest first."""
@@ -38,13 +35,17 @@ class BundledRun:
         return [verdict for verdict in found if verdict]
 
 
-def _quote(text: str) -> str:
-    """Return text quoted for an address; a lone surrogate becomes a question mark."""
-    return quote(text, errors="replace")
+def entity(identifier: str, kind: str | list[str], /, **properties: Any) -> Entity:
+    return {"@id": identifier, "@type": kind, **properties}
 
 
 def reference(identifier: str) -> Entity:
     return {"@id": identifier}
+
+
+def _quote(text: str) -> str:
+    """Return text quoted for an address; a lone surrogate becomes a question mark."""
+    return quote(text, errors="replace")
 
 
 def program_id(site: str, experiment: str) -> str:
@@ -66,61 +67,52 @@ def moment(unix: float) -> str:
 
 def of_attempt(run: BundledRun, verdict: Verdict) -> Iterator[Entity]:
     """Yield an attempt's entities: the step's control action, the action and its resource usage."""
-    spec = run.spec
-    identifier = f"#run/{_quote(run.name.removeprefix('results/'))}/{_quote(verdict.attempt)}"
+    spec = run.folder.spec
+    identifier = f"#run/{_quote(run.folder.name)}/{_quote(verdict.attempt)}"
     title = f"{spec.experiment} on {spec.nodes} nodes with {spec.ranks_per_node} ranks each"
     used = list(_used(run, verdict, identifier))
-    action: Entity = {
-        "@id": identifier,
-        "@type": "CreateAction",
-        "name": f"{title}, repeat {spec.repeat}, attempt {verdict.attempt}",
-        "description": " ".join(spec.command) or "the program of the run",
-        "instrument": reference(program_id(spec.site, spec.experiment)),
-        "startTime": moment(verdict.started),
-        "endTime": moment(verdict.ended),
-        "object": [reference(f"{run.name}/run.json")],
-        "result": [reference(f"{run.name}/")],
-        "actionStatus": COMPLETED if verdict.state == "completed" else FAILED,
-        "resourceUsage": [reference(each["@id"]) for each in used],
-    }
+    action = entity(
+        identifier,
+        "CreateAction",
+        name=f"{title}, repeat {spec.repeat}, attempt {verdict.attempt}",
+        description=" ".join(spec.command) or "the program of the run",
+        instrument=reference(program_id(spec.site, spec.experiment)),
+        startTime=moment(verdict.started),
+        endTime=moment(verdict.ended),
+        object=[reference(f"{run.path}/run.json")],
+        result=[reference(f"{run.path}/")],
+        actionStatus=COMPLETED if verdict.state == "completed" else FAILED,
+        resourceUsage=[reference(each["@id"]) for each in used],
+    )
     if verdict.state != "completed":
         action["error"] = describe_verdict(run.folder, verdict) or verdict.state
     if spec.image:
         action["containerImage"] = reference(image_id(spec.image.digest))
-    yield {
-        "@id": f"{identifier}/control",
-        "@type": "ControlAction",
-        "name": f"start of {title}",
-        "instrument": reference(step_id(spec.site, spec.experiment)),
-        "object": reference(identifier),
-    }
+    yield entity(
+        f"{identifier}/control",
+        "ControlAction",
+        name=f"start of {title}",
+        instrument=reference(step_id(spec.site, spec.experiment)),
+        object=reference(identifier),
+    )
     yield action
     yield from used
 
 
 def _used(run: BundledRun, verdict: Verdict, identifier: str) -> Iterator[Entity]:
     """Yield an attempt's resource usage; energy only for the result's attempt."""
-    hours = verdict.seconds * (len(verdict.hosts) or run.spec.nodes) / _HOUR_S
+    hours = verdict.seconds * (len(verdict.hosts) or run.folder.spec.nodes) / _HOUR_S
     yield _amount(identifier, "node-hours", hours, _UN_CEFACT_HOUR)
     result = run.folder.result
     if run.usage is None or result is None or result.attempt != verdict.attempt:
         return
-    energies: Mapping[str, float | None] = {
-        "energy of processors": run.usage.cpu_j,
-        "energy of GPUs": run.usage.gpu_j,
-    }
-    for name, joules in energies.items():
-        if joules is not None:
-            yield _amount(identifier, name, joules, _UN_CEFACT_JOULE)
+    if run.usage.cpu_j is not None:
+        yield _amount(identifier, "energy of processors", run.usage.cpu_j, _UN_CEFACT_JOULE)
+    if run.usage.gpu_j is not None:
+        yield _amount(identifier, "energy of GPUs", run.usage.gpu_j, _UN_CEFACT_JOULE)
 
 
 def _amount(identifier: str, name: str, value: float, unit: str) -> Entity:
     """Return an amount with a unit code of UN/CEFACT recommendation 20."""
-    return {
-        "@id": f"{identifier}/{_quote(name)}",
-        "@type": "PropertyValue",
-        "name": name,
-        "propertyID": name,
-        "value": value,
-        "unitCode": unit,
-    }
+    address = f"{identifier}/{_quote(name)}"
+    return entity(address, "PropertyValue", name=name, propertyID=name, value=value, unitCode=unit)

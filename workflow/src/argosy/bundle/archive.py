@@ -13,6 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal
 
@@ -167,9 +168,7 @@ class BundleWriter:
         return size
 
     def add_text(self, name: str, text: str) -> None:
-        content = text.encode()
-        self._archive.writestr(_member(name), content)
-        self._digests[name] = hashlib.sha256(content).hexdigest()
+        self.add_file(name, BytesIO(text.encode()))
 
     def add_folder(self, name: str) -> None:
         """Add a folder entry, since readers of crates look for described folders."""
@@ -179,9 +178,8 @@ class BundleWriter:
 
     def end(self) -> None:
         """Add the checksums of all files."""
-        content = checksum_lines(self._digests).encode()
-        self._archive.writestr(_member(CHECKSUMS), content)
-        digest = hashlib.sha256(content).hexdigest()
+        self.add_text(CHECKSUMS, checksum_lines(self._digests))
+        digest = self._digests[CHECKSUMS]
         self._archive.comment = f"argosy bundle {BUNDLE_VERSION} sha256:{digest}".encode()
 
 
@@ -208,7 +206,8 @@ class BundleReader:
         self._archive = archive
         self._members = self._checked_members()
         self.digests = self._checksums()
-        self.description = self._description()
+        content = self._read_small(DESCRIPTION, self.digests.get(DESCRIPTION, ""))
+        self.description = read_description(title, content)
 
     def copy(self, name: str, target: IO[bytes]) -> None:
         """Write a file's content to `target`; raises ArgosyError if its checksum differs."""
@@ -257,29 +256,23 @@ class BundleReader:
                 f"{BUNDLE_VERSION}",
                 "use the version of Argosy that wrote it",
             )
-        content = self._read_small(CHECKSUMS)
-        if hashlib.sha256(content).hexdigest() != found[2].decode():
-            raise self._damaged(CHECKSUMS)
-        digests = read_checksums(self.title, content)
+        digests = read_checksums(self.title, self._read_small(CHECKSUMS, found[2].decode()))
         if differing := {*digests} ^ ({*self._members} - {CHECKSUMS}):
             raise ArgosyError(
                 f"{self.title}: {min(differing)!r} is missing in the bundle or in its {CHECKSUMS}"
             )
         return digests
 
-    def _description(self) -> BundleDescription:
-        content = self._read_small(DESCRIPTION)
-        if hashlib.sha256(content).hexdigest() != self.digests.get(DESCRIPTION):
-            raise self._damaged(DESCRIPTION)
-        return read_description(self.title, content)
-
-    def _read_small(self, name: str) -> bytes:
+    def _read_small(self, name: str, digest: str) -> bytes:
         member = self._members.get(name)
         if member is None:
             raise ArgosyError(f"{self.title}: contains no {name}")
         if member.file_size > MOST_TEXT_BYTES:
             raise ArgosyError(f"{self.title}: {name} is larger than {amount(MOST_TEXT_BYTES)}")
-        return b"".join(self._chunks(name))
+        content = b"".join(self._chunks(name))
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise self._damaged(name)
+        return content
 
     def _chunks(self, name: str) -> Iterator[bytes]:
         """Yield a file's content, up to its declared size."""

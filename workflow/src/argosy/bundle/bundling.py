@@ -30,8 +30,7 @@ from argosy.report.topics.usage import Usage, usage
 from argosy.results.errors import ResultsError
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import RunFolderError
-from argosy.runtime.contract.run import RunSpec
-from argosy_common.errors import ArgosyError
+from argosy_common.errors import ArgosyError, some
 from argosy_common.files import json_text, replacing
 from argosy_common.reading import read_object
 from argosy_common.units import amount
@@ -94,7 +93,7 @@ def _tools(store: Store, target: Path) -> Path:
 
 
 def _member_of(path: Path, top: Path) -> Member:
-    return Member(path.relative_to(top).as_posix(), path, top, path.stat().st_size, False)
+    return Member(path.relative_to(top).as_posix(), path, top, path.lstat())
 
 
 Say = Callable[[str], None]
@@ -106,7 +105,7 @@ class Request:
     """A request for a bundle.
 
     Args:
-        sites: sites with results to include; empty: all sites with results.
+        sites: folders of results/ to include; empty: all sites with results.
         excluded: patterns of files to exclude, as in .gitignore.
         with_images: whether to add images, or only their digests.
         with_environment: whether to add packages and tools for an offline machine.
@@ -132,7 +131,6 @@ def write_bundle(request: Request, target: Path, say: Say) -> list[str]:
     if target.exists() and not is_bundle(target):
         raise ArgosyError(f"{target}: exists and is not a bundle", "name another file")
     sites = request.sites or _sites_with_results(request.project)
-    _check_sites(request.project, sites)
     contents = find_contents(request.project, sites, request.excluded)
     if not any(member.name == "Snakefile" for member in contents.members):
         raise ArgosyError("there is no Snakefile here", "change to the project's folder")
@@ -168,30 +166,20 @@ def _describe(
     images: Sequence[BundledImage],
 ) -> None:
     """Add the bundle's description and the crate's metadata."""
-    created = datetime.now(UTC).isoformat(timespec="seconds")
-    inputs = {site: _inputs(request.project, site) for site in sites}
     description = BundleDescription(
         argosy=argosy.__version__,
-        created=created,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
         sites=tuple(sites),
-        inputs=inputs,
+        inputs={site: _inputs(request.project, site) for site in sites},
         images=tuple(images),
         executable=tuple(member.name for member in contents.members if member.executable),
     )
     writer.add_text(DESCRIPTION, json_text(description.model_dump(mode="json")))
     # Runs that were not excluded.
-    runs = [run for run in _runs(request.project, sites) if f"{run.name}/run.json" in writer.names]
+    runs = [run for run in _runs(request.project, sites) if f"{run.path}/run.json" in writer.names]
     for run in runs:
-        writer.add_folder(run.name)
-    study = Study(
-        created=created,
-        runs=runs,
-        images=images,
-        files=writer.names,
-        versions={"argosy": argosy.__version__, "snakemake": version("snakemake")},
-        inputs=inputs,
-        license=request.license,
-    )
+        writer.add_folder(run.path)
+    study = Study(description, runs, writer.names, version("snakemake"), request.license)
     writer.add_text(CRATE, json_text(crate(study)))
 
 
@@ -217,43 +205,31 @@ def _sites_with_results(project: Path) -> list[str]:
     return sorted(path.parent.name for path in project.glob("results/*/study.json"))
 
 
-def _check_sites(project: Path, sites: Sequence[str]) -> None:
-    for site in sites:
-        if site in {"", ".", ".."} or "/" in site or not (project / "results" / site).is_dir():
-            found = sorted(path.name for path in project.glob("results/*/") if path.is_dir())
-            there = ", ".join(found) or "none yet"
-            raise ArgosyError(f"results/{site}: there are no such results", f"there are: {there}")
-
-
 def _locks(project: Path, sites: Sequence[str]) -> list[ImageLock]:
     """Return the locks of the images that the sites' runs use; all locks if there are no runs."""
     locks = [ImageLock.read(path) for path in sorted(project.glob("resources/images/*/image.lock"))]
-    runs = _specs(project, sites)
-    used = {spec.image.name for _, _, spec in runs if spec.image}
+    runs = _readable_runs(project, sites)
+    used = {run.spec.image.name for run in runs if run.spec.image}
     return [lock for lock in locks if lock.name in used or not runs]
 
 
 def _runs(top: Path, sites: Sequence[str]) -> list[BundledRun]:
     used = {site: _usage(top / "results" / site) for site in sites}
     return [
-        BundledRun(
-            folder=folder,
-            spec=spec,
-            name=folder.path.relative_to(top).as_posix(),
-            usage=used[site].get((spec.experiment, spec.run_id)),
-        )
-        for site, folder, spec in _specs(top, sites)
+        BundledRun(run, used[run.site.name].get((run.spec.experiment, run.spec.run_id)))
+        for run in _readable_runs(top, sites)
     ]
 
 
-def _specs(top: Path, sites: Sequence[str]) -> list[tuple[str, RunFolder, RunSpec]]:
+def _readable_runs(top: Path, sites: Sequence[str]) -> list[RunFolder]:
     """Return the sites' runs, sorted by name, without unreadable folders."""
-    found: list[tuple[str, RunFolder, RunSpec]] = []
+    found: list[RunFolder] = []
     for site in sites:
         for path in sorted((top / "results" / site).glob("*/*/run.json")):
-            folder = RunFolder(path.parent)
+            run = RunFolder(path.parent)
             with suppress(RunFolderError):
-                found.append((site, folder, folder.spec))
+                _ = run.spec
+                found.append(run)
     return found
 
 
@@ -290,9 +266,7 @@ def _summary_lines(
         f"{amount(target.stat().st_size)}"
     ]
     if contents.left_out:
-        named = ", ".join(contents.left_out[:3])
-        more = f" and {len(contents.left_out) - 3} more" if len(contents.left_out) > 3 else ""
-        lines.append(f"left out (links, special files, odd names): {named}{more}")
+        lines.append(f"left out (links, special files, odd names): {some(contents.left_out, 3)}")
     return lines
 
 

@@ -3,10 +3,10 @@
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BufferedReader
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pathspec import PathSpec
@@ -33,18 +33,31 @@ STAYING = ("__pycache__/", "*.pyc", "*.egg-info/", "*~", "/results/*/*/*/checkpo
 
 @dataclass(frozen=True)
 class Member:
-    """A file of the project that goes into the bundle.
+    """A file of the project.
 
     Args:
         name: its path in the project and in the bundle.
         top: the trusted folder above it.
+        status: its status, without following a link.
     """
 
     name: str
     path: Path
     top: Path
-    size: int
-    executable: bool
+    status: os.stat_result
+
+    @property
+    def size(self) -> int:
+        return self.status.st_size
+
+    @property
+    def executable(self) -> bool:
+        return bool(self.status.st_mode & stat.S_IXUSR)
+
+    @property
+    def may_be_bundled(self) -> bool:
+        """Whether it is a regular file with a printable name."""
+        return stat.S_ISREG(self.status.st_mode) and self.name.isprintable()
 
     def open(self) -> BufferedReader:
         """Open the file; raises ArgosyError if it is unreadable or no longer a regular file."""
@@ -90,83 +103,68 @@ def find_contents(project: Path, sites: Sequence[str], excluded: Sequence[str]) 
         staying = PathSpec.from_lines("gitignore", [*STAYING, *excluded])
     except (ValueError, re.error) as problem:
         raise ArgosyError(f"--exclude: {problem}") from None
-    own, ignored = _own_parts(project)
-    of_project = [
+    parts, rules = _own_parts(project.absolute())
+    found = [
         each
-        for part in dict.fromkeys(own)
-        for each in _walk(project, part)
-        if not ignored(each.name)
+        for part in dict.fromkeys(parts)
+        for each in _walk(project.absolute() / part, project.absolute(), part, rules)
     ]
-    # The project's owner may have linked results, or a site in it, to a larger disk.
-    folders = {f"results/{site}": (project / "results" / site).resolve() for site in {*sites}}
-    of_sites = [each for name, top in folders.items() for each in _walk_folder(top, top, name)]
-    members: list[Member] = []
-    left_out: list[str] = []
-    for name, path, top, found in (*of_project, *of_sites):
-        if staying.match_file(name):
-            continue
-        if found is None or not name.isprintable():
-            left_out.append(name)
-            continue
-        executable = bool(found.st_mode & stat.S_IXUSR)
-        members.append(Member(name, path, top, found.st_size, executable))
-    return Contents(sorted(members, key=lambda each: each.name), sorted(left_out))
+    for site in {*sites}:
+        # The project's owner may have linked results, or a site in it, to a larger disk.
+        top = (project / "results" / site).resolve()
+        found += _walk(top, top, f"results/{site}")
+    found = [each for each in found if not staying.match_file(each.name)]
+    return Contents(
+        sorted((each for each in found if each.may_be_bundled), key=lambda each: each.name),
+        sorted(each.name for each in found if not each.may_be_bundled),
+    )
 
 
-def _own_parts(project: Path) -> tuple[Sequence[str], Callable[[str], bool]]:
-    """Return the parts of a project without results, and a test whether git ignores a file in them."""
-    if workloads_folder(project) != project.absolute():
+class _Rules(NamedTuple):
+    """The patterns of a folder's `.gitignore`: one set matches folders, the other matches files."""
+
+    folder: Path
+    for_folders: PathSpec[Any]
+    for_files: PathSpec[Any]
+
+
+def _own_parts(project: Path) -> tuple[Sequence[str], Sequence[_Rules] | None]:
+    """Return the parts of a project without results, and git's rules for them, if any apply."""
+    if workloads_folder(project) != project:
         lists = [name for name in described_files(project) if not name.startswith(_FOLDERS)]
-        return [*PROJECT_PARTS, *lists], lambda _: False
+        parts = [*PROJECT_PARTS, *lists]
+        return [part for part in parts if os.path.lexists(project / part)], None
     with os.scandir(project) as found:
         names = sorted(each.name for each in found if not _is_made(project / each.name))
-    return [name for name in names if not name.startswith(".")], _ignored_by_git(project.absolute())
-
-
-def _ignored_by_git(project: Path) -> Callable[[str], bool]:
-    """Return a test whether git ignores a file, by the `.gitignore` files up to `.git`."""
     top = next((each for each in (project, *project.parents) if (each / ".git").exists()), project)
-    above = [each for each in reversed(project.parents) if each.is_relative_to(top)]
-    patterns = [pattern for folder in above for pattern in _patterns(folder, top)]
-    for name, folders, files in os.walk(project):
-        folder = Path(name)
-        if folder == project:
-            folders[:] = [each for each in folders if not _is_made(project / each)]
-        folders[:] = [each for each in folders if not each.startswith(".")]
-        inside = f"{folder.relative_to(top)}/"
-        # Git does not enter a folder that it ignores.
-        if ".gitignore" in files and not PathSpec(patterns).match_file(inside):
-            patterns += _patterns(folder, top)
-    spec = PathSpec(patterns)
-    return lambda name: spec.match_file((project / name).relative_to(top))
+    above = [each for each in (*reversed(project.parents), project) if each.is_relative_to(top)]
+    rules = [each for folder in above for each in _rules_of(folder)]
+    return [name for name in names if not name.startswith(".")], rules
 
 
-def _patterns(folder: Path, top: Path) -> list[Any]:
-    """Return the patterns of a folder's `.gitignore`, rewritten relative to `top`."""
+def _rules_of(folder: Path) -> Iterator[_Rules]:
+    """Yield the rules of a folder's `.gitignore`, if it has one."""
     listed = folder / ".gitignore"
-    text = listed.read_text(encoding="utf-8", errors="replace") if listed.is_file() else ""
-    inside = "" if folder == top else f"{_literal(folder.relative_to(top).as_posix())}/"
+    if not listed.is_file():
+        return
+    lines = listed.read_text(encoding="utf-8", errors="replace").splitlines()
+    for_folders = [line.rstrip().rstrip("/") for line in lines]
+    for_files = [line for line in lines if not line.rstrip().endswith("/")]
     try:
-        return [
-            *PathSpec.from_lines(
-                "gitignore", [_below(inside, line) for line in text.splitlines()]
-            ).patterns
-        ]
+        found = (PathSpec.from_lines("gitignore", each) for each in (for_folders, for_files))
+        yield _Rules(folder, *found)
     except (ValueError, re.error) as problem:
         raise ArgosyError(f"{listed}: {problem}") from None
 
 
-def _below(folder: str, line: str) -> str:
-    """Rewrite a line of a folder's `.gitignore` for the top folder."""
-    if not folder or not line.strip() or line.startswith("#"):
-        return line
-    negated, pattern = ("!", line[1:]) if line.startswith("!") else ("", line)
-    is_of_folder = "/" in pattern.rstrip().rstrip("/")
-    return f"{negated}/{folder}{'' if is_of_folder else '**/'}{pattern.lstrip('/')}"
-
-
-def _literal(path: str) -> str:
-    return re.sub(r"([*?\[\\])", r"\\\1", path)
+def _is_ignored(path: Path, is_folder: bool, rules: Sequence[_Rules]) -> bool:
+    """Return whether git ignores a path in a folder that it does not ignore: the innermost rule counts."""
+    for each in reversed(rules):
+        patterns = each.for_folders if is_folder else each.for_files
+        ignored: bool | None = patterns.check_file(path.relative_to(each.folder)).include
+        if ignored is not None:
+            return ignored
+    return False
 
 
 def _is_made(path: Path) -> bool:
@@ -179,49 +177,33 @@ def _is_made(path: Path) -> bool:
     return path.suffix == ".zip" and path.is_file() and is_bundle(path)
 
 
-class _File(NamedTuple):
-    """A file below the folder `top`, with its name in the bundle; `status` is None if it is not regular."""
+def _walk(
+    path: Path, top: Path, name: str, rules: Sequence[_Rules] | None = None
+) -> Iterator[Member]:
+    """Yield the file or the files of the folder `path`, which has this name in the bundle.
 
-    name: str
-    path: Path
-    top: Path
-    status: os.stat_result | None
-
-
-def _walk(project: Path, part: str) -> Iterator[_File]:
-    """Yield the files of a part of the project, which may be missing."""
-    path = project / part
-    try:
-        found = os.lstat(path)
-    except FileNotFoundError:
-        return
-    if stat.S_ISDIR(found.st_mode):
-        yield from _walk_folder(path, project, part)
-    else:
-        yield _File(part, path, project, found if stat.S_ISREG(found.st_mode) else None)
-
-
-def _walk_folder(folder: Path, top: Path, name: str) -> Iterator[_File]:
-    """Yield the files of a folder, which has this name in the bundle."""
-    waiting = [(folder, PurePosixPath(name))]
+    Args:
+        rules: git's rules for it; None: also files that git ignores.
+    """
+    waiting = [(path, name, rules)]
     while waiting:
-        folder, here = waiting.pop()
+        path, name, rules = waiting.pop()
+        status = os.lstat(path)
+        is_folder = stat.S_ISDIR(status.st_mode)
+        if rules is not None and _is_ignored(path, is_folder, rules):
+            continue
+        if not is_folder:
+            yield Member(name, path, top, status)
+            continue
+        rules = None if rules is None else [*rules, *_rules_of(path)]
         try:
-            within = list(entries(folder, top))
+            within = [each.name for each in entries(path, top)]
         except OSError as problem:
             raise ArgosyError(
-                f"{here}: cannot be listed ({problem.strerror})", f"--exclude '/{here}/'"
+                f"{name}: cannot be listed ({problem.strerror})", f"--exclude '/{name}/'"
             ) from None
-        for entry in within:
-            if entry.name.startswith(".") and entry.name not in SHOWN_HIDDEN:
-                continue
-            path = folder / entry.name
-            if entry.is_dir(follow_symlinks=False):
-                waiting.append((path, here / entry.name))
-                continue
-            found = os.lstat(path)
-            is_regular = stat.S_ISREG(found.st_mode)
-            yield _File(str(here / entry.name), path, top, found if is_regular else None)
+        shown = [each for each in within if each[0] != "." or each in SHOWN_HIDDEN]
+        waiting += [(path / each, f"{name}/{each}", rules) for each in shown]
 
 
 FORMS: Mapping[str, bytes] = {

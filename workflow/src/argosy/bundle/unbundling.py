@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from argosy.bundle.archive import BundledImage, BundleReader, Progress, reading
 from argosy_common.disk import remove_tree, why_no_room
-from argosy_common.errors import ArgosyError
+from argosy_common.errors import ArgosyError, some
 from argosy_common.reading import open_regular
 from argosy_common.units import amount
 from argosy_images import ImageLock, Store, import_image
@@ -120,10 +120,9 @@ def _missing(bundle: BundleReader, names: Sequence[str], folder: Path) -> list[s
     within = {str(above) for name in names for above in PurePosixPath(name).parents}
     others += [name for name in sorted(within) if _is_no_folder(folder / name)]
     if others:
-        more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
         said = "exists and differs" if len(others) == 1 else "exist and differ"
         raise ArgosyError(
-            f"{folder}: {', '.join(others[:_MOST_NAMED])}{more} {said} from the bundle",
+            f"{folder}: {some(others, _MOST_NAMED)} {said} from the bundle",
             "unpack it into a new folder",
         )
     return sorted({*names} - {*there})

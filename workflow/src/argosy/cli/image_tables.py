@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from argosy.terminal import Listing, shortened
+from argosy.terminal import Listing, plural, shortened
 from argosy_common.errors import plain
 from argosy_common.units import amount, duration
 from argosy_images import Finding, FrozenImage, Inventory, Trial
@@ -24,7 +24,7 @@ def of_inventory(inventory: Inventory) -> Iterator[RenderableType]:
         rows = [_cells(inventory, image) for image in inventory.images]
         yield Listing(_OF_IMAGES, rows, right=(3,))
         if packed := [image.packed_size for image in inventory.images if image.packed_size]:
-            count = f"{len(packed)} {'image' if len(packed) == 1 else 'images'}"
+            count = plural(len(packed), "image")
             yield Text(f"packed for nodes that unpack them: {count}, {amount(sum(packed))}")
         yield Text(f"total, shared layers counted once: {amount(inventory.size)}")
     else:
@@ -124,9 +124,8 @@ def _counts(inventory: Inventory, image: FrozenImage) -> tuple[int, int]:
 
 
 def _cache_line(inventory: Inventory) -> str:
-    number = len(inventory.layers)
-    size = amount(inventory.cache_size)
-    line = f"cache of steps: {number} {'layer' if number == 1 else 'layers'}, {size}"
+    layers = plural(len(inventory.layers), "layer")
+    line = f"cache of steps: {layers}, {amount(inventory.cache_size)}"
     if unused := inventory.unused:
         line += f"; {amount(inventory.unused_size)} in unused layers ({len(unused)})"
     # Another user's shared store has unreadable layers.

@@ -106,9 +106,7 @@ def _folder_called(site: str) -> Path:
     if path.parent.name == SLURM.name and (path / "site.yaml").is_file():
         return path.parent.parent / RESULTS / path.name
     is_name = len(path.parts) == 1 and path.name not in ("", ".", "..") and not path.is_absolute()
-    if is_name and not path.is_dir():
-        return RESULTS / path
-    if is_name and (RESULTS / path).is_dir():
+    if is_name and (not path.is_dir() or (RESULTS / path).is_dir()):
         return RESULTS / path
     return path
 

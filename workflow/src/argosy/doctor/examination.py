@@ -1,6 +1,6 @@
 """Runs all checks of a site in order, and skips checks that a fault makes meaningless."""
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +8,6 @@ from argosy.doctor import login_checks
 from argosy.doctor.findings import Finding, ok, unknown, wrong
 from argosy.doctor.node_checks import check_nodes, questions_of
 from argosy.doctor.queue_checks import (
-    Look,
     Place,
     alike,
     check_place,
@@ -28,8 +27,6 @@ from argosy.schedulers.batch_system import BatchSystem, LookJob
 from argosy.site.models import Site, read_site
 from argosy_common.errors import ArgosyError
 from argosy_images import Store
-
-FOLDER = Path("logs")
 
 
 @dataclass(frozen=True)
@@ -91,21 +88,26 @@ class Examination:
         else:
             yield from self._look_at_nodes(system, store, good, self.wait_s)
 
+    @property
+    def _folder(self) -> Path:
+        """The folder of the scripts and logs of its jobs."""
+        return self.project.absolute() / "logs" / self.name / "doctor"
+
     def _ask_scheduler(
         self, site: Site, system: BatchSystem
-    ) -> Generator[Finding, None, list[Look]]:
-        """Check all queues with the scheduler; return the looks to make."""
-        folder = self.project.absolute() / FOLDER / self.name / "doctor"
+    ) -> Generator[Finding, None, list[tuple[Place, LookJob]]]:
+        """Check all queues with the scheduler; return the places to inspect, and the jobs for it."""
         try:
             found = [
                 (place, check_place(self.site_file, place, system, self.say))
-                for place in places_of(site, folder)
+                for place in places_of(site, self._folder)
             ]
             yield from alike(found)
             good = [place for place, finding in found if finding.verdict == "ok"]
             yield from self._of_runs(system, [finding for _, finding in found], good)
             return [
-                choose_look(self.site_file, place, system, self.say) for place in to_look_at(good)
+                (place, choose_look(self.site_file, place, system, self.say))
+                for place in to_look_at(good)
             ]
         except NotAnsweredError as problem:
             yield wrong("scheduler", problem.problem, problem.hint)
@@ -124,31 +126,29 @@ class Examination:
             names = ", ".join(sorted(f"{queue}-{hardware}" for queue, hardware in wanted - open_to))
             yield unknown(placed.check, f"fix the findings about their queues first: {names}")
             return
-        folder = self.project.absolute() / FOLDER / self.name / "doctor" / "runs"
+        folder = self._folder / "runs"
         said = [*check_with_scheduler(system, self.project, plans, folder, self.say)]
         yield from said or [placed]
 
     def _look_at_nodes(
-        self, system: BatchSystem, store: Store, looks: list[Look], wait_s: float
+        self,
+        system: BatchSystem,
+        store: Store,
+        jobs: Sequence[tuple[Place, LookJob]],
+        wait_s: float,
     ) -> Iterator[Finding]:
         """Inspect nodes from the inside, then train on nodes without faults."""
         surveyor = system.make_surveyor()
         assert surveyor
         (self.project / "results").mkdir(exist_ok=True)
-        places = [each.place for each in looks]
-        jobs = {
-            each.place.name: LookJob(
-                _options(each, system), each.nodes, each.most, each.place.folder
-            )
-            for each in looks
-        }
-        questions = questions_of(places[0].site, self.project.absolute(), store.path)
-        looked = look_at(jobs, questions, surveyor, wait_s, self.say)
+        questions = questions_of(jobs[0][0].site, self.project.absolute(), store.path)
+        by_place = {place.name: job for place, job in jobs}
+        looked = look_at(by_place, questions, surveyor, wait_s, self.say)
         by_name = {each.name: each for each in looked}
         interface = str(choose_interface(looked).value)
         told: set[Finding] = set()
         right: list[tuple[int, Place]] = []
-        for place in places:
+        for place, _ in jobs:
             found = [*check_nodes(self.site_file, place, by_name[place.name], interface)]
             for finding in found:
                 # Findings common to all nodes are reported once.
@@ -175,7 +175,3 @@ class Examination:
 def _is_told(finding: Finding, told: set[Finding]) -> bool:
     """Return whether the same check was already reported as ok for other nodes."""
     return finding.verdict == "ok" and finding.check in {each.check for each in told}
-
-
-def _options(look: Look, system: BatchSystem) -> dict[str, str | None]:
-    return {**system.script_options(look.place.look(look.nodes)), "output": "job.log"}

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from argosy.terminal import plural
 from argosy_common.errors import plain
 
 Verdict = Literal["ok", "wrong", "warning", "unknown"]
@@ -67,7 +68,7 @@ def print_findings(findings: Iterable[Finding], *, as_json: bool) -> bool:
             for verdict in ("wrong", "warning", "unknown", "ok")
             if any(each.verdict == verdict for each in found)
         )
-        print(f"{len(found)} check{'' if len(found) == 1 else 's'}: {counts}")
+        print(f"{plural(len(found), 'check')}: {counts}")
     return bool(wrong)
 
 

@@ -13,12 +13,13 @@ from argosy.jobs.description import Plan
 from argosy.jobs.planning import Project, Target, plan_runs, runs_of
 from argosy.run_folder.folder import SCRIPT
 from argosy.schedulers.base import Accepted, NotAnsweredError, Say
-from argosy.schedulers.batch_system import BatchSystem
+from argosy.schedulers.batch_system import BatchSystem, LookJob
 from argosy.schedulers.job_request import JobRequest
 from argosy.site.models import Site, read_site
 from argosy.site.placement import Placement, Request
 from argosy.study.config import Source, parse_config
 from argosy.study.models import Config
+from argosy.terminal import plural
 from argosy.yaml_file import read_yaml
 from argosy_common.errors import ArgosyError, some
 from argosy_common.files import write_json, write_text
@@ -125,61 +126,57 @@ def check_place(site_file: str, place: Place, system: BatchSystem, say: Say) -> 
     """
     check = f"queue {place.name}"
     for request in place.largest():
-        try:
-            accepted = _ask_scheduler(site_file, place.folder, request, system, say)
-        except NotAnsweredError:
-            raise
-        except ArgosyError as problem:
-            return wrong(check, problem.problem, problem.hint or "change that key")
-        if accepted.wait:
+        answer = _ask_scheduler(site_file, place, request, system, say)
+        if isinstance(answer, ArgosyError):
+            return wrong(check, answer.problem, answer.hint or "change that key")
+        if answer.wait:
             remedy = "wait until it is over, ask the site, or use another queue"
-            return warning(check, f"its jobs will wait: {accepted.wait}", remedy)
+            return warning(check, f"its jobs will wait: {answer.wait}", remedy)
     whole, wide = (each.request for each in place.largest())
-    cores = "1 core" if whole.cpus == 1 else f"{whole.cpus} cores"
-    nodes = "1 node" if wide.nodes == 1 else f"{wide.nodes} nodes"
+    cores, nodes = plural(whole.cpus, "core"), plural(wide.nodes, "node")
     gpus = f", {whole.gpus} GPUs" if whole.gpus else ""
     return ok(
         check, f"{system.NAME} accepts {nodes}, and {cores}, {whole.memory}M{gpus} of one node"
     )
 
 
-@dataclass(frozen=True)
-class Look:
-    """An inspection of a place by a job of `nodes` nodes, or up to `most` if they are free."""
-
-    place: Place
-    nodes: int
-    most: int
-
-
-def choose_look(site_file: str, place: Place, system: BatchSystem, say: Say) -> Look:
+def choose_look(site_file: str, place: Place, system: BatchSystem, say: Say) -> LookJob:
     """Return a look at several nodes, to test their network, if the scheduler would start it; else at one.
 
     Raises:
         NotAnsweredError: if it does not answer.
     """
-    most = min(MOST_LOOKED_AT, place.limit or MOST_LOOKED_AT)
-    alone = Look(place, 1, 1)
-    if most < 2:
-        return alone
-    try:
-        accepted = _ask_scheduler(site_file, place.folder, place.look(2), system, say)
-    except NotAnsweredError:
-        raise
-    except ArgosyError:
-        return alone
-    return alone if accepted.wait else Look(place, 2, most)
+    most, nodes = min(MOST_LOOKED_AT, place.limit or MOST_LOOKED_AT), 1
+    if most > 1:
+        answer = _ask_scheduler(site_file, place, place.look(2), system, say)
+        nodes = 2 if isinstance(answer, Accepted) and not answer.wait else 1
+    options = {**_options(site_file, place.look(nodes), system), "output": "job.log"}
+    return LookJob(options, nodes, most if nodes > 1 else 1, place.folder)
 
 
 def _ask_scheduler(
-    site_file: str, folder: Path, request: JobRequest, system: BatchSystem, say: Say
-) -> Accepted:
-    """Check that the scheduler accepts a job. Raises ArgosyError if it does not."""
-    options = _options(site_file, request, system)
-    lines = "\n".join(system.directive(name, value) for name, value in options.items())
-    write_text(folder / SCRIPT, f"#!/bin/bash\n{lines}\ntrue\n")
-    [accepted] = system.check_scripts([folder / SCRIPT], say)
+    site_file: str, place: Place, request: JobRequest, system: BatchSystem, say: Say
+) -> Accepted | ArgosyError:
+    """Return the scheduler's answer to a job: it is accepted, or refused for a reason.
+
+    Raises:
+        NotAnsweredError: if it does not answer.
+    """
+    try:
+        script = _write_script(place.folder, _options(site_file, request, system), system)
+        [accepted] = system.check_scripts([script], say)
+    except NotAnsweredError:
+        raise
+    except ArgosyError as problem:
+        return problem
     return accepted
+
+
+def _write_script(folder: Path, options: Mapping[str, str | None], system: BatchSystem) -> Path:
+    """Write a script that has only options; return its path."""
+    lines = [system.directive(name, value) for name, value in options.items()]
+    write_text(folder / SCRIPT, "\n".join(["#!/bin/bash", *lines, "true"]) + "\n")
+    return folder / SCRIPT
 
 
 def _options(site_file: str, request: JobRequest, system: BatchSystem) -> Mapping[str, str | None]:
@@ -236,7 +233,7 @@ def check_with_scheduler(
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "slurm").symlink_to(project.absolute() / "slurm")
-    scripts = [_write_script(system, plan, folder) for plan in plans]
+    scripts = [_write_run(plan, folder, system) for plan in plans]
     try:
         accepted = system.check_scripts(scripts, say)
     except NotAnsweredError:
@@ -259,18 +256,16 @@ def _study(project: Path, site: str) -> Config:
     return parse_config({**content, "site": site}, [Source(CONFIG, content)])
 
 
-def _write_script(system: BatchSystem, plan: Plan, folder: Path) -> Path:
-    """Write a script with only the run's options, and its place in run.json; return the script's path."""
+def _write_run(plan: Plan, folder: Path, system: BatchSystem) -> Path:
+    """Write a script with a run's options, and its place in run.json; return the script's path."""
     run = folder / "results" / plan.site / plan.run.experiment / plan.run.run_id
-    lines = [system.directive(name, value) for name, value in plan.options.items()]
-    write_text(run / SCRIPT, "\n".join(["#!/bin/bash", *lines, "true"]) + "\n")
     place = {
         "hardware": plan.placement.hardware_name,
         "queue": plan.placement.queue_name,
         "ranks_per_node": plan.run.ranks_per_node,
     }
     write_json(run / "run.json", place)
-    return run / SCRIPT
+    return _write_script(run, plan.options, system)
 
 
 def _places_in_words(plans: Sequence[Plan]) -> str:

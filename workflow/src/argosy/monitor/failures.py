@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.jobs.driver import JobError, ToldErrors
-from argosy.monitor.jobs import NewestJob, newest_job
+from argosy.monitor.jobs import NewestJob, job_logs, newest_job
 from argosy.monitor.run_state import RunState, RunView
 from argosy.monitor.sites import CLOCKS_S, PLANNED, planned_runs, run_folders
 from argosy.monitor.study import Study
@@ -240,15 +240,10 @@ def _cause_and_log(
 
 def _log_of(run: RunFolder, job: NewestJob | None, failure: Failure | None) -> Path | None:
     """Return the log of the program or node that failed first in the job, else the job's log."""
-    if job is None:
-        return max(run.scheduler_logs, default=None)
-    paths = [run.scheduler_log(job.job_id)]
-    if job.attempt:
-        paths.insert(0, run.logs(job.attempt) / "job.log")
-        if failure and failure.node is not None:
-            paths.insert(0, run.logs(job.attempt) / f"node-{failure.node}.log")
-        if failure and (log := log_of(run, job.attempt, failure)):
-            paths.insert(0, log)
+    paths = job_logs(run, job)
+    if job and job.attempt and failure:
+        node = run.logs(job.attempt) / f"node-{failure.node}.log"
+        paths = [*filter(None, [log_of(run, job.attempt, failure)]), node, *paths]
     return next((path for path in paths if _has_content(path, run.site)), None)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from argosy.run_folder.folder import RunFolder, allocation_folder
+from argosy.run_folder.folder import RunFolder, allocation_folder, by_number
 from argosy.run_folder.models import Job
 from argosy.runtime.contract.layout import first_attempt, job_of
 from argosy.schedulers.base import Listed, SchedulerError, State, job_name
@@ -73,53 +73,39 @@ class Answer:
 
 
 class Queue:
-    """Queries the user's jobs, one call at a time."""
+    """Queries the user's jobs in a thread, one call at a time."""
 
     def __init__(self, ask: Callable[[], Sequence[Listed]]) -> None:
         self._ask = ask
         self._answer = Answer()
-        self._call: _Call | None = None
+        self._call = threading.Thread()
+        self._called = 0.0
         self._not_before = 0.0
 
     def look(self, patience_s: float) -> Answer:
         """Query the jobs; after `patience_s` seconds without an answer, return the last known one."""
-        if self._call is None and time.monotonic() >= self._not_before:
-            self._call = _Call(self._ask)
+        if not self._call.is_alive() and time.monotonic() >= self._not_before:
+            # A daemon thread does not delay the end of the process.
+            self._called = time.time()
+            self._call = threading.Thread(target=self._query, daemon=True)
             self._call.start()
-        if self._call:
+        if self._call.ident:
             self._call.join(patience_s)
-            self._take_answer(self._call)
+        if self._call.is_alive():
+            return self._silence("no answer yet")
         return self._answer
 
-    def _take_answer(self, call: "_Call") -> None:
-        if not call.is_alive():
-            self._call = None
-            self._not_before = time.monotonic() + EASE * call.took_s
-        if call.jobs is not None:
-            self._answer = Answer(_by_run(call.jobs), call.asked)
-        else:
-            since = self._answer.silent_since or call.asked
-            self._answer = replace(self._answer, silent_since=since, problem=call.problem)
-
-
-class _Call(threading.Thread):
-    """One query. As a daemon thread it does not delay the end of the process."""
-
-    def __init__(self, ask: Callable[[], Sequence[Listed]]) -> None:
-        super().__init__(daemon=True)
-        self._ask = ask
-        self.asked = time.time()
-        self.took_s = 0.0
-        self.jobs: Sequence[Listed] | None = None
-        self.problem = "no answer yet"
-
-    def run(self) -> None:
+    def _query(self) -> None:
         began = time.monotonic()
         try:
-            self.jobs = self._ask()
+            self._answer = Answer(_by_run(self._ask()), self._called)
         except SchedulerError as problem:
-            self.problem = str(problem)
-        self.took_s = time.monotonic() - began
+            self._answer = self._silence(str(problem))
+        self._not_before = time.monotonic() + EASE * (time.monotonic() - began)
+
+    def _silence(self, problem: str) -> Answer:
+        since = self._answer.silent_since or self._called
+        return replace(self._answer, silent_since=since, problem=problem)
 
 
 def _by_run(jobs: Sequence[Listed]) -> dict[tuple[Path, str], list[Listed]]:
@@ -164,6 +150,14 @@ class NewestJob:
         start = f"{self.job_id}.{self.listed.restarts if self.listed else 0}"
         is_old = self.listed and self.attempt and first_attempt(self.attempt) != start
         return label(start if is_old or not self.attempt else self.attempt)
+
+
+def job_logs(run: RunFolder, job: NewestJob | None) -> list[Path]:
+    """Return where a job may have a log: its own, then the scheduler's; without a job, the last one's."""
+    if job is None:
+        return sorted(run.scheduler_logs, key=lambda path: by_number(path.name))[-1:]
+    own = [run.logs(job.attempt) / "job.log"] if job.attempt else []
+    return [*own, run.scheduler_log(job.job_id)]
 
 
 def label(attempt: str) -> str:

@@ -1,12 +1,12 @@
 """Prints or follows the logs of a run's newest attempt."""
 
+import os
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from argosy.monitor.jobs import newest_job
+from argosy.monitor.jobs import job_logs, newest_job
 from argosy.monitor.sites import find_run
 from argosy.monitor.study import Study
 from argosy.run_folder.folder import RunFolder, by_number
@@ -55,18 +55,12 @@ class Log:
         """Path of the log; before the job writes one, path of the scheduler's log; None before both."""
         run = RunFolder(self._folder)
         job = newest_job(run, None)
-        name = JOB if self._kind == ALL else self._kind
-        paths = []
-        if job and job.attempt:
-            paths.append(_log_file(run, job.attempt, name))
-        if name == JOB:
-            # For a job submitted by hand that failed early, this is the only log.
-            paths += (
-                [run.scheduler_log(job.job_id)]
-                if job
-                else sorted(run.scheduler_logs, key=_mtime)[-1:]
-            )
-        return next((path for path in paths if _is_there(path)), None)
+        if self._kind in (ALL, JOB):
+            paths = job_logs(run, job)
+        else:
+            paths = [_log_file(run, job.attempt, self._kind)] if job and job.attempt else []
+        # Opening it later refuses anything but a regular file.
+        return next((path for path in paths if os.path.lexists(path)), None)
 
     @property
     def parts(self) -> list[GrowingLog]:
@@ -92,7 +86,7 @@ class Log:
         """Copy the log to `out`.
 
         Raises:
-            ArgosyError: if there is none.
+            ArgosyError: if there is none; NotReadError: if it is not a regular file.
         """
         parts = self.parts
         if not parts:
@@ -146,26 +140,11 @@ def kind_of(rank: int | None, node: int | None, job: bool) -> str:
 
 
 def _log_file(run: RunFolder, attempt: str, name: str) -> Path:
-    """Return the file of a kind of log."""
+    """Return the log of a rank or a node."""
     kind, _, number = name.partition("-")
     if kind == "rank":
         return run.rank_log(attempt, int(number))
     return run.logs(attempt) / f"{name}.log"
-
-
-def _mtime(path: Path) -> float:
-    with suppress(OSError):
-        return path.lstat().st_mtime
-    return 0.0
-
-
-def _is_there(path: Path) -> bool:
-    """Return whether the path exists; opening it later refuses anything but a regular file."""
-    # A job id, and so its log's name, may contain characters that no file name has.
-    with suppress(OSError, ValueError):
-        path.lstat()
-        return True
-    return False
 
 
 def _prefix(path: Path) -> bytes:

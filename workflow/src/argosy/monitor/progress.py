@@ -1,10 +1,13 @@
 """Reads the progress and throughput of a run from the ends of records that its ranks are still writing."""
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal
 
 from argosy.run_folder.log_tail import TAIL_BYTES, tail
@@ -74,8 +77,10 @@ NO_PROGRESS = Progress()
 
 @dataclass(frozen=True)
 class _Pace:
+    """The throughput in a file of records; without a record for `patience_s`, it is outdated."""
+
     samples_per_s: float
-    longest_step_s: float
+    patience_s: float
 
 
 def read_progress(
@@ -84,19 +89,26 @@ def read_progress(
     """Return the progress of a running attempt; `printed` describes the throughput in its output."""
     steps = steps_done(records)
     paths = _of_ranks(records, ranks, _STEPS)
-    paces = [_pace(path) for path in paths]
-    known = [pace for pace in paces if pace]
-    if not known:
-        return _printed_by_all(records, ranks, steps, now, printed)
-    longest = max(pace.longest_step_s for pace in known)
-    silent = now - max(map(_mtime, paths))
-    if silent > max(PATIENCE_S, PATIENCE_STEPS * longest):
+    known = [pace for path in paths if (pace := _pace_of_steps(path))]
+    if known:
+        return _progress(steps, paths, known, now, expected=ranks)
+    paths = _of_ranks(records, ranks, PRINTED)
+    known = [pace for path in paths if (pace := _printed_pace(path))]
+    expected, unit = (len(printed.ranks(ranks)), printed.unit) if printed else (1, SAMPLES)
+    found = _progress(steps, paths, known, now, expected)
+    return replace(found, silent_of="print" if found.silent_s else "step", unit=unit)
+
+
+def _progress(
+    steps: int | None, paths: Sequence[Path], known: Sequence[_Pace], now: float, expected: int
+) -> Progress:
+    """Return the sum of the ranks' throughputs, or how long all of them have been silent."""
+    silent = now - max(map(_mtime, paths), default=now)
+    if silent > max((pace.patience_s for pace in known), default=math.inf):
         return Progress(steps, silent_s=silent)
     # A sum over only some ranks would be too low.
-    complete = len(known) == ranks
-    return Progress(
-        steps, samples_per_s=sum(pace.samples_per_s for pace in known) if complete else None
-    )
+    total = sum(pace.samples_per_s for pace in known) if len(known) == expected else None
+    return Progress(steps, samples_per_s=total)
 
 
 def steps_done(records: Path) -> int | None:
@@ -106,7 +118,7 @@ def steps_done(records: Path) -> int | None:
     return None
 
 
-def _pace(path: Path) -> _Pace | None:
+def _pace_of_steps(path: Path) -> _Pace | None:
     """Return the throughput of a rank's last steps, including the time between them."""
     samples, begin, end, longest = 0, 0.0, None, 0.0
     for step in _last_steps(path, PACE_ROWS):
@@ -118,7 +130,26 @@ def _pace(path: Path) -> _Pace | None:
     if end is None or end <= begin:
         return None
     rate = number(samples / (end - begin))
-    return None if rate is None else _Pace(rate, longest)
+    return None if rate is None else _Pace(rate, max(PATIENCE_S, PATIENCE_STEPS * longest))
+
+
+def _printed_pace(path: Path) -> _Pace | None:
+    """Return the mean of the throughputs that a rank has printed in its last seconds."""
+    times: list[float] = []
+    values: list[float] = []
+    for record in last_records(path, _site(path.parent)):
+        at, value = number(record.get("at")), number(record.get("samples_per_second"))
+        if at is None or value is None:
+            continue
+        if times and at < times[0] - WINDOW_S:
+            break
+        times.append(at)
+        values.append(value)
+    if not values:
+        return None
+    longest = max((later - earlier for later, earlier in pairwise(times)), default=None)
+    patience = FIRST_PRINT_S if longest is None else max(PATIENCE_S, PATIENCE_STEPS * longest)
+    return _Pace(fmean(values), patience)
 
 
 def _last_steps(path: Path, most: int) -> list[Step]:
@@ -127,46 +158,6 @@ def _last_steps(path: Path, most: int) -> list[Step]:
             return last_steps(file.fileno(), most)
     except OSError:
         return []
-
-
-def _printed_by_all(
-    records: Path, ranks: int, steps: int | None, now: float, printed: Throughput | None
-) -> Progress:
-    """Return the sum of the throughputs printed by the ranks, each with its own file."""
-    paths = _of_ranks(records, ranks, PRINTED)
-    found = [_printed_progress(path, steps, now) for path in paths]
-    silent = [one.silent_s for one in found if one.silent_s is not None]
-    known = [one.samples_per_s for one in found if one.samples_per_s is not None]
-    if found and len(silent) == len(found):
-        return Progress(steps, silent_s=min(silent), silent_of="print")
-    # A sum over only some ranks would be too low.
-    expected = len(printed.ranks(ranks)) if printed else 1
-    unit = printed.unit if printed else SAMPLES
-    return Progress(steps, samples_per_s=sum(known) if len(known) == expected else None, unit=unit)
-
-
-def _printed_progress(path: Path, steps: int | None, now: float) -> Progress:
-    """Return the mean of the throughputs printed in the last seconds, while the program still prints."""
-    values: list[float] = []
-    last = before = None
-    longest = 0.0
-    for record in last_records(path, _site(path.parent)):
-        at, value = number(record.get("at")), number(record.get("samples_per_second"))
-        if at is None or value is None:
-            continue
-        last = at if last is None else last
-        if at < last - WINDOW_S:
-            break
-        longest = max(longest, 0.0 if before is None else before - at)
-        before = at
-        values.append(value)
-    if not values:
-        return Progress(steps)
-    expected = PATIENCE_STEPS * longest if len(values) > 1 else FIRST_PRINT_S
-    silent = now - _mtime(path)
-    if silent > max(PATIENCE_S, expected):
-        return Progress(steps, silent_s=silent, silent_of="print")
-    return Progress(steps, samples_per_s=sum(values) / len(values))
 
 
 def _of_ranks(records: Path, ranks: int, name: re.Pattern[str]) -> list[Path]:

@@ -68,10 +68,6 @@ OF_QUEUE = {
     State.ENDING: RunState.RUNNING,
     State.CANCELLED: RunState.CANCELLED,
 }
-OF_VERDICT = {
-    state.value: state
-    for state in (RunState.COMPLETED, RunState.FAILED, RunState.INTERRUPTED, RunState.CANCELLED)
-}
 
 
 @dataclass(frozen=True)
@@ -131,18 +127,18 @@ def _is_active(run: RunFolder, job: NewestJob, cluster: ClusterState) -> bool:
 
 
 def _with_verdict(run: RunFolder, spec: RunSpec, verdict: Verdict, has_queue: bool) -> RunView:
-    state = OF_VERDICT[verdict.state]
-    note, progress = describe_verdict(run, verdict), Progress()
-    printed = throughput_of(spec.throughput)
+    state = RunState(verdict.state)
+    records, progress = run.records(verdict.attempt), NO_PROGRESS
     if state is RunState.COMPLETED:
-        note = describe_doubts(run, verdict)
         # The final throughput; now=0 means that no step is late.
-        progress = read_progress(run.records(verdict.attempt), spec.processes, 0.0, printed)
+        progress = read_progress(records, spec.processes, 0.0, throughput_of(spec.throughput))
+        note = describe_doubts(run, verdict)
+        if not is_regular(run.path / "result.json", run.site):
+            note = "its result.json is gone; the next snakemake puts it back, or measures again"
+    else:
+        note = describe_verdict(run, verdict)
     if state is RunState.INTERRUPTED:
-        progress = Progress(steps_done(run.records(verdict.attempt)))
-    if state is RunState.COMPLETED and not is_regular(run.path / "result.json", run.site):
-        note = "its result.json is gone; the next snakemake puts it back, or measures again"
-    if state is RunState.INTERRUPTED:
+        progress = Progress(steps_done(records))
         note = note or "ended early; snakemake continues it from its last checkpoint"
     return RunView(
         run.path.parent.name, run.path.name, state,
@@ -173,8 +169,9 @@ def _waiting(run: RunFolder, job: NewestJob, cluster: ClusterState) -> RunView:
 def _running(run: RunFolder, spec: RunSpec, job: NewestJob, cluster: ClusterState) -> RunView:
     nodes = run.nodes(job.attempt) if job.attempt else []
     used, left = _times(run, job, nodes, cluster)
-    progress, printed = Progress(), throughput_of(spec.throughput)
+    progress = NO_PROGRESS
     if job.attempt:
+        printed = throughput_of(spec.throughput)
         progress = read_progress(run.records(job.attempt), spec.processes, cluster.now, printed)
     name = job.label
     if cluster.answer is None:

@@ -46,7 +46,7 @@ def run_folders(site: Path) -> Iterator[Path]:
     """Yield the folders of a site's planned runs, sorted by experiment and size."""
     for experiment in _subfolders(site):
         if experiment.name != TABLES:
-            runs = [run for run in _subfolders(experiment) if _may_be_run(run)]
+            runs = [run for run in _subfolders(experiment) if os.path.lexists(run / "run.json")]
             yield from sorted(runs, key=lambda run: by_number(run.name))
 
 
@@ -80,13 +80,6 @@ def _subfolders(folder: Path) -> list[Path]:
         names = [each.name for each in entries(folder, folder) if each.is_dir()]
         return [folder / name for name in sorted(names) if name[0] != "."]
     return []
-
-
-def _may_be_run(folder: Path) -> bool:
-    with suppress(OSError):
-        (folder / "run.json").lstat()
-        return True
-    return False
 
 
 def find_run(text: str) -> Path:

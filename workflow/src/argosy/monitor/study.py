@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -62,13 +63,12 @@ class Study:
     def look(self, patience_s: float) -> Snapshot:
         """Return the current state of all runs; wait for the queue at most `patience_s` seconds."""
         cluster = self._ask(patience_s)
-        runs = list(run_folders(self.site))
-        views = [self._look_at(run, cluster) for run in runs]
-        known = _Totals(list(zip(runs, views, strict=True)))
+        views = {run: self._look_at(run, cluster) for run in run_folders(self.site)}
+        totals = _Totals(views)
         planned = {*planned_runs(self.site)}
         shown = tuple(
-            known.add(run, view)
-            for run, view in zip(runs, views, strict=True)
+            totals.add(run, view)
+            for run, view in views.items()
             if run in planned or not (view.ended or view.state is RunState.PLANNED)
         )
         left_out = len(views) - len(shown)
@@ -118,11 +118,8 @@ def _system(runs: list[Path]) -> BatchSystem:
 class _Totals:
     """Total steps of running runs, from a completed run of the same plan: a repeat or an older job."""
 
-    def __init__(self, all_runs: list[tuple[Path, RunView]]) -> None:
-        self._completed = [
-            (run, view) for run, view in all_runs if view.state is RunState.COMPLETED
-        ]
-        self._by_plan: dict[str, int] | None = None
+    def __init__(self, views: Mapping[Path, RunView]) -> None:
+        self._views = views
 
     def add(self, run: Path, view: RunView) -> RunView:
         """Return the view with its total, if known and not yet exceeded."""
@@ -130,21 +127,21 @@ class _Totals:
         if view.state is not RunState.RUNNING or done is None:
             return view
         files = RunFolder(run)
-        total = self._of_plan().get(_plan_without_repeat(files)) or _of_older_job(files)
+        total = self._by_plan.get(_plan_without_repeat(files)) or _of_older_job(files)
         if total is None or total < done:
             return view
         return replace(view, progress=replace(view.progress, total=total))
 
-    def _of_plan(self) -> Mapping[str, int]:
-        if self._by_plan is None:
-            counts: dict[str, set[int]] = {}
-            for run, view in self._completed:
+    @cached_property
+    def _by_plan(self) -> Mapping[str, int]:
+        counts: dict[str, set[int]] = {}
+        for run, view in self._views.items():
+            if view.state is RunState.COMPLETED and view.progress.steps:
                 folder = RunFolder(run)
-                if view.progress.steps and _is_of_plan(folder, folder.result):
+                if _is_of_plan(folder, folder.result):
                     counts.setdefault(_plan_without_repeat(folder), set()).add(view.progress.steps)
-            # A program that stops early by itself has no fixed total.
-            self._by_plan = {plan: min(each) for plan, each in counts.items() if len(each) == 1}
-        return self._by_plan
+        # A program that stops early by itself has no fixed total.
+        return {plan: min(each) for plan, each in counts.items() if len(each) == 1}
 
 
 def _plan_without_repeat(run: RunFolder) -> str:

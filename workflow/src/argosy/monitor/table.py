@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -246,22 +246,15 @@ def watch(study: Study, console: Console, pause_s: float = PAUSE_S) -> None:
 
 def _refresh(study: Study, console: Console, pause_s: float) -> None:
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
-        over = False
-        while not over:
-            began = time.monotonic()
-            snapshot = study.look(PATIENCE_S)
+        for snapshot in _snapshots(study, pause_s):
             layout = Layout(room=console.height - 1)
             live.update(render(snapshot, layout), refresh=True)
-            over = _wait_for_next(study, snapshot, began, pause_s)
 
 
 def _tell_changes(study: Study, console: Console, pause_s: float) -> None:
     """Print the table; whenever a run's state changes, print the totals and the changed runs."""
     known: dict[str, tuple[object, ...]] = {}
-    over = False
-    while not over:
-        began = time.monotonic()
-        snapshot = study.look(PATIENCE_S)
+    for snapshot in _snapshots(study, pause_s):
         states = {view.name: _state_of(view) for view in snapshot.views}
         if not known:
             _print_once(snapshot, console)
@@ -271,17 +264,21 @@ def _tell_changes(study: Study, console: Console, pause_s: float) -> None:
                 console.print(line)
             console.print(rows(changed, Layout(grouped=False)))
         known = states
-        over = _wait_for_next(study, snapshot, began, pause_s)
 
 
-def _wait_for_next(study: Study, snapshot: Snapshot, began: float, pause_s: float) -> bool:
-    """Wait until the next snapshot; return True if all runs have ended.
+def _snapshots(study: Study, pause_s: float) -> Iterator[Snapshot]:
+    """Yield snapshots until all runs have ended.
 
     A job that lost its node may briefly look ended before its requeue, so a second snapshot confirms the
     end.
     """
-    time.sleep(max(pause_s, EASE * (time.monotonic() - began)))
-    return snapshot.ended and study.look(PATIENCE_S).ended
+    over = False
+    while not over:
+        began = time.monotonic()
+        snapshot = study.look(PATIENCE_S)
+        yield snapshot
+        time.sleep(max(pause_s, EASE * (time.monotonic() - began)))
+        over = snapshot.ended and study.look(PATIENCE_S).ended
 
 
 def _state_of(view: RunView) -> tuple[object, ...]:

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -139,7 +139,6 @@ class NodeLook(Part):
     architecture: str
     kernel: str
     system: str
-    cpus: int
     interfaces: tuple[Interface, ...]
     suffixes: Mapping[str, str]
     scratch: tuple[Scratch, ...]
@@ -205,7 +204,15 @@ class Marks:
     def checked(self, looks: Sequence[NodeLook], patience_s: float) -> list[NodeLook]:
         """Return the reports with a problem for each folder in which a node's mark is not visible here."""
         until = time.monotonic() + patience_s
-        return [self._checked(look, until) for look in looks]
+        found = []
+        for look in looks:
+            written = [
+                path for path in self.paths if self.paths[path] and look.paths.get(path) == ""
+            ]
+            unseen = [path for path in written if not self._is_seen(path, look.number, until)]
+            problems = {**look.paths, **dict.fromkeys(unseen, NOT_SEEN)}
+            found.append(look.model_copy(update={"paths": problems}))
+        return found
 
     def remove(self, nodes: int) -> None:
         """Remove the marks of this machine and of `nodes` nodes."""
@@ -216,22 +223,6 @@ class Marks:
 
     def _name(self, number: int) -> str:
         return f"{self.secret}-{number}"
-
-    def _checked(self, look: NodeLook, until: float) -> NodeLook:
-        unseen = [
-            path
-            for path in self._folders_written(look)
-            if not self._is_seen(path, look.number, until)
-        ]
-        if not unseen:
-            return look
-        return look.model_copy(update={"paths": {**look.paths, **dict.fromkeys(unseen, NOT_SEEN)}})
-
-    def _folders_written(self, look: NodeLook) -> Iterable[str]:
-        """Return the folders into which a node reports to have written its mark."""
-        return (
-            path for path, writes in self.paths.items() if writes and look.paths.get(path) == ""
-        )
 
     def _is_seen(self, path: str, number: int, until: float) -> bool:
         while True:

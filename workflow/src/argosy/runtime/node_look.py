@@ -71,7 +71,6 @@ def look(questions: Dict[str, Any], number: int) -> Dict[str, Any]:
         "architecture": platform.machine(),
         "kernel": platform.release(),
         "system": system_name(),
-        "cpus": len(os.sched_getaffinity(0)),
         "interfaces": interfaces(),
         "suffixes": within(NAMES_S, addresses_of_suffixes, name, questions["suffixes"]) or {},
         "scratch": [scratch(folder) for folder in questions["scratch"] + scratch_variables()],
