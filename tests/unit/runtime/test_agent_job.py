@@ -212,13 +212,24 @@ def test_numbers_of_the_last_rank_are_found_on_its_node(job: Any) -> None:
     assert not (job.records / "printed.jsonl").exists()
 
 
+PRINTING = """
+import os, pathlib, time
+rank, printing, waiting = os.environ["RANK"], "{}", "{}"
+logs = pathlib.Path(os.environ["ARGOSY_RUN_DIR"], "logs", os.environ["ARGOSY_ATTEMPT"], "ranks")
+log = logs / f"rank-{{printing}}.log"
+while rank == waiting and not (log.exists() and "img" in log.read_text()):
+    time.sleep(0.05)
+print("10 img/s" if rank == printing else f"done {{rank}}")
+"""
+"""One rank prints a throughput, and another ends after it."""
+
+
 @pytest.mark.parametrize("rank", ["last", "all", 1])
 def test_a_searched_rank_of_another_node_that_prints_nothing_fails_the_run(
     job: Any, rank: str | int
 ) -> None:
-    program = "import os; print('10 img/s' if os.environ['RANK'] == '0' else 'done 1')"
     asked = {"pattern": "([0-9.]+) img/s", "rank": rank}
-    job = job(program, throughput=asked, rank_environment={"RANK": "{rank}"}).start()
+    job = job(PRINTING.format(0, 1), throughput=asked, rank_environment={"RANK": "{rank}"}).start()
     assert job.wait() == [1, 1], job.outputs()
     cause = job.failures()[0]
     assert "matched none of the 1 lines of rank 1" in cause
@@ -230,12 +241,8 @@ def test_a_searched_rank_of_another_node_that_prints_nothing_fails_the_run(
 
 @pytest.mark.parametrize(("printing", "word"), [("3", "last"), ("1", "1")])
 def test_the_rank_that_printed_is_named(job: Any, printing: str, word: str) -> None:
-    program = (
-        f"import os, time; rank = os.environ['RANK']; time.sleep(rank == '0'); "
-        f"print('10 img/s' if rank == '{printing}' else 'done')"
-    )
     job = job(
-        program,
+        PRINTING.format(printing, 0),
         ranks_per_node=2,
         throughput="([0-9.]+) img/s",
         rank_environment={"RANK": "{rank}"},

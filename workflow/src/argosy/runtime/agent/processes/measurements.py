@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -238,13 +239,20 @@ def _holds_steps(path: str) -> bool:
 
 
 def _holds(path: str, kind: str) -> bool:
-    """Return whether a file has records of a kind, the first key of each record."""
+    """Return whether a file has records of a kind."""
     try:
         with open(open_regular(path), encoding="utf-8", errors="replace") as file:
-            begin = f'{{"kind": "{kind}"'
-            return any(line.startswith(begin) and line.endswith("}\n") for line in file)
+            return any(_kind(line) == kind for line in file)
     except OSError:
         return False
+
+
+def _kind(line: str) -> object:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    return record.get("kind") if isinstance(record, dict) else None
 
 
 def _before(settings: Settings, rank: int) -> bool:
