@@ -259,8 +259,8 @@ def _summary_lines(
     locks: Sequence[ImageLock],
     request: Request,
 ) -> list[str]:
-    names = ", ".join(lock.name for lock in locks) or "none"
-    images = f"images {names}" if request.with_images else f"digests of the images {names}"
+    kind = "images" if request.with_images else "digests of the images"
+    images = f"{kind} {', '.join(lock.name for lock in locks)}" if locks else "no images"
     lines = [
         f"{target}: {len(contents.members):,} files, results of {', '.join(sites) or 'no site'}, {images}; "
         f"{amount(target.stat().st_size)}"
