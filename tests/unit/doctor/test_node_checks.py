@@ -1,14 +1,15 @@
 """Checks of nodes: their network, and the place of the small training."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from node_looks import among, looked, met
+from node_looks import among, folder, look, looked, met
 
 from argosy.doctor.examination import Examination
 from argosy.doctor.findings import Finding, ok
-from argosy.doctor.node_checks import check_nodes
+from argosy.doctor.node_checks import ENGINES, check_nodes
 from argosy.doctor.queue_checks import Place
 from argosy.doctor.trial import Trial
 from argosy.probe.choices import choose_interface
@@ -94,6 +95,17 @@ def test_a_node_that_did_not_come_is_not_said_twice() -> None:
     found = [*check_nodes("slurm/x/site.yaml", place, mine, "hsn0")]
     assert next(each.check for each in found if each.verdict == "wrong") == "nodes cpu"
     assert next(each for each in found if each.check == "interface").verdict == "unknown"
+
+
+@pytest.mark.parametrize(("is_native", "verdict"), [(False, "wrong"), (True, "warning")])
+def test_a_study_without_images_needs_no_engine(is_native: bool, verdict: str) -> None:
+    refuses = {ENGINES: {"status": 1, "said": "runc: missing"}}
+    node = look(commands=refuses, pythons=[sys.executable], scratch=[folder("/tmp")])
+    place = Place(site("hsn0"), "main", "cpu", Path("/nowhere"))
+    mine = Looked("main-cpu", (node,))
+    found = check_nodes("slurm/x/site.yaml", place, mine, "hsn0", is_native)
+    [engine] = [each for each in found if each.check == "engine"]
+    assert (engine.verdict, "runc: missing" in engine.evidence) == (verdict, True)
 
 
 SITE = Site.model_validate(

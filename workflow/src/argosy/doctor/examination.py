@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from argosy.doctor import login_checks
@@ -19,6 +20,7 @@ from argosy.doctor.queue_checks import (
 )
 from argosy.doctor.trial import CHECK as TRIAL
 from argosy.doctor.trial import Trial
+from argosy.jobs.description import Plan
 from argosy.probe.choices import choose_interface
 from argosy.probe.look_jobs import look_at
 from argosy.schedulers import find_batch_system
@@ -52,6 +54,16 @@ class Examination:
         """The site's file in messages."""
         return f"slurm/{self.name}/site.yaml"
 
+    @cached_property
+    def _places(self) -> tuple[Finding, Sequence[Plan]]:
+        return check_places(self.project, self.name)
+
+    @property
+    def _is_native(self) -> bool:
+        """Whether no run of the study needs an image."""
+        plans = self._places[1]
+        return bool(plans) and not any(plan.lock for plan in plans)
+
     def findings(self) -> Iterator[Finding]:
         """Yield each check's findings as soon as they are known."""
         site_dir = self.project / "slurm" / self.name
@@ -78,7 +90,7 @@ class Examination:
     def _on_the_cluster(self, site: Site, system: BatchSystem, store: Store) -> Iterator[Finding]:
         if system.make_surveyor() is None:
             # Without a surveyor, check the runs only against the site's file.
-            yield from [check_places(self.project, self.name)[0]] if system.HAS_QUEUE else []
+            yield from [self._places[0]] if system.HAS_QUEUE else []
             return
         good = yield from self._ask_scheduler(site, system)
         if not good:
@@ -117,7 +129,7 @@ class Examination:
         self, system: BatchSystem, of_queues: list[Finding], good: list[Place]
     ) -> Iterator[Finding]:
         """Yield whether the scheduler accepts the study's runs, without repeating faults of queues."""
-        placed, plans = check_places(self.project, self.name)
+        placed, plans = self._places
         open_to = {(place.queue, place.hardware) for place in good}
         wanted = {(each.placement.queue_name, each.placement.hardware_name) for each in plans}
         if any(placed.evidence.startswith(each.evidence) for each in of_queues):
@@ -149,7 +161,8 @@ class Examination:
         told: set[Finding] = set()
         right: list[tuple[int, Place]] = []
         for place, _ in jobs:
-            found = [*check_nodes(self.site_file, place, by_name[place.name], interface)]
+            looked_at = by_name[place.name]
+            found = [*check_nodes(self.site_file, place, looked_at, interface, self._is_native)]
             for finding in found:
                 # Findings common to all nodes are reported once.
                 if finding not in told and not _is_told(finding, told):

@@ -155,11 +155,14 @@ def _store_folders(store: Path) -> list[str]:
     return [str(each) for each in parts if each.is_dir()] or [str(nearest(store))]
 
 
-def check_nodes(site_file: str, place: Place, looked: Looked, interface: str) -> Iterator[Finding]:
+def check_nodes(
+    site_file: str, place: Place, looked: Looked, interface: str, is_native: bool = False
+) -> Iterator[Finding]:
     """Yield a finding for each requirement of runs on nodes.
 
     Args:
         interface: the best interface for all kinds of nodes; `?` if unknown.
+        is_native: whether the study needs no container engine.
     """
     name = f"nodes {place.hardware}"
     if looked.problem:
@@ -180,7 +183,7 @@ def check_nodes(site_file: str, place: Place, looked: Looked, interface: str) ->
     environment = [*_environment(looks)]
     yield from environment or [ok("environment", f"{sys.executable} runs on nodes")]
     if not missing and not environment:
-        yield from _engines(looks)
+        yield from _engines(looks, is_native)
     yield from _clocks(looks)
     if place.site.hardware[place.hardware].gpus:
         yield _gpus(place, looks[0])
@@ -274,14 +277,15 @@ def _environment(looks: tuple[NodeLook, ...]) -> Iterator[Finding]:
             return
 
 
-def _engines(looks: tuple[NodeLook, ...]) -> Iterator[Finding]:
+def _engines(looks: tuple[NodeLook, ...], is_native: bool) -> Iterator[Finding]:
     for look in looks:
         told = look.commands.get(ENGINES)
         if told is None or told.status == 0:
             continue
         said = [line for line in told.said.splitlines() if line.strip()]
         userns = "" if look.user_namespaces else "; it has no user namespaces"
-        yield wrong(
+        verdict = warning if is_native else wrong
+        yield verdict(
             "engine",
             f"on {look.node} no engine starts containers: {said[0] if said else told.status}{userns}",
             "`argosy image engines` on a node explains each engine; docs/images.md lists what engines need",
